@@ -1,0 +1,107 @@
+"""The picture must show the right colour in the right place."""
+
+import numpy as np
+import pytest
+
+from tistreamlines.picture import _segments, draw
+
+
+def bundle_along(axis, n=40, length=80):
+    """Straight parallel streamlines along one axis, packed."""
+    start = np.random.default_rng(axis).uniform(-8, 8, (n, 1, 3))
+    step = np.zeros(3)
+    step[axis] = 1
+    points = start + (np.arange(length) - length / 2)[None, :, None] * step
+    return points.reshape(-1, 3).astype(np.float32), np.arange(n + 1, dtype=np.int64) * length
+
+
+def ball():
+    grid = np.indices((40, 44, 36)) - np.array([20, 22, 18])[:, None, None, None]
+    affine = np.diag([-2.5, 2.5, 2.5, 1.0])
+    affine[:3, 3] = [50, -55, -45]
+    return np.linalg.norm(grid, axis=0) < 17, affine
+
+
+def pixels(path):
+    from matplotlib.image import imread
+
+    return imread(path)[..., :3]
+
+
+def panels(image):
+    """The inner part of the three frames, away from captions and letters."""
+    height, width = image.shape[:2]
+    return [
+        image[height // 4 : -height // 5, int(width * (k + 0.2) / 3) : int(width * (k + 0.9) / 3)] for k in range(3)
+    ]
+
+
+def dominated(image, channel):
+    others = np.delete(image, channel, axis=-1).max(axis=-1)
+    return image[..., channel] > np.maximum(1.6 * others, 0.2)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_direction_gives_the_colour(tmp_path, axis):
+    mask, affine = ball()
+    path = tmp_path / "picture.png"
+    draw(*bundle_along(axis), path, mask=mask, affine=affine)
+    image = pixels(path)
+    views = [view for view, shown in zip(panels(image), ((0, 1), (0, 2), (1, 2)), strict=True) if axis in shown]
+    for view in views:
+        assert dominated(view, axis).sum() > 2000
+        for other in {0, 1, 2} - {axis}:
+            assert dominated(view, other).sum() == 0
+
+
+@pytest.mark.parametrize(("axis", "view", "across"), [(0, 0, 1), (1, 0, 0), (0, 1, 1), (2, 1, 0), (1, 2, 1), (2, 2, 0)])
+def test_streamlines_lie_along_the_right_side_of_the_page(tmp_path, axis, view, across):
+    draw(*bundle_along(axis), tmp_path / "a.png")
+    rows, columns = np.nonzero(dominated(panels(pixels(tmp_path / "a.png"))[view], axis))
+    assert (np.ptp(columns) > np.ptp(rows)) == bool(across)
+
+
+def test_left_is_left(tmp_path):
+    points, offsets = bundle_along(1)
+    mask, affine = ball()
+    draw(points - np.float32([25, 0, 0]), offsets, tmp_path / "a.png", mask=mask, affine=affine)
+    view = panels(pixels(tmp_path / "a.png"))[0]
+    assert np.nonzero(dominated(view, 1))[1].mean() < 0.45 * view.shape[1]
+
+
+def outlined(image):
+    """Pixels of the outline's own grey; the letters are lighter."""
+    return (np.abs(image - np.float32([0xB9, 0xB9, 0xC4]) / 255).max(axis=-1) < 0.04).sum()
+
+
+def test_the_outline_is_drawn(tmp_path):
+    mask, affine = ball()
+    points, offsets = bundle_along(0, n=1, length=2)
+    draw(points, offsets, tmp_path / "with.png", mask=mask, affine=affine)
+    draw(points, offsets, tmp_path / "without.png")
+    with_mask, without = (panels(pixels(tmp_path / f"{name}.png")) for name in ("with", "without"))
+    for a, b in zip(with_mask, without, strict=True):
+        assert outlined(a) > 300 > 5 * outlined(b)
+
+
+def test_nothing_to_draw_is_still_a_picture(tmp_path):
+    draw(np.empty((0, 3), np.float32), np.zeros(1, np.int64), tmp_path / "empty.png", title="none")
+    assert pixels(tmp_path / "empty.png").std() > 0
+
+
+def test_the_choice_is_even_and_ends_are_kept():
+    points, offsets = bundle_along(0, n=1000, length=200)
+    segments, owner = _segments(points, offsets, 700)
+    assert owner.max() == 699
+    assert len(segments) <= 91_000
+    chosen = np.arange(700) * 1000 // 700
+    last = np.flatnonzero(np.diff(owner, append=700))
+    assert np.array_equal(segments[last, 1], points[offsets[chosen + 1] - 1])
+    assert np.array_equal(segments[np.append(0, last[:-1] + 1), 0], points[offsets[chosen]])
+
+
+def test_the_same_input_gives_the_same_file(tmp_path):
+    for name in ("a", "b"):
+        draw(*bundle_along(2), tmp_path / f"{name}.png", title="same", max_streamlines=7)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"a.png", "b.png"}

@@ -1,0 +1,30 @@
+"""The only place that knows compilers and devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..kernels.lang import Twin
+    from ..models import Prepared
+    from .devices import Device
+
+
+def open_program(device: Device, roots: list[Twin], prepared: Prepared, exact: bool, threads: int | None) -> Any:
+    """Link kernels and make them callable on a device.
+
+    Parameters
+    ----------
+    device : one of :func:`tistreamlines.backends.devices.list_devices`.
+    roots : kernels to be run by name.
+    prepared : constants, holes and team memory of the method.
+    exact : the same bits everywhere, or the compiler's liberty.
+    threads : CPU threads, None for all.
+    """
+    if device.arch == "cpu":
+        from ._numba import Program
+
+        return Program(roots, prepared.fill, prepared.scratch, fast=not exact, threads=threads)
+    from ._taichi import TaichiProgram
+
+    return TaichiProgram(device, roots, prepared.fill, prepared.scratch, exact=exact)

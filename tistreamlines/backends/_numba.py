@@ -1,0 +1,193 @@
+"""The CPU: faces compiled by Numba, float32 as the GPUs have it, or float64 for reference."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..kernels import lang
+from .link import INTS, REALS, Face, link
+
+HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
+import math
+import numba
+import numpy as np
+from numba import njit, prange
+from tistreamlines.backends import _simd
+from tistreamlines.backends._simd import (absolute, at, bits, floor, from_bits, i32, lane, lanes{p} as lanes, maximum, minimum,
+    move_mask, put, real{p} as real, take, team_max, team_min, trailing_zeros, u32, umulhi, where)
+REAL = np.float{b}
+
+'''
+
+def _call(name: str):
+    return lambda *args: f"{name}({', '.join(args)})"
+
+
+def _spread(array: str, start: str, pattern: str, _table: str) -> str:
+    return f"_spread_{hashlib.sha1(pattern.encode()).hexdigest()[:8]}({array}, {start})"
+
+
+def _append(items: str, count: str, condition: str, value: str) -> str:
+    return "\n".join(
+        [
+            f"_flags = move_mask({condition})",
+            f"_first = team_min({value})",
+            "while _flags != 0:",
+            f"    {items}[{count}[0]] = _first + trailing_zeros(_flags)",
+            f"    {count}[0] = {count}[0] + 1",
+            "    _flags = _flags & (_flags - numba.uint64(1))",
+        ]
+    )
+
+
+SPELL = {
+    name: _call(name)
+    for name in (
+        "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane",
+        "lanes", "at", "put", "take", "team_min", "team_max",
+    )
+} | {
+    "vec3": lambda *a: f"({', '.join(a)})",
+    "words": lambda *a: f"({', '.join(a)})",
+    "barrier": lambda: "pass",
+    "spread": _spread,
+    "append": _append,
+}  # fmt: skip
+
+
+def face(bits: int = 32, fast: bool = False) -> Face:
+    """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
+    options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
+    return Face(
+        name=f"numba{bits}{'fast' if fast else ''}",
+        header=HEADER.format(p=bits // 8, b=bits),
+        decorator=f"@njit({options})",
+        spell=SPELL,
+        literal=lambda x: f"real({x!r})",
+        wrap_words=True,
+    )
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")
+    folder = Path(base) / "tistreamlines" / "kernels"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"tistreamlines-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def load(text: str) -> Any:
+    """Import a linked module from a file named by a hash of its text, so that compilers can cache beside it."""
+    name = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = _cache_folder() / f"{name}.py"
+    if not path.exists():
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]]) -> str:
+    """A parallel loop over items: each thread has its own team memory and takes every so-manieth item."""
+    outer = [n for n, _ in signature if n != "item" and n not in scratch]
+    own = [f"    {n} = np.zeros({size}, {'np.int32' if kind == INTS else 'REAL'})" for n, (kind, size) in scratch.items()]
+    inner = ", ".join(n for n, _ in signature)
+    lines = [
+        "@njit(parallel=True, nogil=True, error_model='numpy', cache=True)",
+        f"def run_{name}(count, threads, {', '.join(outer)}):",
+        "    for thread in prange(threads):",
+        *["    " + line for line in own],
+        "        for item in range(thread, count, threads):",
+        f"            {name}({inner})",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class Program:
+    """Kernels linked for the CPU; ``run`` takes numpy arrays."""
+
+    def __init__(
+        self, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, bits: int = 32,
+        fast: bool = False, threads: int | None = None,
+    ) -> None:  # fmt: skip
+        import numba
+
+        self.threads = threads or numba.config.NUMBA_NUM_THREADS
+        numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
+        linked = link(roots, face(bits, fast), fill)
+        patterns = {v for v in fill.values() if isinstance(v, tuple)}
+        text = linked.text + "".join(
+            f"\n{_spread('', '', repr(p), '').split('(')[0]} = _simd.make_spread({p!r})\n" for p in sorted(patterns)
+        )
+        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
+        self.scratch = scratch
+        for name, signature in self.signatures.items():
+            text += "\n\n" + entry_text(name, signature, scratch)
+        self.module = load(text)
+        self.real = np.dtype(f"float{bits}")
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """An array that kernels can take."""
+        return np.ascontiguousarray(values, self.real if values.dtype.kind == "f" else np.int32)
+
+    def empty(self, size: int, kind: str) -> np.ndarray:
+        """An array of ``kind`` to be filled by kernels."""
+        return np.zeros(max(size, 1), self.real if kind == REALS else np.int32)
+
+    def upload(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Copy values to the front of an array."""
+        array[: len(values)] = values
+        return array
+
+    def host(self, array: np.ndarray, count: int) -> np.ndarray:
+        """A copy of the first ``count`` elements in the host's memory."""
+        return array[:count].copy()
+
+    def sync(self) -> None:
+        """Wait for the device."""
+
+    def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> np.ndarray:
+        """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host."""
+        out = np.zeros(size, np.int32)
+        self.run(name, count, values | {"out": out})
+        return out
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
+        arguments = [self._scalar(values[n], k) for n, k in self.signatures[name] if n != "item" and n not in self.scratch]
+        getattr(self.module, f"run_{name}")(count, self.threads, *arguments)
+
+    def _scalar(self, value: Any, kind: str) -> Any:
+        types = {"real": self.real.type, "int": np.int64, "word": np.uint32}
+        return types[kind](value) if kind in types else value
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the compilers."""
+    import llvmlite
+    import numba
+
+    return {"numba": numba.__version__, "llvmlite": llvmlite.__version__}

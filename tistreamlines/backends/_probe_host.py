@@ -1,0 +1,157 @@
+"""The device record, and what the operating system says about this machine: CPU, memory, Apple's GPU."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+import platform
+import re
+import struct
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device, or the reason why an arch has none.
+
+    Attributes
+    ----------
+    arch : str
+        'cpu', 'cuda', 'vulkan' or 'metal'.
+    index : int
+        Place in the driver's own order; -1 if there is no device.
+    name, driver : str
+        As the system reports them.
+    memory_bytes : int or None
+        Total memory (for Vulkan the largest device-local heap); None if unknown.
+    software : bool
+        True for a Vulkan device that is the CPU in disguise (lavapipe, SwiftShader).
+    available : bool
+        Whether the device can be asked for.
+    reason : str
+        Why it cannot run, or is not chosen by itself, and what would do; '' otherwise.
+    kind : str
+        'cpu', 'discrete', 'integrated', 'virtual' or 'other'.
+    capability : str
+        CUDA compute capability ('sm_90') or Vulkan API version ('Vulkan 1.3.230').
+    subgroup : int or None
+        Threads per subgroup (warp, wavefront).
+    cores : int or None
+        CPU cores that this process may use.
+    """
+
+    arch: str
+    index: int
+    name: str
+    driver: str
+    memory_bytes: int | None
+    software: bool
+    available: bool
+    reason: str
+    kind: str = "other"
+    capability: str = ""
+    subgroup: int | None = None
+    cores: int | None = None
+
+    def as_dict(self) -> dict:
+        """Return the fields as a dict that JSON can hold."""
+        return asdict(self)
+
+
+class MissingError(Exception):
+    """An arch has no device; the message is the reason to show."""
+
+
+def missing(arch: str, reason: str) -> Device:
+    return Device(arch, -1, "", "", None, False, False, reason)
+
+
+def load(*names: str) -> c.CDLL | None:
+    """Load the first shared library found; None if there is none."""
+    for name in names:
+        with suppress(OSError):
+            return c.CDLL(name)
+    return None
+
+
+def read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def text(raw: bytes) -> str:
+    return raw.split(b"\0", 1)[0].decode(errors="replace").strip()
+
+
+def _sysctl(name: str) -> bytes:
+    """Read one value of macOS' sysctl; b'' if there is none."""
+    lib, size = load("libSystem.dylib"), c.c_size_t(256)
+    raw = c.create_string_buffer(256)
+    if lib is None or lib.sysctlbyname(name.encode(), raw, c.byref(size), None, c.c_size_t(0)) != 0:
+        return b""
+    return raw.raw[: size.value]
+
+
+def _cgroup_memory() -> tuple[int, int] | None:
+    """Memory limit of this process' control group and what is left of it (jobs and containers); None without one."""
+    found = []
+    for line in read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, limit_file, key = Path("/sys/fs/cgroup"), "memory.max", "anon"
+        elif "memory" in controllers.split(","):
+            root, limit_file, key = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "total_rss"
+        else:
+            continue
+        group = root / path.strip("/")
+        for folder in (group, *group.parents):  # any parent may be the one that limits
+            if folder.is_relative_to(root) and (limit := read(folder / limit_file).strip()).isdigit():
+                # The page cache also counts as used, but gives way: only memory that processes hold is gone.
+                used = re.search(rf"^{key} (\d+)$", read(folder / "memory.stat"), re.MULTILINE)
+                found.append((int(limit), max(0, int(limit) - int(used.group(1) if used else 0))))
+    return (min(limit for limit, _ in found), min(left for _, left in found)) if found else None
+
+
+def host_memory() -> tuple[int | None, int | None]:
+    """Total and available memory of the host in bytes, None where unknown."""
+    if sys.platform == "darwin":
+        return int.from_bytes(_sysctl("hw.memsize"), "little") or None, None
+    if sys.platform == "win32":
+        status = c.create_string_buffer(struct.pack("=2I7Q", 64, *[0] * 8), 64)  # MEMORYSTATUSEX
+        kernel32 = load("kernel32.dll")
+        if kernel32 is None or not kernel32.GlobalMemoryStatusEx(status):
+            return None, None
+        return struct.unpack_from("=2Q", status, 8)
+    fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", read("/proc/meminfo"), re.MULTILINE))
+    total, free = (1024 * int(fields[key]) if key in fields else None for key in ("MemTotal", "MemAvailable"))
+    if total and (group := _cgroup_memory()):
+        total, free = min(total, group[0]), min(total if free is None else free, group[1])
+    return total, free
+
+
+def cpu_devices() -> list[Device]:
+    if sys.platform == "darwin":
+        name = text(_sysctl("machdep.cpu.brand_string"))
+    elif sys.platform == "win32":
+        name = os.environ.get("PROCESSOR_IDENTIFIER", "")
+    else:
+        match = re.search(r"^model name\s*:\s*(.+)$", read("/proc/cpuinfo"), re.MULTILINE)
+        name = match.group(1).strip() if match else ""
+    # The affinity is what a job scheduler or taskset left to this process; cpu_count is the whole machine.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    host = f"{platform.system()} {platform.release()}"
+    return [Device("cpu", 0, name or platform.machine(), host, host_memory()[0], False, True, "", "cpu", cores=cores)]
+
+
+def metal_devices() -> list[Device]:
+    if sys.platform != "darwin":
+        raise MissingError("only on macOS: use cuda, vulkan or cpu")
+    if platform.machine() != "arm64":
+        raise MissingError("needs Apple silicon and an arm64 Python: use cpu")
+    name, system = text(_sysctl("machdep.cpu.brand_string")) or "Apple GPU", f"macOS {platform.mac_ver()[0]}"
+    return [Device("metal", 0, name, system, host_memory()[0], False, True, "", "integrated", subgroup=32)]

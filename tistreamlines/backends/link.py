@@ -1,0 +1,342 @@
+"""From one kernel source to the text of a face.
+
+The linker collects the kernel functions that a root calls, rewrites each for a face and joins them in one module
+of plain text.  That text is all a compiler sees: it can be read, it is cached under a hash of itself, and two
+linkings of one function can never be taken for each other.
+
+What it does to a function's syntax tree:
+
+* records are spread into their fields, holes and constants are filled in, branches on constants are cut;
+* every product, and every sum that feeds another operation, is guarded where a face asks for it (see ``Face``);
+* words (u32) wrap at 32 bits; literals take the face's precision; team operations take the face's spelling.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ..kernels import lang
+
+REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool vec words reals ints nothing".split()
+KINDS = {
+    lang.real: REAL, lang.i32: INT, lang.u32: WORD, lang.vec3: VEC, lang.words: WORDS, lang.Reals: REALS,
+    lang.Ints: INTS, None: NOTHING,
+}  # fmt: skip
+ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
+RESULTS = {
+    "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
+    "vec3": VEC, "words": WORDS, "put": NOTHING, "append": NOTHING, "barrier": NOTHING,
+}  # fmt: skip
+FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
+
+
+@dataclass(frozen=True)
+class Face:
+    """How one compiler spells the kernel language.
+
+    Parameters
+    ----------
+    header : text that opens a module (imports, helpers).
+    decorator : decorator of a kernel function.
+    hidden : parameters that every function hands on (the guard's zero, the lane, the team's pool).
+    spell : name of the language -> function from argument texts to a text.
+    literal : text of a real literal.
+    guard : function from the text of a real expression to a guarded one, or None.
+    wrap_words : True where 32-bit words do not wrap by themselves.
+    each, unroll : functions from (target, count text) to the lines that open the loop.
+    parameter : function from (name, kind) to a parameter's text.
+    replaced : kernel functions that the face has natively, by name (they need not be rewritten).
+    """
+
+    name: str
+    header: str
+    decorator: str
+    spell: dict[str, Callable[..., str]]
+    literal: Callable[[float], str]
+    hidden: tuple[str, ...] = ()
+    guard: Callable[[str], str] | None = None
+    wrap_words: bool = False
+    each: Callable[[str, str], list[str]] | None = None
+    unroll: Callable[[str], str] = lambda n: f"range({n})"
+    parameter: Callable[[str, str], str] = lambda name, kind: name
+    replaced: tuple[str, ...] = ()
+
+
+@dataclass
+class Linked:
+    """A linked module: its text, and for each root the flat list of (name, kind) that it takes."""
+
+    text: str
+    signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+
+def flat_fields(prefix: str, record: type, fill: dict[str, Any]) -> list[tuple[str, str]]:
+    """Fields of a record, nested ones spread out, as (name, kind)."""
+    out = []
+    module = inspect.getmodule(record)
+    for name, note in record.__annotations__.items():
+        value = _annotation(note, vars(module), fill)
+        if isinstance(value, type) and issubclass(value, lang.Record):
+            out += flat_fields(f"{prefix}_{name}", value, fill)
+        else:
+            out.append((f"{prefix}_{name}", KINDS[value]))
+    return out
+
+
+def _annotation(note: Any, scope: dict[str, Any], fill: dict[str, Any]) -> Any:
+    value = eval(note, scope) if isinstance(note, str) else note  # names of the language only
+    return fill[note] if isinstance(value, lang.Hole) else value
+
+
+@cache
+def _tree(function: lang.Twin) -> ast.FunctionDef:
+    source = textwrap.dedent(inspect.getsource(function.function))
+    tree = ast.parse(source).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
+def link(roots: list[lang.Twin], face: Face, fill: dict[str, Any]) -> Linked:
+    """Link kernel functions for a face.
+
+    Parameters
+    ----------
+    roots : kernel functions to make callable.
+    face : the compiler's spelling.
+    fill : values of the constants, and functions and records for the holes, by name.
+    """
+    done: dict[str, str] = {}
+    owner: dict[str, lang.Twin] = {}
+    linked = Linked("")
+
+    def visit(function: lang.Twin) -> None:
+        name = function.__name__
+        if owner.setdefault(name, function) is not function:
+            raise ValueError(f"two kernel functions are called {name}")
+        if name in done or name in face.replaced:
+            return
+        done[name] = ""
+        rewriter = _Rewriter(function, face, fill)
+        text = rewriter.run()
+        for callee in rewriter.callees:
+            visit(callee)
+        # callees come before callers in the text
+        done.pop(name)
+        done[name] = text
+        linked.signatures[name] = rewriter.parameters
+
+    for root in roots:
+        visit(root)
+    linked.text = face.header + "\n\n" + "\n\n".join(text for text in done.values() if text)
+    return linked
+
+
+class _Rewriter:
+    """Rewrites one function; statement by statement, expression by expression, carrying each value's kind."""
+
+    def __init__(self, function: lang.Twin, face: Face, fill: dict[str, Any]) -> None:
+        self.face, self.fill = face, fill
+        self.tree = _tree(function)
+        self.scope = vars(inspect.getmodule(function.function))
+        self.env: dict[str, str] = {}
+        self.records: dict[str, type] = {}
+        self.callees: list[lang.Twin] = []
+        self.parameters: list[tuple[str, str]] = []
+
+    # -- names
+
+    def lookup(self, name: str) -> Any:
+        value = self.scope.get(name)
+        return self.fill[name] if isinstance(value, (lang.Hole, lang.Constant)) else value
+
+    def run(self) -> str:
+        for argument in self.tree.args.args:
+            note = _annotation(ast.unparse(argument.annotation), self.scope, self.fill)
+            if isinstance(note, type) and issubclass(note, lang.Record):
+                self.records[argument.arg] = note
+                self.parameters += flat_fields(argument.arg, note, self.fill)
+            else:
+                self.parameters.append((argument.arg, KINDS[note]))
+        self.env.update(self.parameters)
+        shown = list(self.face.hidden) + [self.face.parameter(n, k) for n, k in self.parameters]
+        lines = [*self.face.decorator.splitlines(), f"def {self.tree.name}({', '.join(shown)}):"]
+        body = self.tree.body[1:] if isinstance(self.tree.body[0], ast.Expr) and ast.get_docstring(self.tree) else self.tree.body
+        return "\n".join(lines + self.block(body)) + "\n"
+
+    # -- statements
+
+    def block(self, statements: list[ast.stmt]) -> list[str]:
+        lines = [line for s in statements for line in self.statement(s)]
+        return ["    " + line for line in lines or ["pass"]]
+
+    def statement(self, node: ast.stmt) -> list[str]:
+        if isinstance(node, ast.Assign):
+            return self.assign(node)
+        if isinstance(node, ast.Expr):
+            if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "append":
+                return self.face.spell["append"](*[self.text(a) for a in node.value.args]).splitlines()
+            return [self.text(node.value)]
+        if isinstance(node, ast.If):
+            return self.branch(node)
+        if isinstance(node, ast.While):
+            return [f"while {self.text(node.test)}:", *self.block(node.body)]
+        if isinstance(node, ast.For):
+            return self.loop(node)
+        if isinstance(node, ast.Return) and node.value is not None:
+            return [f"return {self.text(node.value)}"]
+        raise SyntaxError(f"{self.tree.name}: the kernel language has no {type(node).__name__}")
+
+    def assign(self, node: ast.Assign) -> list[str]:
+        target = node.targets[0]
+        text, kind = self.expression(node.value)
+        if isinstance(target, ast.Name):
+            accumulates = isinstance(node.value, ast.BinOp) and ast.unparse(node.value.left) == target.id
+            if kind == REAL and isinstance(node.value, ast.BinOp) and not accumulates:
+                text = self.guarded(node.value, text)
+            self.env[target.id] = kind
+            return [f"{target.id} = {text}"]
+        return [f"{self.text(target)} = {text}"]
+
+    def branch(self, node: ast.If) -> list[str]:
+        known = self.known(node.test)
+        if known is not None:
+            chosen = node.body if known else node.orelse
+            return [line for s in chosen for line in self.statement(s)]
+        lines = [f"if {self.text(node.test)}:", *self.block(node.body)]
+        if node.orelse:
+            lines += ["else:", *self.block(node.orelse)]
+        return lines
+
+    def known(self, test: ast.expr) -> Any:
+        """Value of a test on constants alone, else None."""
+        names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+        values = {n: self.fill[n] for n in names if isinstance(self.scope.get(n), lang.Constant) and n not in self.env}
+        if not names or names != set(values):
+            return None
+        return eval(compile(ast.Expression(test), self.tree.name, "eval"), {}, values)
+
+    def loop(self, node: ast.For) -> list[str]:
+        target, call = node.target, node.iter
+        assert isinstance(target, ast.Name) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        self.env[target.id] = INT
+        count, style = self.text(call.args[0]), call.func.id
+        if style == "each" and self.face.each:
+            opening = self.face.each(target.id, count)
+            body = self.block(node.body)
+            pad = "    " * (len(opening) - 1 - sum(not line.rstrip().endswith(":") for line in opening))
+            return opening + [pad + line for line in body]
+        header = self.face.unroll(count) if style == "unrolled" else f"range({count})"
+        return [f"for {target.id} in {header}:", *self.block(node.body)]
+
+    # -- expressions
+
+    def text(self, node: ast.expr) -> str:
+        return self.expression(node)[0]
+
+    def guarded(self, node: ast.expr, text: str) -> str:
+        needs = isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS)
+        return self.face.guard(text) if needs and self.face.guard else text
+
+    def expression(self, node: ast.expr) -> tuple[str, str]:
+        method = getattr(self, f"on_{type(node).__name__}", None)
+        if method is None:
+            raise SyntaxError(f"{self.tree.name}: the kernel language has no {type(node).__name__}")
+        return method(node)
+
+    def on_Constant(self, node: ast.Constant) -> tuple[str, str]:
+        if isinstance(node.value, float):
+            return self.face.literal(node.value), REAL
+        return repr(node.value), INT
+
+    def on_Name(self, node: ast.Name) -> tuple[str, str]:
+        if node.id in self.env:
+            return node.id, self.env[node.id]
+        value = self.lookup(node.id)
+        if isinstance(value, float):
+            return self.face.literal(value), REAL
+        if isinstance(value, (int, tuple)):
+            return repr(int(value) if isinstance(value, int) else value), INT
+        raise NameError(f"{self.tree.name}: {node.id} has no value yet")
+
+    def on_Attribute(self, node: ast.Attribute) -> tuple[str, str]:
+        flat = ast.unparse(node).replace(".", "_")
+        return flat, self.env[flat]
+
+    def on_Subscript(self, node: ast.Subscript) -> tuple[str, str]:
+        text, kind = self.expression(node.value)
+        return f"{text}[{self.text(node.slice)}]", ELEMENT[kind]
+
+    def on_UnaryOp(self, node: ast.UnaryOp) -> tuple[str, str]:
+        text, kind = self.expression(node.operand)
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and kind == REAL:
+            return self.face.literal(-node.operand.value), REAL
+        return f"({ast.unparse(ast.UnaryOp(node.op, ast.Name('_')))[:-1]}{text})", kind
+
+    def on_BinOp(self, node: ast.BinOp) -> tuple[str, str]:
+        left, lk = self.expression(node.left)
+        right, rk = self.expression(node.right)
+        if REAL in (lk, rk):
+            left, right = self.guarded_operand(node.left, left), self.guarded_operand(node.right, right)
+        symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
+        kind = next(k for k in (REAL, WORD, BOOL, INT) if k in (lk, rk))
+        text = f"({left} {symbol} {right})"
+        if kind == WORD and self.face.wrap_words:
+            text = self.face.spell["u32"](text)
+        return text, kind
+
+    def guarded_operand(self, node: ast.expr, text: str) -> str:
+        return self.guarded(node, text)
+
+    def on_Compare(self, node: ast.Compare) -> tuple[str, str]:
+        symbol = ast.unparse(ast.Compare(ast.Name("a"), node.ops, [ast.Name("b")]))[2:-2]
+        return f"({self.text(node.left)} {symbol} {self.text(node.comparators[0])})", BOOL
+
+    def arguments(self, node: ast.Call) -> list[str]:
+        out: list[str] = []
+        for argument in node.args:
+            path = ast.unparse(argument)
+            record = self.record_of(argument)
+            if record is not None:
+                out += [name for name, _ in flat_fields(path.replace(".", "_"), record, self.fill)]
+            else:
+                out.append(self.text(argument))
+        return out
+
+    def record_of(self, node: ast.expr) -> type | None:
+        """Record that a name or an attribute chain stands for, if it does."""
+        if isinstance(node, ast.Name):
+            return self.records.get(node.id)
+        if isinstance(node, ast.Attribute):
+            outer = self.record_of(node.value)
+            if outer is not None:
+                note = _annotation(outer.__annotations__[node.attr], vars(inspect.getmodule(outer)), self.fill)
+                return note if isinstance(note, type) and issubclass(note, lang.Record) else None
+        return None
+
+    def on_Call(self, node: ast.Call) -> tuple[str, str]:
+        assert isinstance(node.func, ast.Name)
+        callee = self.lookup(node.func.id)
+        if isinstance(callee, lang.Twin):
+            self.callees.append(callee)
+            tree = _tree(callee)
+            note = ast.unparse(tree.returns) if tree.returns else "None"
+            kind = KINDS[_annotation(note, vars(inspect.getmodule(callee.function)), self.fill)]
+            hidden = [h.split(":")[0] for h in self.face.hidden]
+            inner = [*hidden, *self.arguments(node)] if callee.__name__ not in self.face.replaced else self.arguments(node)
+            return f"{callee.__name__}({', '.join(inner)})", kind
+        name = node.func.id
+        kind = RESULTS.get(name) or self.kind_of_call(name, node.args)
+        return self.face.spell[name](*[self.text(a) for a in node.args]), kind
+
+    def kind_of_call(self, name: str, args: list[ast.expr]) -> str:
+        kinds = [self.expression(a)[1] for a in args]
+        if name in ("at", "take", "spread"):
+            return ELEMENT[kinds[0]]
+        values = kinds[1:] if name == "where" else kinds
+        return next(k for k in (REAL, WORD, INT, BOOL) if k in values)

@@ -1,0 +1,302 @@
+"""The engine: seeds go in, batches of finished streamlines come out, chunk by chunk.
+
+A chunk's seeds get their initial directions, a prefix sum gives each direction its streamline, both halves of every
+streamline grow in launches of bounded length, and only the accepted ones come back, as two bytes a step.  The host
+turns them into points while the device grows the next chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .backends import open_program
+from .backends.devices import Device
+from .kernels import propagate, seeding
+from .models import Prepared
+from .outcome import Stop
+from .tractogram import Batch, Space
+
+Array = npt.NDArray[Any]
+LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
+FIRST_STEPS = 16
+
+
+def exclusive_sum(counts: Array) -> Array:
+    """Sum of all the counts before each one: (n,) int64, computed by Numba."""
+    from .backends.prefix import exclusive_prefix_sum
+
+    return exclusive_prefix_sum(counts)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How streamlines are grown.
+
+    Parameters
+    ----------
+    step_mm : step length in mm.
+    max_steps : greatest number of steps of a half-streamline.
+    min_mm, max_mm : lengths outside are dropped; so are streamlines of a single point.
+    rng_seed : key of the random numbers.
+    exact : the same bits on every device; else whatever the compiler makes of it.
+    threads : CPU threads, None for all.
+    chunk_size : seeds a chunk, None to fit the device.
+    memory_limit : bytes of device memory to use at most, None for what is free.
+    """
+
+    step_mm: float
+    max_steps: int = 500
+    min_mm: float = 0.0
+    max_mm: float = float("inf")
+    rng_seed: int = 0
+    exact: bool = True
+    threads: int | None = None
+    chunk_size: int | None = None
+    memory_limit: int | None = None
+
+
+@dataclass
+class Tally:
+    """What a run did: seconds by stage, and how halves ended."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: {"compile": 0.0, "kernels": 0.0, "track": 0.0})
+    stop_reasons: Array = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
+    seeds: int = 0
+    streamlines: int = 0
+    points: int = 0
+
+
+@dataclass
+class _Grown:
+    """A chunk back on the host: accepted streamlines as codes."""
+
+    first_seed: int
+    seeds: Array
+    seed: Array
+    branch: Array
+    lengths: Array
+    status: Array
+    words: Array
+    slot: Array
+
+
+class Engine:
+    """Grows streamlines on one device.
+
+    Parameters
+    ----------
+    prepared : tables of the method and the stopping rule.
+    space : the image's space.
+    device : where to run (see :func:`tistreamlines.backends.devices.choose`).
+    settings : how streamlines are grown.
+    """
+
+    def __init__(self, prepared: Prepared, space: Space, device: Device, settings: Settings) -> None:
+        self.prepared, self.space, self.device, self.settings = prepared, space, device, settings
+        self.tally = Tally()
+        begun = time.perf_counter()
+        roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
+        self.program = open_program(device, roots, prepared, settings.exact, settings.threads)
+        self.host = host_program(prepared, settings.threads)
+        key = settings.rng_seed & 0xFFFFFFFFFFFFFFFF
+        steps = settings.step_mm / space.voxel_sizes
+        self.rules = {f"rules_step_{a}": float(s) for a, s in zip("xyz", steps, strict=True)} | {
+            "rules_max_steps": settings.max_steps, "rules_key0": key & 0xFFFFFFFF, "rules_key1": key >> 32,
+        }  # fmt: skip
+        self.values = {k: self.program.array(v) for k, v in prepared.arrays.items()} | prepared.scalars | self.rules
+        self._buffers: dict[str, tuple[int, Any]] = {}
+        self._rate = 0.0
+        self._warm_up()
+        self.tally = Tally()
+        self.tally.seconds["compile"] = time.perf_counter() - begun
+
+    def _warm_up(self) -> None:
+        """Compile every kernel on a seed in the middle of the stored voxels."""
+        index = np.flatnonzero(self.prepared.arrays["volume_index"])
+        middle = index[len(index) // 2] if len(index) else 0
+        seed = np.array(np.unravel_index(middle, self.space.shape), np.float32)[None]
+        for _ in self._batches(seed, 1, 0):
+            pass
+        self._rate = 0.0
+
+    # -- memory
+
+    def chunk_size(self) -> int:
+        """Seeds a chunk: what the caller asked for, else what the device's memory holds."""
+        if self.settings.chunk_size:
+            return self.settings.chunk_size
+        if self.device.arch == "cpu":
+            return 4096
+        from .backends.devices import free_memory
+
+        free = self.settings.memory_limit or free_memory(self.device) or 2**30
+        spare = max(free // 2 - sum(a.nbytes for a in self.prepared.arrays.values()), 2**26)
+        # four directions a seed are more than most tissue has; a chunk that has more gets larger buffers
+        per_seed = 4 * (self.prepared.fill["MAX_DIRECTIONS"] + 4) + 4 * 2 * (4 * self.settings.max_steps + 24)
+        return int(np.clip(spare // per_seed, 256, 50_000))
+
+    def _buffer(self, name: str, size: int, kind: str) -> Any:
+        held, array = self._buffers.get(name, (0, None))
+        if array is None or held < size:
+            self._buffers.pop(name, None)
+            held = max(size, int(1.25 * held), 1)
+            array = self.program.empty(held, kind)
+            self._buffers[name] = (held, array)
+        return array
+
+    # -- the pipeline
+
+    def track(self, seeds: Array, first_seed: int = 0) -> Iterator[Batch]:
+        """Grow streamlines from seeds.
+
+        Parameters
+        ----------
+        seeds : (n, 3) voxel coordinates, centre of voxel = integer.
+        first_seed : number of the first seed, which the random numbers are counted by.
+
+        Yields
+        ------
+        Batch
+            Accepted streamlines of a chunk, in the order of their seeds and directions.
+        """
+        begun = time.perf_counter()
+        for batch in self._batches(np.asarray(seeds, np.float32), self.chunk_size(), first_seed):
+            self.tally.seconds["track"] = time.perf_counter() - begun
+            yield batch
+        self.tally.seconds["track"] = time.perf_counter() - begun
+
+    def _batches(self, seeds: Array, chunk: int, first_seed: int) -> Iterator[Batch]:
+        grown: _Grown | None = None
+        for first in range(0, len(seeds), chunk):
+            part = seeds[first : first + chunk]
+            count = self._launch(part, first_seed + first)
+            if grown is not None:
+                yield self._batch(grown)
+            grown = self._collect(part, first_seed + first, count)
+        if grown is not None:
+            yield self._batch(grown)
+
+    def _launch(self, seeds: Array, first_seed: int) -> int:
+        """Start a chunk; return its number of streamlines.  The device may still be at work on return."""
+        n = len(seeds)
+        values = self.values
+        values["rules_first_seed"] = first_seed & 0xFFFFFFFF
+        values["seeds_points"] = self.program.upload(self._buffer("points", 3 * n, "reals"), seeds.ravel())
+        values["seeds_counts"] = self._buffer("counts", n, "ints")
+        values["seeds_peaks"] = self._buffer("peaks", n * self.prepared.fill["MAX_DIRECTIONS"], "ints")
+        self.program.run("start", n, values)
+        counts = self.program.host(values["seeds_counts"], n)
+        slot = exclusive_sum(counts)
+        count = int(slot[-1]) + int(counts[-1])
+        values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot.astype(np.int32))
+        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 6, "length": 2, "status": 2, "codes": 2 * self.settings.max_steps}
+        for name, size in sizes.items():
+            values[f"halves_{name}"] = self._buffer(name, max(count, 1) * size, "reals" if name == "point" else "ints")
+        self.program.run("enlist", n, values)
+        self.program.run("advance", count, values | {"stride": 2, "steps": 1})
+        self._advance(count, 0)
+        return count
+
+    def _advance(self, count: int, done: int) -> int:
+        """Launch as many steps as fit LAUNCH_SECONDS; return the number of steps that every half has been offered."""
+        left = self.settings.max_steps - done
+        steps = int(self._rate * LAUNCH_SECONDS / max(2 * count, 1)) if self._rate else FIRST_STEPS
+        steps = min(max(steps, FIRST_STEPS), left)
+        self._launched = (steps, time.perf_counter())
+        self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
+        self._offered = done + steps
+        return self._offered
+
+    def _settle(self, count: int, before: int) -> int:
+        """Wait for the launch; measure the rate; return the number of steps taken by now."""
+        self.program.sync()
+        seconds = time.perf_counter() - self._launched[1]
+        lengths = self.program.host(self.values["halves_length"], 2 * count)
+        taken = int(lengths.sum())
+        if taken - before > 1000:
+            self._rate = (taken - before) / max(seconds, 1e-6)
+        return taken
+
+    def _collect(self, seeds: Array, first_seed: int, count: int) -> _Grown:
+        """Finish a chunk's growth and bring the accepted streamlines back."""
+        taken = self._settle(count, 0)
+        status = self.program.host(self.values["halves_status"], 2 * count)
+        while (status == Stop.GROWING).any():
+            self._advance(count, self._offered if self._offered < self.settings.max_steps else 0)
+            taken = self._settle(count, taken)
+            status = self.program.host(self.values["halves_status"], 2 * count)
+        lengths = self.program.host(self.values["halves_length"], 2 * count)
+        seed = self.program.host(self.values["halves_seed"], count)
+        branch = self.program.host(self.values["halves_branch"], count)
+        self.tally.stop_reasons += np.bincount(status, minlength=len(Stop))
+        self.tally.seeds += len(seeds)
+        return self._pack(first_seed, seeds, seed, branch, lengths.reshape(-1, 2), status.reshape(-1, 2))
+
+    def _pack(self, first_seed: int, seeds: Array, seed: Array, branch: Array, lengths: Array, status: Array) -> _Grown:
+        steps = lengths.sum(axis=1)
+        mm = steps * self.settings.step_mm
+        kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
+        halves = (2 * kept[:, None] + [0, 1]).ravel().astype(np.int32)
+        words = (lengths[kept].ravel() + 1) // 2
+        slot = exclusive_sum(words)
+        total = int(words.sum())
+        packed = np.zeros(max(total, 1), np.int32)
+        if total:
+            program, n = self.program, len(halves)
+            packed = program.gather(
+                "pack", n, total,
+                self.values | {
+                    "accepted": program.upload(self._buffer("accepted", n, "ints"), halves),
+                    "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
+                },
+            )  # fmt: skip
+        return _Grown(first_seed, seeds, seed[kept], branch[kept], lengths[kept], status[kept], packed, slot)
+
+    def _batch(self, grown: _Grown) -> Batch:
+        """Turn codes into points in RASmm."""
+        points = grown.lengths.sum(axis=1) + 1
+        offsets = np.concatenate([[0], np.cumsum(points)]).astype(np.int64)
+        origin = grown.seeds[grown.seed]
+        out = np.empty(3 * int(offsets[-1]), np.float32)
+        n = len(points)
+        if n:
+            affine = self.space.affine[:3].ravel()
+            names = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")
+            self.host.run(
+                "unpack", n,
+                self.host_values | {f"affine_{k}": float(v) for k, v in zip(names, affine, strict=True)} | self.rules | {
+                    "rules_first_seed": 0, "words": grown.words, "slot": grown.slot.astype(np.int32),
+                    "lengths": np.ascontiguousarray(grown.lengths.ravel(), np.int32), "seeds": origin.ravel(),
+                    "offset": offsets[:-1].astype(np.int32), "out": out,
+                },
+            )  # fmt: skip
+        self.tally.streamlines += n
+        self.tally.points += int(offsets[-1])
+        return Batch(
+            out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
+            (grown.first_seed + grown.seed).astype(np.uint32), grown.branch.astype(np.uint8),
+            grown.status[:, ::-1].astype(np.uint8),
+        )  # fmt: skip
+
+    @property
+    def host_values(self) -> dict[str, Any]:
+        """The sphere, as the host's kernels take it."""
+        arrays = self.prepared.arrays
+        return {
+            "sphere_vertices": np.ascontiguousarray(arrays["method_sphere_vertices"], np.float32),
+            "sphere_neighbours": np.ascontiguousarray(arrays["method_sphere_neighbours"], np.int32),
+            "sphere_count": self.prepared.scalars["method_sphere_count"],
+        }
+
+
+def host_program(prepared: Prepared, threads: int | None) -> Any:
+    """What the host does in the kernel language, whatever the device: seeds and points."""
+    from .backends._numba import Program
+
+    return Program([seeding.place_seed, seeding.unpack], prepared.fill, {}, threads=threads)

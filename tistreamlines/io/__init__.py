@@ -1,0 +1,18 @@
+"""Reading images, gradients and seeds; writing tractograms and what is known about them."""
+
+from .nifti import Dwi, load_dwi, load_map, load_mask, load_seeds
+from .sidecar import sha256, sidecar_path, write_json
+from .writer import TractogramWriter, open_writer
+
+__all__ = [
+    "Dwi",
+    "TractogramWriter",
+    "load_dwi",
+    "load_map",
+    "load_mask",
+    "load_seeds",
+    "open_writer",
+    "sha256",
+    "sidecar_path",
+    "write_json",
+]

@@ -1,0 +1,40 @@
+"""TCK (MRtrix): points alone, a row of NaN behind each streamline and a row of infinity at the end."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from ..tractogram import Batch, Space
+
+HEADER_BYTES = 128  # room for the text below; the points begin there
+HEADER = "mrtrix tracks\ncount: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
+
+
+class TckSink:
+    """Appends batches to a TCK file; what the batch says beside the points has no place in the format."""
+
+    def __init__(self, folder: Path, space: Space, files: ExitStack) -> None:
+        del space  # TCK is in RASmm and knows no grid
+        self._path = folder / "tractogram.tck"
+        self._streamlines = 0
+        self._file = files.enter_context(self._path.open("wb"))
+        self._file.write(self._header())
+
+    def append(self, batch: Batch) -> None:
+        """Add streamlines behind those already there."""
+        self._file.write(np.insert(batch.points, batch.offsets[1:], np.nan, axis=0).astype("<f4", copy=False).data)
+        self._streamlines += len(batch)
+
+    def finish(self) -> Path:
+        """Mark the end and write the number of streamlines into the header."""
+        self._file.write(np.full(3, np.inf, "<f4").data)
+        self._file.seek(0)
+        self._file.write(self._header())
+        self._file.close()
+        return self._path
+
+    def _header(self) -> bytes:
+        return HEADER.format(count=self._streamlines, start=HEADER_BYTES).encode().ljust(HEADER_BYTES, b"\n")

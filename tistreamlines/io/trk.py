@@ -1,0 +1,93 @@
+"""TRK (TrackVis): one record per streamline, packed a batch at a time.
+
+nibabel writes the format a streamline at a time, which takes minutes for millions; its header tools are used here.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..tractogram import Batch, Space
+
+# Values per streamline, by field of the batch, in the order of nibabel (by name). All are float32 in the file:
+# a seed number is exact below 2**24, some 16.8 million; TRX holds all.
+PROPERTIES = {"direction_number": 1, "seed_number": 1, "seeds": 3, "stop_reasons": 2}
+PROPERTY_WORDS = sum(PROPERTIES.values())
+
+
+class TrkSink:
+    """Appends batches to a TRK file."""
+
+    def __init__(self, folder: Path, space: Space, files: ExitStack) -> None:
+        self._path = folder / "tractogram.trk"
+        self._header, self._affine = _header(space)
+        self._file = files.enter_context(self._path.open("wb"))
+        self._file.write(self._header.tobytes())
+
+    def append(self, batch: Batch) -> None:
+        """Add streamlines behind those already there."""
+        self._file.write(_pack(batch, self._affine).data)
+        self._header["nb_streamlines"] += len(batch)
+
+    def finish(self) -> Path:
+        """Write the number of streamlines into the header."""
+        if not self._header["nb_streamlines"]:  # nibabel cannot slice the properties of no streamline
+            self._header["nb_properties_per_streamline"] = 0
+            self._header["property_name"] = b""
+        self._file.seek(0)
+        self._file.write(self._header.tobytes())
+        self._file.close()
+        return self._path
+
+
+def _header(space: Space) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+    from nibabel.orientations import aff2axcodes
+    from nibabel.streamlines.trk import encode_value_in_name, get_affine_trackvis_to_rasmm, header_2_dtype
+
+    header: npt.NDArray[Any] = np.zeros((), header_2_dtype.newbyteorder("<"))
+    header["magic_number"] = b"TRACK"
+    header["version"] = 2
+    header["hdr_size"] = header.dtype.itemsize
+    header["dimensions"] = space.shape
+    header["voxel_sizes"] = space.voxel_sizes
+    header["voxel_to_rasmm"] = space.affine
+    header["voxel_order"] = "".join(aff2axcodes(space.affine)).encode()
+    header["nb_properties_per_streamline"] = PROPERTY_WORDS
+    for i, (name, values) in enumerate(PROPERTIES.items()):
+        header["property_name"][i] = encode_value_in_name(values, name)
+    # The inverse of the very (float32) matrix that a reader will apply; it holds the half voxel from centre to corner.
+    to_trackvis = np.linalg.inv(get_affine_trackvis_to_rasmm(header).astype(np.float64))
+    return header, to_trackvis
+
+
+def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Lay out number of points, points and properties of each streamline as 32-bit words."""
+    n = len(batch)
+    words = np.empty(n * (1 + PROPERTY_WORDS) + batch.points.size, "<f4")
+    starts = 3 * batch.offsets[:-1] + np.arange(n) * (1 + PROPERTY_WORDS)
+    ends = starts + 1 + 3 * batch.lengths
+    is_point = np.ones(len(words), bool)
+    is_point[starts] = False
+    words.view("<i4")[starts] = batch.lengths
+    column = 0
+    for name, values in PROPERTIES.items():
+        for value in getattr(batch, name).reshape(n, values).T:
+            is_point[ends + column] = False
+            words[ends + column] = value
+            column += 1
+    words[is_point] = _moved(batch.points, to_trackvis).ravel()
+    return words
+
+
+def _moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    # Axis by axis: eight times faster than a matrix product of so narrow an array.
+    x, y, z = points.T.astype(np.float64, order="C")
+    moved = np.empty_like(points)
+    for axis, (a, b, c, d) in enumerate(affine[:3]):
+        moved[:, axis] = a * x + b * y + c * z + d
+    return moved

@@ -1,0 +1,94 @@
+"""TRX: a ZIP archive of plain arrays, streamed to disk.
+
+The members are written one file each and stored in the archive at the end, so the disk briefly holds the
+points twice. A member of known size has the short ZIP header that trx-python writes itself: older releases of
+it look for the data in the wrong place behind the long header of a member streamed right into the archive.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from ..tractogram import Batch, Space
+
+# Member of the archive, by field of the batch; a number in the middle is the length of a row.
+MEMBERS = {
+    "points": "positions.3.float32",
+    "seeds": "dps/seeds.3.float32",
+    "seed_number": "dps/seed_number.uint32",
+    "direction_number": "dps/direction_number.uint8",
+    "stop_reasons": "dps/stop_reasons.2.uint8",
+}
+OFFSETS_AT_ONCE = 1 << 20
+COPY_BYTES = 1 << 22
+
+
+class TrxSink:
+    """Appends batches to a TRX file."""
+
+    def __init__(self, folder: Path, space: Space, files: ExitStack) -> None:
+        self._folder = folder
+        self._space = space
+        self._streamlines = 0
+        self._vertices = 0
+        (folder / "dps").mkdir()
+        self._files = {field: files.enter_context((folder / member).open("wb")) for field, member in MEMBERS.items()}
+        self._starts = files.enter_context((folder / "starts").open("wb"))
+
+    def append(self, batch: Batch) -> None:
+        """Add streamlines behind those already there."""
+        for field, file in self._files.items():
+            array = getattr(batch, field)
+            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+        self._starts.write((batch.offsets[:-1] + self._vertices).astype("<u8").data)
+        self._streamlines += len(batch)
+        self._vertices += len(batch.points)
+
+    def finish(self) -> Path:
+        """Build the archive from the files."""
+        self._starts.write(np.array([self._vertices], "<u8").data)
+        for file in (*self._files.values(), self._starts):
+            file.close()
+        archive = self._folder / "tractogram.trx"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as target:
+            target.writestr(zipfile.ZipInfo("header.json"), self._header())
+            # trx-python stores an empty tractogram as a header alone, and maps no member of zero bytes.
+            if self._streamlines:
+                for member in (MEMBERS["points"], self._write_offsets(), *list(MEMBERS.values())[1:]):
+                    _store(target, self._folder / member, member)
+        return archive
+
+    def _header(self) -> str:
+        return json.dumps(
+            {
+                "DIMENSIONS": list(self._space.shape),
+                "VOXEL_TO_RASMM": self._space.affine.tolist(),
+                "NB_VERTICES": self._vertices,
+                "NB_STREAMLINES": self._streamlines,
+            }
+        )
+
+    def _write_offsets(self) -> str:
+        # Only now is it known whether 32 bits hold the last one: n starts and the total, n + 1 numbers.
+        member = "offsets.uint32" if self._vertices < 1 << 32 else "offsets.uint64"
+        dtype = "<u4" if member.endswith("32") else "<u8"
+        with (self._folder / "starts").open("rb") as source, (self._folder / member).open("wb") as target:
+            while len(starts := np.fromfile(source, "<u8", OFFSETS_AT_ONCE)):
+                target.write(starts.astype(dtype).data)
+        return member
+
+
+def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
+    # ZipInfo's own date, 1980, makes equal tractograms equal files.
+    entry = zipfile.ZipInfo(member)
+    entry.file_size = path.stat().st_size
+    entry.external_attr = 0o644 << 16
+    with path.open("rb") as source, archive.open(entry, "w") as target:
+        shutil.copyfileobj(source, target, COPY_BYTES)
+    path.unlink()

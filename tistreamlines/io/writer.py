@@ -1,0 +1,147 @@
+"""One way to write a tractogram, whatever its format: whole, or not at all.
+
+A format is a class of three methods, made with the folder to work in, the space and a stack that closes
+its files: ``append(batch)`` adds streamlines, ``finish()`` returns the path of the finished file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from ..errors import OutputError
+from ..tractogram import Batch, Space
+from .tck import TckSink
+from .trk import TrkSink
+from .trx import TrxSink
+
+
+class Sink(Protocol):
+    """What a format does with the streamlines."""
+
+    def append(self, batch: Batch) -> None:
+        """Add streamlines behind those already there."""
+        ...
+
+    def finish(self) -> Path:
+        """Complete the file and say where it is."""
+        ...
+
+
+SINKS: dict[str, Callable[[Path, Space, ExitStack], Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
+
+
+def open_writer(path: str | Path, space: Space, *, force: bool = False) -> TractogramWriter:
+    """Prepare to write a tractogram; its suffix says the format.
+
+    Parameters
+    ----------
+    path : str or Path
+        Name ending in .trx, .trk or .tck, in a folder that exists.
+    space : Space
+        Grid of the diffusion series.
+    force : bool
+        Whether a file of that name may be replaced.
+
+    Returns
+    -------
+    TractogramWriter
+        A context manager with ``write(batch)``. The file appears whole at the end of the block; after an
+        exception nothing is left and an older file is as it was.
+
+    Raises
+    ------
+    OutputError
+        If the suffix is unknown, the folder missing, or the file there and not to be replaced.
+    """
+    return TractogramWriter(path, space, force=force)
+
+
+class TractogramWriter:
+    """Writes batches of streamlines to one file; see `open_writer`.
+
+    Memory is bounded by one batch, however many streamlines are written.
+    """
+
+    def __init__(self, path: str | Path, space: Space, *, force: bool = False) -> None:
+        self.path = Path(path)
+        self._space = space
+        self._force = force
+        self._sink: Sink | None = None
+        self._resources = ExitStack()
+        self._files = ExitStack()
+        if self.path.suffix.lower() not in SINKS:
+            raise OutputError(f"{self.path}: unknown suffix {self.path.suffix!r}; end the name with {', '.join(SINKS)}")
+        check_target(self.path, force=force)
+
+    def __enter__(self) -> TractogramWriter:
+        """Make the hidden folder that the file grows in."""
+        with explained(self.path), ExitStack() as resources:
+            folder = resources.enter_context(hidden_folder(self.path))
+            self._files = resources.enter_context(ExitStack())
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files)
+            self._resources = resources.pop_all()
+        return self
+
+    def write(self, batch: Batch) -> None:
+        """Add the streamlines of a batch, in order."""
+        if self._sink is None:
+            raise RuntimeError("a tractogram is written inside the writer's with block")
+        if len(batch):
+            with explained(self.path):
+                self._sink.append(batch)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put the whole file in place, or remove every trace of it."""
+        sink, self._sink = self._sink, None
+        if kind is not None:
+            # Files that cannot be flushed, on a full disk, must not hide the first error.
+            with suppress(OSError):
+                self._resources.close()
+            return
+        with explained(self.path), self._resources:
+            assert sink is not None
+            finished = sink.finish()
+            self._files.close()
+            check_target(self.path, force=self._force)
+            os.replace(finished, self.path)  # noqa: PTH105  (one atomic call on every system)
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Raise OutputError unless a file may be written at this path."""
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: no folder {path.parent}; make it first")
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not force:
+        raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path}: folder {path.parent} may not be written to; choose another")
+
+
+@contextmanager
+def hidden_folder(path: Path) -> Generator[Path, None, None]:
+    """Make a folder beside ``path``, so that a rename out of it stays on one disk, and remove it at the end."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def explained(path: Path) -> Generator[None, None, None]:
+    """Turn the system's errors into an OutputError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"{path}: cannot be written ({reason}); check the free space and the folder") from error

@@ -1,0 +1,204 @@
+"""The kernel language: what a kernel function may say, and its plain Python meaning.
+
+A kernel function is ordinary Python over scalars and flat arrays.  It is written for a *team* of 32 virtual
+lanes that grows one half-streamline.  Two kinds of value exist:
+
+* a *uniform* value is the same for the whole team (a point, a counter, a stop reason);
+* a *lane* value has one entry for each virtual lane (a signal, an ODF sample).
+
+On a GPU both are one register of a thread; on the CPU a lane value is a SIMD vector of 32; interpreted, it is a
+numpy array of 32.  Every face does the same additions in the same order, so all give the same bits.
+
+The functions below are the interpreted face (float64).  :mod:`tistreamlines.backends` spells the same names for
+the other faces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+LANES = 32
+
+
+class Twin:
+    """A kernel function: one source from which each backend makes its own face."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a kernel function: link it to a face first (tistreamlines.backends.link)")
+
+
+def twin(function: Callable[..., Any]) -> Twin:
+    """Mark a function as written in the kernel language."""
+    return Twin(function)
+
+
+class Constant:
+    """A whole number or a flag that is fixed when a face is linked (a table's size, a rule that is on or off)."""
+
+    def __init__(self, meaning: str) -> None:
+        self.meaning = meaning
+
+
+class Hole:
+    """A function or a record that the linker fills in (the method, the stopping rule)."""
+
+    def __init__(self, meaning: str) -> None:
+        self.meaning = meaning
+
+
+class Record:
+    """Base of the records of arrays and scalars that kernel functions take; the linker spreads them out."""
+
+
+class Reals:
+    """Annotation: a flat array of reals, handed over by reference."""
+
+
+class Ints:
+    """Annotation: a flat array of int32, handed over by reference."""
+
+
+class words:
+    """Annotation, and constructor, of four 32-bit words."""
+
+    def __new__(cls, a, b, c, d):  # type: ignore[misc]
+        return (a, b, c, d)
+
+
+class vec3:
+    """Annotation, and constructor, of three reals."""
+
+    def __new__(cls, x, y, z):  # type: ignore[misc]
+        return (x, y, z)
+
+
+def _cast(kind):
+    def cast(x):
+        return x.astype(kind) if isinstance(x, np.ndarray) else kind(x)
+
+    return cast
+
+
+real = _cast(np.float64)
+_i32 = _cast(np.int64)
+_u64 = _cast(np.uint64)
+
+
+def i32(x):
+    """Truncate to a whole number."""
+    return _i32(x) if isinstance(x, np.ndarray) else int(x)
+
+
+def u32(x):
+    """Reduce to an unsigned word of 32 bits."""
+    return _i32(x) & 0xFFFFFFFF if isinstance(x, np.ndarray) else int(x) & 0xFFFFFFFF
+
+
+def umulhi(a, b):
+    """High word of the 64-bit product of two words."""
+    return i32((_u64(a) * _u64(b)) >> np.uint64(32)) if isinstance(a, np.ndarray) else (int(a) * int(b)) >> 32
+
+
+def floor(x):
+    """Largest whole number not above ``x``, as a real."""
+    return np.floor(x) if isinstance(x, np.ndarray) else float(math.floor(x))
+
+
+def bits(x):
+    """The 32 bits of a float32, as a signed int."""
+    return i32(np.asarray(x, np.float32).view(np.int32)) if isinstance(x, np.ndarray) else int(np.float32(x).view(np.int32))
+
+
+def from_bits(x):
+    """The float32 that has these 32 bits."""
+    return np.asarray(x).astype(np.int64).astype(np.int32).view(np.float32).astype(float)[()]
+
+
+def absolute(x):
+    """Absolute value."""
+    return abs(x)
+
+
+def minimum(a, b):
+    """Smaller of two values."""
+    return np.minimum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else min(a, b)
+
+
+def maximum(a, b):
+    """Larger of two values."""
+    return np.maximum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else max(a, b)
+
+
+def where(condition, a, b):
+    """``a`` where the condition holds, else ``b``; both are evaluated."""
+    return np.where(condition, a, b) if isinstance(condition, np.ndarray) else (a if condition else b)
+
+
+def lane():
+    """Number of the virtual lane, 0 to 31 (a lane value)."""
+    return np.arange(LANES)
+
+
+def lanes(x):
+    """The same value in every lane."""
+    return np.full(LANES, x)
+
+
+def at(array, start):
+    """Lane l reads ``array[start + l]``."""
+    return array[start : start + LANES]
+
+
+def put(array, start, value):
+    """Lane l writes ``array[start + l]``."""
+    array[start : start + LANES] = value
+
+
+def take(array, index):
+    """Lane l reads ``array[index of lane l]``."""
+    return array[index]
+
+
+def spread(array, start, pattern, table):
+    """Lane l reads ``array[start + pattern[l]]``; ``table`` holds the same 32 offsets for faces that look them up."""
+    return array[start + np.asarray(pattern)]
+
+
+def append(items, count, condition, value):
+    """The lanes for which ``condition`` holds put their ``value`` at the end of ``items``; ``count[0]`` grows."""
+    for v in np.broadcast_to(value, LANES)[np.broadcast_to(condition, LANES)]:
+        items[count[0]] = v
+        count[0] += 1
+
+
+def team_min(x):
+    """Smallest of the lanes' values, known to all."""
+    return np.min(x)
+
+
+def team_max(x):
+    """Largest of the lanes' values, known to all."""
+    return np.max(x)
+
+
+def barrier():
+    """What the team's lanes wrote before is seen by all of them after."""
+
+
+def each(n):
+    """Share the whole numbers below ``n`` among the lanes; the body sees one number at a time."""
+    return range(n)
+
+
+def unrolled(n):
+    """``range(n)`` whose body is repeated by the compiler; ``n`` is a constant."""
+    return range(n)

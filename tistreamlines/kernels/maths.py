@@ -1,0 +1,85 @@
+"""Arithmetic that is the same on every device, bit for bit: division, square root, logarithm.
+
+GPUs round division and square root as they like, and every library has a logarithm of its own.  These use only
+whole numbers, and sums and products of reals, which all devices round alike.
+"""
+
+from __future__ import annotations
+
+from .lang import bits, from_bits, i32, real, twin, u32, where
+
+
+@twin
+def divide(a: real, b: real) -> real:
+    """``a / b`` correctly rounded, for positive normal float32 (long division of the significands, 8 bits a time)."""
+    x = bits(a)
+    y = bits(b)
+    numerator = u32((x & 0x7FFFFF) | 0x800000)
+    denominator = u32((y & 0x7FFFFF) | 0x800000)
+    exponent = (x >> 23) - (y >> 23)
+    if numerator < denominator:
+        numerator = numerator << u32(1)
+        exponent = exponent - 1
+    quotient = numerator // denominator
+    rest = numerator - quotient * denominator
+    for _ in range(3):
+        rest = rest << u32(8)
+        digit = rest // denominator
+        rest = rest - digit * denominator
+        quotient = (quotient << u32(8)) | digit
+    # quotient holds 25 significant bits: the last decides the rounding, the rest breaks a tie upwards of it
+    rounded = i32(quotient >> u32(1))
+    if (quotient & u32(1)) == u32(1):
+        if rest > u32(0):
+            rounded = rounded + 1
+        else:
+            rounded = rounded + (rounded & 1)
+    return from_bits(rounded + ((exponent + 126) << 23))
+
+
+@twin
+def square_root(a: real) -> real:
+    """Square root of a positive normal float32, correctly rounded (two bits of the radicand a turn)."""
+    x = bits(a)
+    exponent = (x >> 23) - 127
+    odd = exponent & 1
+    radicand = u32((x & 0x7FFFFF) | 0x800000) << u32(1 + odd)
+    root = u32(0)
+    rest = u32(0)
+    for turn in range(25):
+        rest = rest << u32(2)
+        if turn < 13:
+            rest = rest | ((radicand >> u32(24 - 2 * turn)) & u32(3))
+        trial = (root << u32(2)) | u32(1)
+        root = root << u32(1)
+        if rest >= trial:
+            rest = rest - trial
+            root = root | u32(1)
+    # 25 significant bits; a square root never lies half way between two floats, so the last bit decides
+    rounded = i32(root >> u32(1)) + i32(root & u32(1))
+    return from_bits(rounded + ((((exponent - odd) >> 1) + 126) << 23))
+
+
+@twin
+def log(x: real) -> real:
+    """Natural logarithm of a positive normal float32, to within 2 units in the last place.
+
+    Range reduction to [sqrt(1/2), sqrt(2)) and the minimax polynomial of Cephes' ``logf`` (Moshier 1989).
+    """
+    b = bits(x)
+    small = (b & 0x7FFFFF) < 0x3504F3
+    e = real(((b >> 23) & 255) - where(small, 127, 126))
+    m = from_bits((b & 0x7FFFFF) | where(small, 0x3F800000, 0x3F000000)) - 1.0
+    z = m * m
+    y = 7.0376836292e-2 * m - 1.1514610310e-1
+    y = y * m + 1.1676998740e-1
+    y = y * m - 1.2420140846e-1
+    y = y * m + 1.4249322787e-1
+    y = y * m - 1.6668057665e-1
+    y = y * m + 2.0000714765e-1
+    y = y * m - 2.4999993993e-1
+    y = y * m + 3.3333331174e-1
+    y = (y * m) * z
+    y = y - 2.12194440e-4 * e
+    y = y - 0.5 * z
+    return (m + y) + 0.693359375 * e

@@ -1,0 +1,1 @@
+"""Ways of choosing a direction: one algorithm, one file."""

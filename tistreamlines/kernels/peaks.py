@@ -1,0 +1,201 @@
+"""Peaks of an ODF sampled on a sphere (DIPY's ``peak_directions``) and the choice of the closest one."""
+
+from __future__ import annotations
+
+from .lang import (
+    Constant,
+    Ints,
+    Reals,
+    Record,
+    absolute,
+    append,
+    at,
+    barrier,
+    each,
+    i32,
+    lane,
+    maximum,
+    minimum,
+    real,
+    take,
+    twin,
+    unrolled,
+    vec3,
+    where,
+)
+
+VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
+NEIGHBOURS = Constant("greatest number of neighbours of a vertex")
+SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for its opposite too")
+NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
+NONE = -1
+
+
+class Sphere(Record):
+    """Sampled directions: vertices as x..., y..., z... of VERTEX_CHUNKS * 32 each, neighbours likewise by rank.
+
+    A vertex with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.
+    """
+
+    vertices: Reals
+    neighbours: Ints
+    count: i32
+
+
+class PeakRule(Record):
+    """Which local maxima are peaks."""
+
+    relative_threshold: real
+    cos_separation: real
+    cos_angle: real
+
+
+class PeakScratch(Record):
+    """Team memory of the search: candidates, then the peaks kept, and their number."""
+
+    candidates: Ints
+    kept: Ints
+    counter: Ints
+
+
+@twin
+def vertex(sphere: Sphere, i: i32) -> vec3:
+    """Unit vector of a vertex."""
+    return vec3(
+        sphere.vertices[i],
+        sphere.vertices[i + 32 * VERTEX_CHUNKS],
+        sphere.vertices[i + 64 * VERTEX_CHUNKS],
+    )
+
+
+@twin
+def dot(a: vec3, b: vec3) -> real:
+    """Scalar product."""
+    return (a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]
+
+
+@twin
+def alike(a: vec3, b: vec3) -> real:
+    """Cosine of the angle between two directions; on a hemisphere, of the smaller one between their axes."""
+    cosine = dot(a, b)
+    if SYMMETRIC:
+        cosine = absolute(cosine)
+    return cosine
+
+
+@twin
+def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch, low: real, high: real):
+    """List the local maxima that reach the relative threshold.
+
+    A local maximum is not below any neighbour and above at least one (DIPY's ``local_maxima``).
+    """
+    base = maximum(low, 0.0)
+    threshold = rule.relative_threshold * (high - base)
+    scratch.counter[0] = 0
+    barrier()
+    for chunk in range(VERTEX_CHUNKS):
+        c = chunk * 32
+        value = at(odf, c)
+        first = take(odf, at(sphere.neighbours, c))
+        largest = first
+        smallest = first
+        for rank in unrolled(NEIGHBOURS - 1):
+            other = take(odf, at(sphere.neighbours, (rank + 1) * (32 * VERTEX_CHUNKS) + c))
+            largest = maximum(largest, other)
+            smallest = minimum(smallest, other)
+        is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
+        append(scratch.candidates, scratch.counter, is_peak, lane() + c)
+    barrier()
+
+
+@twin
+def best_candidate(odf: Reals, scratch: PeakScratch, count: i32) -> i32:
+    """Largest of the candidates that are left, the lowest vertex among equals; NONE where none is left."""
+    best = NONE
+    best_value = -1.0
+    for i in range(count):
+        candidate = scratch.candidates[i]
+        if candidate >= 0:
+            value = odf[candidate]
+            better = value > best_value
+            if value == best_value:
+                better = candidate < best
+            if better:
+                best = candidate
+                best_value = value
+    return best
+
+
+@twin
+def keep_separated(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch) -> i32:
+    """Keep the candidates in descending order, less those too close to a larger one; return their number.
+
+    DIPY's ``remove_similar_vertices``.
+    """
+    count = scratch.counter[0]
+    kept = 0
+    best = best_candidate(odf, scratch, count)
+    while best >= 0:
+        scratch.kept[kept] = best
+        kept = kept + 1
+        if count > 1:
+            d = vertex(sphere, best)
+            barrier()
+            for i in each(count):
+                candidate = scratch.candidates[i]
+                if candidate >= 0:
+                    if (candidate == best) | (alike(vertex(sphere, maximum(candidate, 0)), d) > rule.cos_separation):
+                        scratch.candidates[i] = NONE
+            barrier()
+            best = best_candidate(odf, scratch, count)
+        else:
+            best = NONE
+    return kept
+
+
+@twin
+def find_peaks(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch, low: real, high: real) -> i32:
+    """Find the peaks of an ODF whose least and greatest samples are known; ``kept`` lists them, largest first.
+
+    DIPY 1.12 sorts a list of values padded with zeros, so a zero for vertex 0 precedes values that are all negative.
+    """
+    count = 0
+    if high >= 0.0:
+        collect_maxima(odf, sphere, rule, scratch, low, high)
+        count = keep_separated(odf, sphere, rule, scratch)
+    elif NEGATIVE_PEAK:
+        if high > low:
+            scratch.kept[0] = 0
+            count = 1
+    return count
+
+
+@twin
+def closest_peak(sphere: Sphere, rule: PeakRule, scratch: PeakScratch, count: i32, heading: vec3) -> i32:
+    """Code of the peak closest to the heading, or NONE where none is within the angle (DIPY's ``closest_peak``).
+
+    A code is twice the vertex, plus one where the direction is the opposite of the vertex.
+    """
+    code = NONE
+    best = 0.0
+    for i in range(count):
+        candidate = scratch.kept[i]
+        cosine = dot(vertex(sphere, candidate), heading)
+        size = cosine
+        if SYMMETRIC:
+            size = absolute(cosine)
+        if size > best:
+            best = size
+            code = 2 * candidate + where(cosine < 0.0, 1, 0)
+    if best < rule.cos_angle:
+        code = NONE
+    return code
+
+
+@twin
+def direction(sphere: Sphere, code: i32) -> vec3:
+    """Unit vector of a direction code."""
+    d = vertex(sphere, code >> 1)
+    sign = where((code & 1) == 1, -1.0, 1.0)
+    return vec3(sign * d[0], sign * d[1], sign * d[2])
+

@@ -1,0 +1,185 @@
+"""How a streamline grows: from a seed to its initial directions, and from each, both ways, step by step."""
+
+from __future__ import annotations
+
+from ..outcome import Stop
+from .interpolate import Volume, inside, interpolate_row
+from .lang import Constant, Hole, Ints, Reals, Record, barrier, each, i32, real, twin, u32, vec3, where
+from .peaks import direction
+
+Method = Hole("record of the direction getter")
+Scratch = Hole("its team memory")
+Stopping = Hole("record of the stopping rule")
+initial_directions = Hole("the method's peaks at a seed")
+next_direction = Hole("the method's choice of a step")
+classify = Hole("the stopping rule")
+MAX_DIRECTIONS = Constant("greatest number of initial directions of a seed")
+
+GROWING = int(Stop.GROWING)
+OUTSIDE_IMAGE = int(Stop.OUTSIDE_IMAGE)
+NO_DIRECTION = int(Stop.NO_DIRECTION)
+MAX_LENGTH = int(Stop.MAX_LENGTH)
+
+
+class Seeds(Record):
+    """Seeds of a chunk (voxel coordinates, x y z in turn) and what was found at them."""
+
+    points: Reals
+    counts: Ints
+    peaks: Ints
+
+
+class Halves(Record):
+    """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
+
+    seed, branch, initial : of each streamline its seed in the chunk, number among the seed's directions, direction
+    code.  point, length, status, codes : of each half its last point, steps taken, stop reason, a code a step.
+    """
+
+    seed: Ints
+    branch: Ints
+    initial: Ints
+    point: Reals
+    length: Ints
+    status: Ints
+    codes: Ints
+
+
+class Rules(Record):
+    """Steps in voxel units along each axis, their greatest number, the rng key, the number of the chunk's first seed."""
+
+    step_x: real
+    step_y: real
+    step_z: real
+    max_steps: i32
+    key0: u32
+    key1: u32
+    first_seed: u32
+
+
+@twin
+def start(item: i32, seeds: Seeds, volume: Volume, method: Method, scratch: Scratch):
+    """Find the initial directions of seed ``item``."""
+    p = vec3(seeds.points[3 * item], seeds.points[3 * item + 1], seeds.points[3 * item + 2])
+    count = 0
+    if inside(volume, p) == 1:
+        interpolate_row(volume, p, scratch.row)
+        count = initial_directions(method, scratch)
+        for i in each(count):
+            seeds.peaks[item * MAX_DIRECTIONS + i] = 2 * scratch.peaks.kept[i]
+    seeds.counts[item] = count
+
+
+@twin
+def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
+    """Give each direction of seed ``item`` its streamline, from number ``slot[item]`` on."""
+    for i in each(seeds.counts[item]):
+        streamline = slot[item] + i
+        halves.seed[streamline] = item
+        halves.branch[streamline] = i
+        halves.initial[streamline] = seeds.peaks[item * MAX_DIRECTIONS + i]
+        for side in range(2):
+            half = 2 * streamline + side
+            halves.length[half] = 0
+            halves.status[half] = GROWING
+            for axis in range(3):
+                halves.point[3 * half + axis] = seeds.points[3 * item + axis]
+
+
+@twin
+def heading_code(half: i32, halves: Halves, rules: Rules) -> i32:
+    """Direction in which a half arrives at its last point.
+
+    The backward half sets out against the forward half's first step, if that was taken, as DIPY's LocalTracking does.
+    """
+    code = halves.initial[half >> 1]
+    taken = halves.length[half]
+    if taken > 0:
+        code = halves.codes[half * rules.max_steps + taken - 1]
+    elif (half & 1) == 1:
+        if halves.length[half - 1] > 0:
+            code = halves.codes[(half - 1) * rules.max_steps]
+        code = code ^ 1
+    return code
+
+
+@twin
+def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
+    """The point one step on."""
+    return vec3(p[0] + rules.step_x * d[0], p[1] + rules.step_y * d[1], p[2] + rules.step_z * d[2])
+
+
+@twin
+def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals) -> i32:
+    """Interpolate the row at a point and say whether the streamline may go on from it."""
+    reason = OUTSIDE_IMAGE
+    barrier()
+    if inside(volume, p) == 1:
+        interpolate_row(volume, p, row)
+        barrier()
+        reason = classify(stopping, row)
+    return reason
+
+
+@twin
+def grow(
+    half: i32, steps: i32, halves: Halves, rules: Rules, volume: Volume, stopping: Stopping, method: Method, scratch: Scratch
+):
+    """Take up to ``steps`` more steps with a half-streamline."""
+    if halves.status[half] == GROWING:
+        code = heading_code(half, halves, rules)
+        taken = halves.length[half]
+        last = taken + steps
+        p = vec3(halves.point[3 * half], halves.point[3 * half + 1], halves.point[3 * half + 2])
+        seed = u32(halves.seed[half >> 1]) + rules.first_seed
+        branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+        status = GROWING
+        if visit(p, volume, stopping, scratch.row) == OUTSIDE_IMAGE:
+            status = OUTSIDE_IMAGE
+        while (status == GROWING) & (taken < last):
+            d = direction(method.sphere, code)
+            code = next_direction(method, scratch, d, seed, u32(taken + 1), branch, rules.key0, rules.key1)
+            if code < 0:
+                status = NO_DIRECTION
+            else:
+                ahead = stepped(p, direction(method.sphere, code), rules)
+                status = visit(ahead, volume, stopping, scratch.row)
+                if status == GROWING:
+                    p = ahead
+                    halves.codes[half * rules.max_steps + taken] = code
+                    taken = taken + 1
+                    if taken == rules.max_steps:
+                        status = MAX_LENGTH
+        for axis in each(3):
+            halves.point[3 * half + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
+        halves.length[half] = taken
+        halves.status[half] = status
+
+
+@twin
+def advance(
+    item: i32,
+    stride: i32,
+    steps: i32,
+    halves: Halves,
+    rules: Rules,
+    volume: Volume,
+    stopping: Stopping,
+    method: Method,
+    scratch: Scratch,
+):
+    """Grow half ``item * stride``."""
+    grow(item * stride, steps, halves, rules, volume, stopping, method, scratch)
+
+
+@twin
+def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, out: Ints):
+    """Copy the codes of half ``accepted[item]``, two to a word, to ``out`` from word ``slot[item]`` on."""
+    half = accepted[item]
+    n = halves.length[half]
+    base = half * rules.max_steps
+    for i in each((n + 1) // 2):
+        second = 0
+        if 2 * i + 1 < n:
+            second = halves.codes[base + 2 * i + 1]
+        out[slot[item] + i] = halves.codes[base + 2 * i] | (second << 16)

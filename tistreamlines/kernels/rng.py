@@ -1,0 +1,29 @@
+"""Philox4x32-10: random words that depend only on a counter and a key (Salmon et al. 2011, Random123)."""
+
+from __future__ import annotations
+
+from .lang import i32, real, twin, u32, umulhi, unrolled, words
+
+
+
+@twin
+def philox(c0: u32, c1: u32, c2: u32, c3: u32, k0: u32, k1: u32) -> words:
+    """Four random words for a counter of four words and a key of two."""
+    for _ in unrolled(10):
+        high0 = umulhi(u32(0xD2511F53), c0)
+        low0 = u32(0xD2511F53) * c0
+        high1 = umulhi(u32(0xCD9E8D57), c2)
+        low1 = u32(0xCD9E8D57) * c2
+        c0 = (high1 ^ c1) ^ k0
+        c1 = low1
+        c2 = (high0 ^ c3) ^ k1
+        c3 = low0
+        k0 = k0 + u32(0x9E3779B9)
+        k1 = k1 + u32(0xBB67AE85)
+    return words(c0, c1, c2, c3)
+
+
+@twin
+def uniform(word: u32) -> real:
+    """A real in [0, 1) with 24 random bits."""
+    return real(i32(word >> u32(8))) * 5.9604644775390625e-08

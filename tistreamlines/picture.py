@@ -1,0 +1,205 @@
+"""A picture of streamlines: three views, coloured by local direction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INK, _PAPER, _QUIET, _FRAME, _OUTLINE = "#e8e8ec", "#08080b", "#85858f", "#2a2a31", "#b9b9c4"
+_KEY = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
+_MOST_SEGMENTS = 90_000  # what Agg draws three times over in a few seconds
+_NAMES = ("x", "y", "z")
+_LETTERS = (("L", "R"), ("P", "A"), ("I", "S"))
+# Inches: the figure's width, and the room for labels left of, right of, between, below and above the frames.
+_WIDTH, _LEFT, _RIGHT, _BETWEEN, _BELOW, _ABOVE = 16.0, 0.7, 0.2, 0.75, 0.65, 0.95
+
+
+class _View(NamedTuple):
+    """Axes of space: across and up the page, and towards the viewer (with its sign)."""
+
+    name: str
+    across: int
+    up: int
+    towards: int
+    sign: int
+
+
+# Left is left in every view: from above, from behind, from the right.
+_VIEWS = (_View("axial", 0, 1, 2, 1), _View("coronal", 0, 2, 1, -1), _View("sagittal", 1, 2, 0, 1))
+
+
+def draw(
+    points: np.ndarray,
+    offsets: np.ndarray,
+    path: str | Path,
+    *,
+    mask: np.ndarray | None = None,
+    affine: np.ndarray | None = None,
+    title: str | None = None,
+    max_streamlines: int = 3000,
+) -> None:
+    """Draw streamlines from above, from behind and from the right, and write a PNG.
+
+    Red runs left-right, green back-front, blue bottom-top; what is nearer to the viewer is brighter and on top. The
+    file appears under its name only once complete.
+
+    Parameters
+    ----------
+    points : (p, 3) float32, RAS mm
+        Vertices of all streamlines, one after another.
+    offsets : (n + 1,) int64
+        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
+    path : str or Path
+    mask : (x, y, z) bool, optional
+        The brain, drawn as an outline.
+    affine : (4, 4) float, optional
+        Voxel (centre = integer) to RAS mm, of the mask; the identity when left out.
+    title : str, optional
+    max_streamlines : int
+        Of more streamlines, this many evenly spaced ones are drawn.
+    """
+    affine = np.eye(4) if affine is None else np.asarray(affine, float)
+    segments, owner = _segments(np.asarray(points), np.asarray(offsets), max_streamlines)
+    brain = np.empty((0, 3)) if mask is None else np.argwhere(mask) @ affine[:3, :3].T + affine[:3, 3]
+    low, high = _limits(np.concatenate([segments.reshape(-1, 3), brain]))
+    colours = _direction_colours(segments, owner)
+    # The largest voxel edge: with no smaller bin could the brain's shadow have holes.
+    size = float(np.linalg.norm(affine[:3, :3], axis=0).max())
+    figure, frames = _figure(low, high)
+    for axes, view in zip(frames, _VIEWS, strict=True):
+        _draw_streamlines(axes, view, segments, colours)
+        if len(brain):
+            _draw_outline(axes, view, brain, size)
+        _letter(axes, view)
+    _caption(figure, title)
+    _save(figure, Path(path))
+
+
+def _segments(points: np.ndarray, offsets: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose streamlines, thin their vertices; return the pieces (m, 2, 3) between those and each's streamline."""
+    total = len(offsets) - 1
+    count = min(total, most)
+    chosen = np.arange(count) * total // max(count, 1)
+    start, stop = offsets[chosen], offsets[chosen + 1]
+    length = np.maximum(stop - start - 1, 0)
+    stride = max(1, int(np.ceil(length.sum() / _MOST_SEGMENTS)))
+    pieces = -(-length // stride)
+    owner = np.repeat(np.arange(count), pieces)
+    rank = np.arange(len(owner)) - (np.cumsum(pieces) - pieces)[owner]
+    begin = start[owner] + stride * rank
+    # The last piece of a streamline is the shorter one, so that its true end is drawn.
+    end = np.minimum(begin + stride, stop[owner] - 1)
+    return np.stack([points[begin], points[end]], axis=1), owner
+
+
+def _direction_colours(segments: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Red, green, blue (m, 3) from the size of each piece's x, y, z components; brightness varies by streamline."""
+    step = np.abs(segments[:, 1] - segments[:, 0]).astype(np.float64)
+    step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12)
+    # Pure blue is hard to see on black: a little red and green lifts it.
+    lifted = np.clip(step + step[:, 2:] * [0.15, 0.35, 0.0], 0, 1)
+    # Neighbours of unlike brightness stay apart by eye; multiples of the golden ratio never come close to repeating.
+    return lifted * (0.6 + 0.4 * (owner * 0.6180339887 % 1.0))[:, None]
+
+
+def _figure(low: np.ndarray, high: np.ndarray) -> tuple[Figure, np.ndarray]:
+    """Three empty frames of one height and one scale, and the figure that holds them."""
+    from matplotlib.figure import Figure
+
+    extent = high - low
+    widths = [extent[view.across] for view in _VIEWS]
+    height = max(extent[view.up] for view in _VIEWS)
+    inches = (_WIDTH - _LEFT - _RIGHT - 2 * _BETWEEN) / sum(widths)
+    tall = inches * height + _BELOW + _ABOVE
+    figure = Figure(figsize=(_WIDTH, tall), dpi=150, facecolor=_PAPER)
+    figure.subplots_adjust(
+        left=_LEFT / _WIDTH,
+        right=1 - _RIGHT / _WIDTH,
+        bottom=_BELOW / tall,
+        top=1 - _ABOVE / tall,
+        wspace=_BETWEEN / (inches * float(np.mean(widths))),
+    )
+    frames = figure.subplots(1, 3, width_ratios=widths)
+    for axes, view in zip(frames, _VIEWS, strict=True):
+        middle = (low[view.up] + high[view.up]) / 2
+        axes.set(xlim=(low[view.across], high[view.across]), ylim=(middle - height / 2, middle + height / 2))
+        axes.set(aspect="equal", facecolor=_PAPER)
+    return figure, frames
+
+
+def _draw_streamlines(axes: Axes, view: _View, segments: np.ndarray, colours: np.ndarray) -> None:
+    from matplotlib.collections import LineCollection
+
+    depth = view.sign * segments[:, :, view.towards].mean(axis=1)
+    order = np.argsort(depth, kind="stable")
+    # Brightness goes by rank: one stray streamline in front does not darken all the others.
+    nearness = np.linspace(0.4, 1.0, len(order))
+    rgba = np.concatenate([colours[order] * nearness[:, None], np.full((len(order), 1), 0.6)], axis=1)
+    flat = segments[order][:, :, [view.across, view.up]]
+    # Butt caps: others overlap at each vertex and show as dots where lines are translucent.
+    axes.add_collection(LineCollection(flat, colors=rgba, linewidths=0.6, capstyle="butt", zorder=2))
+
+
+def _draw_outline(axes: Axes, view: _View, brain: np.ndarray, size: float) -> None:
+    """Contour of the mask's shadow, from its voxel centres so that any affine will do."""
+    from scipy.ndimage import gaussian_filter
+
+    flat = brain[:, [view.across, view.up]]
+    # Bins centred on the voxels of an upright grid, so that rounding leaves no empty rows.
+    start = flat.min(axis=0) - 3.5 * size
+    bins = np.ceil((flat.max(axis=0) - start) / size).astype(int) + 4
+    edges = [s + size * np.arange(n) for s, n in zip(start, bins, strict=True)]
+    shadow = np.histogram2d(flat[:, 0], flat[:, 1], bins=edges)[0] > 0
+    across, up = (edge[:-1] + size / 2 for edge in edges)
+    smooth = gaussian_filter(shadow.astype(float), 1.8)
+    axes.contour(across, up, smooth.T, levels=[0.5], colors=_OUTLINE, linewidths=1.1, zorder=1)
+
+
+def _letter(axes: Axes, view: _View) -> None:
+    """Name the view, its axes in mm, and the body's sides."""
+    axes.set_title(view.name, color=_INK, fontsize=14, loc="left", pad=7)
+    axes.set_xlabel(f"{_NAMES[view.across]} (mm)", color=_QUIET, fontsize=11)
+    axes.set_ylabel(f"{_NAMES[view.up]} (mm)", color=_QUIET, fontsize=11, labelpad=1)
+    axes.tick_params(colors=_QUIET, labelsize=10, length=3)
+    for spine in axes.spines.values():
+        spine.set_color(_FRAME)
+    places = ((0.03, 0.5), (0.97, 0.5), (0.5, 0.03), (0.5, 0.97))
+    for place, letter in zip(places, _LETTERS[view.across] + _LETTERS[view.up], strict=True):
+        axes.text(
+            *place, letter, transform=axes.transAxes, color=_INK, fontsize=14, weight="bold", ha="center", va="center"
+        )
+
+
+def _caption(figure: Figure, title: str | None) -> None:
+    """Write the title and the key of the colours along the top."""
+    height = 1 - 0.3 / figure.get_figheight()
+    if title:
+        figure.text(_LEFT / _WIDTH, height, title, color=_INK, fontsize=17, va="center")
+    for k, (label, colour) in enumerate(reversed(_KEY)):
+        figure.text(1 - (_RIGHT + 1.2 * k) / _WIDTH, height, label, color=colour, fontsize=13, ha="right", va="center")
+
+
+def _limits(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Corners of the box to show, mm: round the points, with room for the letters."""
+    if not len(points):
+        return np.full(3, -1.0), np.full(3, 1.0)
+    low, high = points.min(axis=0).astype(float), points.max(axis=0).astype(float)
+    margin = max(0.085 * float((high - low).max()), 1.0)
+    return low - margin, high + margin
+
+
+def _save(figure: Figure, path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    partial = path.with_name(f"partial_{path.name}")
+    try:
+        FigureCanvasAgg(figure).print_png(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

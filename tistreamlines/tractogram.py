@@ -1,0 +1,111 @@
+"""The records that carry streamlines and their space from the tracker to the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some finished streamlines, end to end in one array.
+
+    Parameters
+    ----------
+    points : (p, 3) float32, RASmm
+        Points of all streamlines, each from its backward end to its forward end.
+    offsets : (n + 1,) int64
+        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``; it has at least one point.
+    seeds : (n, 3) float32, RASmm
+        Where each streamline began.
+    seed_number : (n,) uint32
+        Number of the seed among all seeds of the run.
+    direction_number : (n,) uint8
+        Number of the initial direction among those of the seed.
+    stop_reasons : (n, 2) uint8
+        Why the backward end and the forward end stopped.
+
+    Notes
+    -----
+    Arrays of another type are converted; arrays of another shape are a ValueError.
+    """
+
+    points: npt.NDArray[np.float32]
+    offsets: npt.NDArray[np.int64]
+    seeds: npt.NDArray[np.float32]
+    seed_number: npt.NDArray[np.uint32]
+    direction_number: npt.NDArray[np.uint8]
+    stop_reasons: npt.NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        offsets = np.ascontiguousarray(self.offsets, np.int64)
+        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0:
+            raise ValueError(f"offsets must be a row of numbers that starts with 0, not {offsets.shape}")
+        # trx-python drops the last streamline of a file whose first one is empty, and TCK cannot hold one at all.
+        if np.any(np.diff(offsets) < 1):
+            raise ValueError("offsets must rise: each streamline has at least one point")
+        object.__setattr__(self, "offsets", offsets)
+        n = len(offsets) - 1
+        self._shape("points", np.float32, (int(offsets[-1]), 3))
+        self._shape("seeds", np.float32, (n, 3))
+        self._shape("seed_number", np.uint32, (n,))
+        self._shape("direction_number", np.uint8, (n,))
+        self._shape("stop_reasons", np.uint8, (n, 2))
+
+    def _shape(self, name: str, dtype: type, shape: tuple[int, ...]) -> None:
+        array = np.ascontiguousarray(getattr(self, name), dtype)
+        if array.shape != shape:
+            raise ValueError(f"{name} must have the shape {shape}, not {array.shape}")
+        object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        """Count the streamlines."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Points per streamline, ``(n,)`` int64."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The voxel grid of an image and where it lies.
+
+    Parameters
+    ----------
+    affine : (4, 4) float64
+        From voxel coordinates (centre of a voxel = integer) to RASmm.
+    shape : (3,)
+        Voxels along each axis, as stored.
+    """
+
+    affine: npt.NDArray[np.float64]
+    shape: tuple[int, int, int]
+
+    def __post_init__(self) -> None:
+        affine = np.array(self.affine, np.float64)
+        shape = tuple(int(size) for size in self.shape)
+        if affine.shape != (4, 4) or len(shape) != 3:
+            raise ValueError(f"a space needs a (4, 4) affine and three sizes, not {affine.shape} and {shape}")
+        object.__setattr__(self, "affine", affine)
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def voxel_sizes(self) -> npt.NDArray[np.float64]:
+        """Side of a voxel along each stored axis, ``(3,)`` float64, mm."""
+        return np.sqrt(np.sum(self.affine[:3, :3] ** 2, axis=0))
+
+    def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Turn RASmm points ``(..., 3)`` into voxel coordinates, float64."""
+        return _apply(np.linalg.inv(self.affine).astype(np.float64, copy=False), points)
+
+    def to_ras(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Turn voxel coordinates ``(..., 3)`` into RASmm points, float64."""
+        return _apply(self.affine, points)
+
+
+def _apply(affine: npt.NDArray[np.float64], points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    return np.asarray(points, np.float64) @ affine[:3, :3].T + affine[:3, 3]
