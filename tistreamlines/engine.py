@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from .tractogram import Batch, Space
 Array = npt.NDArray[Any]
 LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
 FIRST_STEPS = 16
+STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
 
 
 def exclusive_sum(counts: Array) -> Array:
@@ -48,6 +50,7 @@ class Settings:
     threads : CPU threads, None for all.
     chunk_size : seeds a chunk, None to fit the device.
     memory_limit : bytes of device memory to use at most, None for what is free.
+    profile : time the kernels themselves too (GPUs; costs a wait after each launch).
     """
 
     step_mm: float
@@ -59,13 +62,14 @@ class Settings:
     threads: int | None = None
     chunk_size: int | None = None
     memory_limit: int | None = None
+    profile: bool = False
 
 
 @dataclass
 class Tally:
     """What a run did: seconds by stage, and how halves ended."""
 
-    seconds: dict[str, float] = field(default_factory=lambda: {"compile": 0.0, "kernels": 0.0, "track": 0.0})
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     stop_reasons: Array = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
     seeds: int = 0
     streamlines: int = 0
@@ -102,7 +106,7 @@ class Engine:
         self.tally = Tally()
         begun = time.perf_counter()
         roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
-        self.program = open_program(device, roots, prepared, settings.exact, settings.threads)
+        self.program = open_program(device, roots, prepared, settings)
         self.host = host_program(prepared, settings.threads)
         key = settings.rng_seed & 0xFFFFFFFFFFFFFFFF
         steps = settings.step_mm / space.voxel_sizes
@@ -115,6 +119,7 @@ class Engine:
         self._warm_up()
         self.tally = Tally()
         self.tally.seconds["compile"] = time.perf_counter() - begun
+        self.program.kernel_seconds()
 
     def _warm_up(self) -> None:
         """Compile every kernel on a seed in the middle of the stored voxels."""
@@ -170,17 +175,29 @@ class Engine:
             self.tally.seconds["track"] = time.perf_counter() - begun
             yield batch
         self.tally.seconds["track"] = time.perf_counter() - begun
+        self.tally.seconds["kernels"] = self.program.kernel_seconds()
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.tally.seconds[name] += time.perf_counter() - begun
 
     def _batches(self, seeds: Array, chunk: int, first_seed: int) -> Iterator[Batch]:
         grown: _Grown | None = None
         for first in range(0, len(seeds), chunk):
             part = seeds[first : first + chunk]
-            count = self._launch(part, first_seed + first)
+            with self._stage("start"):
+                count = self._launch(part, first_seed + first)
             if grown is not None:
-                yield self._batch(grown)
+                with self._stage("unpack"):
+                    batch = self._batch(grown)
+                yield batch
             grown = self._collect(part, first_seed + first, count)
         if grown is not None:
-            yield self._batch(grown)
+            with self._stage("unpack"):
+                batch = self._batch(grown)
+            yield batch
 
     def _launch(self, seeds: Array, first_seed: int) -> int:
         """Start a chunk; return its number of streamlines.  The device may still be at work on return."""
@@ -225,18 +242,20 @@ class Engine:
 
     def _collect(self, seeds: Array, first_seed: int, count: int) -> _Grown:
         """Finish a chunk's growth and bring the accepted streamlines back."""
-        taken = self._settle(count, 0)
-        status = self.program.host(self.values["halves_status"], 2 * count)
-        while (status == Stop.GROWING).any():
-            self._advance(count, self._offered if self._offered < self.settings.max_steps else 0)
-            taken = self._settle(count, taken)
+        with self._stage("grow"):
+            taken = self._settle(count, 0)
             status = self.program.host(self.values["halves_status"], 2 * count)
+            while (status == Stop.GROWING).any():
+                self._advance(count, self._offered if self._offered < self.settings.max_steps else 0)
+                taken = self._settle(count, taken)
+                status = self.program.host(self.values["halves_status"], 2 * count)
         lengths = self.program.host(self.values["halves_length"], 2 * count)
         seed = self.program.host(self.values["halves_seed"], count)
         branch = self.program.host(self.values["halves_branch"], count)
         self.tally.stop_reasons += np.bincount(status, minlength=len(Stop))
         self.tally.seeds += len(seeds)
-        return self._pack(first_seed, seeds, seed, branch, lengths.reshape(-1, 2), status.reshape(-1, 2))
+        with self._stage("pack"):
+            return self._pack(first_seed, seeds, seed, branch, lengths.reshape(-1, 2), status.reshape(-1, 2))
 
     def _pack(self, first_seed: int, seeds: Array, seed: Array, branch: Array, lengths: Array, status: Array) -> _Grown:
         steps = lengths.sum(axis=1)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..kernels.lang import Twin
+    from ..engine import Settings
     from ..models import Prepared
     from .devices import Device
 
 
-def open_program(device: Device, roots: list[Twin], prepared: Prepared, exact: bool, threads: int | None) -> Any:
+def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings: Settings) -> Any:
     """Link kernels and make them callable on a device.
 
     Parameters
@@ -18,13 +19,12 @@ def open_program(device: Device, roots: list[Twin], prepared: Prepared, exact: b
     device : one of :func:`tistreamlines.backends.devices.list_devices`.
     roots : kernels to be run by name.
     prepared : constants, holes and team memory of the method.
-    exact : the same bits everywhere, or the compiler's liberty.
-    threads : CPU threads, None for all.
+    settings : exact or fast, CPU threads, profiling.
     """
     if device.arch == "cpu":
         from ._numba import Program
 
-        return Program(roots, prepared.fill, prepared.scratch, fast=not exact, threads=threads)
+        return Program(roots, prepared.fill, prepared.scratch, fast=not settings.exact, threads=settings.threads)
     from ._taichi import TaichiProgram
 
-    return TaichiProgram(device, roots, prepared.fill, prepared.scratch, exact=exact)
+    return TaichiProgram(device, roots, prepared.fill, prepared.scratch, exact=settings.exact, profile=settings.profile)

@@ -27,6 +27,12 @@ from tistreamlines.backends._simd import (absolute, at, bits, floor, from_bits, 
 REAL = np.float{b}
 
 '''
+# float64 for what the kernels make of float32 bits
+NATIVE = {
+    "log": "from tistreamlines.backends._simd import log8 as log",
+    "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
+    "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
+}
 
 def _call(name: str):
     return lambda *args: f"{name}({', '.join(args)})"
@@ -67,13 +73,15 @@ SPELL = {
 def face(bits: int = 32, fast: bool = False) -> Face:
     """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
     options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
+    native = NATIVE if bits == 64 else {}
     return Face(
         name=f"numba{bits}{'fast' if fast else ''}",
-        header=HEADER.format(p=bits // 8, b=bits),
+        header=HEADER.format(p=bits // 8, b=bits) + "".join(f"{text}\n\n\n" for text in native.values()),
         decorator=f"@njit({options})",
         spell=SPELL,
         literal=lambda x: f"real({x!r})",
         wrap_words=True,
+        replaced=tuple(native),
     )
 
 
@@ -167,6 +175,10 @@ class Program:
 
     def sync(self) -> None:
         """Wait for the device."""
+
+    def kernel_seconds(self) -> float:
+        """Seconds in kernels since the last call; not measured here."""
+        return 0.0
 
     def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> np.ndarray:
         """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host."""

@@ -1,0 +1,105 @@
+"""Time one arch on one data set, and hash what it tracks: one JSON line a run.
+
+    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--fast] [--profile] [--chunk N] [--threads N] [--repeat K]
+
+The phantom is the Stanford-shaped one of the peers' script (--peers names its folder), so that both see the same data
+and the same seeds.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+
+def peers_phantom(peers: Path):
+    """The phantom that the peers' script tracks, from the file in which it caches it, or made as it makes it."""
+    cached = Path(tempfile.gettempdir()) / "stanford_shape_phantom.npz"
+    names = ("S", "bvals", "bvecs", "mask", "fa", "wm")
+    if not cached.exists():
+        sys.path.insert(0, str(peers.parent / "probes"))
+        import stanford_shape_phantom as phantom
+
+        made = phantom.make()
+        fa = phantom.fa_map(*made[:4])
+        np.savez(cached, **dict(zip(names, (*made[:4], fa, made[4].sum(-1) > 0.5), strict=True)))
+    with np.load(cached) as stored:
+        return [stored[name] for name in names]
+
+
+def load(data: str, peers: Path):
+    """Signals, gradient table, FA, seeding mask and space."""
+    from dipy.core.gradients import gradient_table
+
+    from tistreamlines import io, models
+    from tistreamlines.tractogram import Space
+
+    if data == "phantom":
+        signals, bvals, bvecs, _, fa, white = peers_phantom(peers)
+        return signals, gradient_table(bvals, bvecs=bvecs), fa, white, Space(np.eye(4), signals.shape[:3])
+    folder = Path(data)
+    dwi = io.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
+    mask = io.load_mask(folder / "mask.nii.gz", dwi.space)
+    fa = models.tensor_fa(dwi.data, dwi.gtab, mask)
+    return dwi.data, dwi.gtab, fa, mask & (fa > 0.25), dwi.space
+
+
+def seeds_in(white, n: int):
+    """Random seeds, as the peers' script places them."""
+    rng = np.random.default_rng(0)
+    voxels = np.argwhere(white)
+    return voxels[rng.integers(len(voxels), size=n)] + rng.uniform(-0.5, 0.5, (n, 3))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("arch")
+    parser.add_argument("nseeds", type=int)
+    parser.add_argument("--data", default="phantom")
+    parser.add_argument("--model", default="opdt")
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--chunk", type=int)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
+    options = parser.parse_args()
+    from tistreamlines.backends.devices import choose
+    from tistreamlines.engine import Engine, Settings
+    from tistreamlines.models import prepare_boot
+
+    signals, gtab, fa, white, space = load(options.data, options.peers)
+    seeds = seeds_in(white, options.nseeds)
+    prepared = prepare_boot(signals, gtab, fa, 0.1, seeds, model=options.model)
+    settings = Settings(
+        step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads,
+        chunk_size=options.chunk, profile=options.profile,
+    )  # fmt: skip
+    device = choose(options.arch)
+    engine = Engine(prepared, space, device, settings)
+    for run in range(options.repeat):
+        engine.tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
+        batches = list(engine.track(seeds))
+        digest = hashlib.sha256()
+        for batch in batches:
+            digest.update(batch.points)
+        points, seconds = np.concatenate([b.lengths for b in batches]), engine.tally.seconds
+        row = {
+            "arch": options.arch, "device": device.name, "data": Path(options.data).name, "model": options.model,
+            "exact": settings.exact, "chunk": engine.chunk_size(), "seeds": options.nseeds, "run": run,
+            "streamlines": len(points), "points": int(points.sum()), "mean_points": round(float(points.mean()), 3),
+            "median_points": float(np.median(points)), "compile": round(seconds["compile"], 2),
+            **{k: round(seconds[k], 4) for k in ("track", "kernels", "start", "grow", "pack", "unpack")},
+            "mpoints_per_second": round(points.sum() / seconds["track"] / 1e6, 3), "sha256": digest.hexdigest()[:16],
+        }  # fmt: skip
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

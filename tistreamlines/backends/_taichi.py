@@ -1,0 +1,266 @@
+"""GPUs: faces compiled by Taichi for CUDA, Vulkan and Metal.
+
+A team is a block of 32 threads: its memory is shared, its barrier the block's.  The guard that stops a compiler from
+fusing or reordering is an exclusive or with a zero that only the caller knows to be one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError
+from ..kernels import lang
+from ._numba import load
+from .devices import Device, vulkan_index
+from .link import INTS, REALS, Face, link
+
+HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
+import taichi as ti
+
+REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
+INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
+
+
+@ti.func
+def _guard(x, zero):
+    return ti.bit_cast(ti.bit_cast(x, ti.i32) ^ zero, ti.f32)
+
+
+@ti.kernel
+def upload_reals(n: ti.i32, values: ti.types.ndarray(dtype=ti.f32, ndim=1), out: REALS):
+    for i in range(n):
+        out[i] = values[i]
+
+
+@ti.kernel
+def upload_ints(n: ti.i32, values: ti.types.ndarray(dtype=ti.i32, ndim=1), out: INTS):
+    for i in range(n):
+        out[i] = values[i]
+
+
+@ti.kernel
+def download_ints(n: ti.i32, values: INTS, out: ti.types.ndarray(dtype=ti.i32, ndim=1)):
+    for i in range(n):
+        out[i] = values[i]
+
+'''
+
+# The least and the greatest of the lanes' values.  Neither rounds, so any order gives the same bits.
+SHARED_REDUCTIONS = '''
+@ti.func
+def _team_{name}(x, _pool: ti.template(), _lane):
+    ti.simt.block.sync()
+    _pool[_lane] = x
+    ti.simt.block.sync()
+    r = _pool[0]
+    for l in range(1, 32):
+        r = ti.{name}(r, _pool[l])
+    return r
+
+'''
+WARP_REDUCTIONS = '''
+@ti.func
+def _team_{name}(x, _pool: ti.template(), _lane):
+    r = x
+    for o in ti.static((16, 8, 4, 2, 1)):
+        r = ti.{name}(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
+    return r
+
+'''
+SUBGROUP_REDUCTIONS = '''
+@ti.func
+def _team_{name}(x, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.reduce_{name}(x)
+
+'''
+BARRIERS = {"cuda": "ti.simt.warp.sync(ti.u32(0xFFFFFFFF))"}
+
+
+def _u32(text: str) -> str:
+    return f"ti.u32({text})" if text.isdigit() else f"ti.cast({text}, ti.u32)"
+
+
+def _append(items: str, count: str, condition: str, value: str) -> str:
+    return f"if {condition}:\n    {items}[ti.atomic_add({count}[0], 1)] = {value}"
+
+
+def _each(target: str, count: str) -> list[str]:
+    return [
+        f"for _turn_{target} in range(({count} + 31) // 32):",
+        f"    {target} = _turn_{target} * 32 + _lane",
+        f"    if {target} < {count}:",
+    ]
+
+
+def _spell(arch: str) -> dict[str, Any]:
+    return {
+        "real": lambda x: f"ti.cast({x}, ti.f32)",
+        "i32": lambda x: f"ti.cast({x}, ti.i32)",
+        "u32": _u32,
+        "umulhi": lambda a, b: f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)",
+        "floor": lambda x: f"ti.floor({x})",
+        "bits": lambda x: f"ti.bit_cast({x}, ti.i32)",
+        "from_bits": lambda x: f"ti.bit_cast({x}, ti.f32)",
+        "absolute": lambda x: f"ti.abs({x})",
+        "minimum": lambda a, b: f"ti.min({a}, {b})",
+        "maximum": lambda a, b: f"ti.max({a}, {b})",
+        "where": lambda c, a, b: f"ti.select({c}, {a}, {b})",
+        "lane": lambda: "_lane",
+        "lanes": lambda x: x,
+        "at": lambda array, start: f"{array}[{start} + _lane]",
+        "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
+        "take": lambda array, index: f"{array}[{index}]",
+        "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
+        "append": _append,
+        "team_min": lambda x: f"_team_min({x}, _pool, _lane)",
+        "team_max": lambda x: f"_team_max({x}, _pool, _lane)",
+        "barrier": lambda: BARRIERS.get(arch, "ti.simt.block.sync()"),
+        "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
+        "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",
+    }
+
+
+def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
+    """Taichi's spelling for an arch; ``subgroup`` is the device's, where it is known."""
+    reductions = SHARED_REDUCTIONS
+    if arch == "cuda":
+        reductions = WARP_REDUCTIONS
+    elif arch == "vulkan" and subgroup == 32:
+        reductions = SUBGROUP_REDUCTIONS
+    return Face(
+        name=f"{arch}{'' if exact else 'fast'}",
+        header=HEADER + reductions.format(name="min") + reductions.format(name="max"),
+        decorator="@ti.func",
+        spell=_spell(arch),
+        literal=repr,
+        hidden=("_zero", "_lane", "_pool: ti.template()"),
+        guard=(lambda text: f"_guard({text}, _zero)") if exact else None,
+        each=_each,
+        unroll=lambda n: f"ti.static(range({n}))",
+        parameter=lambda name, kind: f"{name}: ti.template()" if kind in (REALS, INTS) else name,
+    )
+
+
+TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
+
+
+def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]]) -> str:
+    """A kernel over items: a block of 32 threads to each."""
+    outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in scratch]
+    used = [n for n, _ in signature if n in scratch]
+    memory = [
+        f"{n} = ti.simt.block.SharedArray(({scratch[n][1]},), ti.{'i32' if scratch[n][0] == INTS else 'f32'})" for n in used
+    ]
+    inner = ", ".join(["_zero", "_lane", "_pool", *[n for n, _ in signature]])
+    body = [
+        "_lane = _thread & 31",
+        "item = _thread >> 5",
+        "_pool = ti.simt.block.SharedArray((32,), ti.f32)",
+        *memory,
+        f"{name}({inner})",
+        "ti.simt.block.sync()",
+    ]
+    lines = [
+        "@ti.kernel",
+        f"def run_{name}(count: ti.i32, _zero: ti.i32, {', '.join(outer)}):",
+        "    ti.loop_config(block_dim=32)",
+        "    for _thread in range(count * 32):",
+        *["        " + line for line in body],
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def start_taichi(device: Device, exact: bool, profile: bool = False) -> Any:
+    """Initialise Taichi for a device, or say why it cannot be.
+
+    Taichi is global to a process: a second device in one process takes the place of the first.
+    """
+    if device.arch == "vulkan":
+        os.environ.setdefault("TI_VISIBLE_DEVICE", str(vulkan_index(device)))
+    import taichi as ti
+
+    arch = getattr(ti, device.arch)
+    # for whoever tunes kernels: more of ti.init's options, as JSON
+    options = {"kernel_profiler": profile} | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    try:
+        ti.init(arch=arch, fast_math=not exact, enable_fallback=False, log_level=ti.ERROR, default_fp=ti.f32, **options)
+    except RuntimeError as error:
+        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}") from error
+    if ti.cfg.arch != arch:
+        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {ti.cfg.arch}, not {device.arch}: unset it")
+    return ti
+
+
+class TaichiProgram:
+    """Kernels linked for a GPU; arrays live on it."""
+
+    def __init__(
+        self, device: Device, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, exact: bool,
+        profile: bool = False,
+    ) -> None:  # fmt: skip
+        self.ti = start_taichi(device, exact, profile)
+        self.profile = profile
+        linked = link(roots, face(device.arch, exact, device.subgroup), fill)
+        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
+        self.scratch = scratch
+        text = linked.text
+        for name, signature in self.signatures.items():
+            text += "\n\n" + entry_text(name, signature, scratch)
+        self.module = load(text)
+
+    def _make(self, dtype: np.dtype, size: int) -> Any:
+        return self.ti.ndarray(self.ti.f32 if dtype.kind == "f" else self.ti.i32, size)
+
+    def array(self, values: np.ndarray) -> Any:
+        """An array on the device that holds these values."""
+        dtype = np.dtype(np.float32 if values.dtype.kind == "f" else np.int32)
+        array = self._make(dtype, values.size)
+        array.from_numpy(np.ascontiguousarray(values, dtype))
+        return array
+
+    def empty(self, size: int, kind: str) -> Any:
+        """An array on the device, to be filled by kernels."""
+        return self._make(np.dtype(np.float32 if kind == REALS else np.int32), size)
+
+    def upload(self, array: Any, values: np.ndarray) -> Any:
+        """Copy values to the front of an array."""
+        dtype = np.float32 if values.dtype.kind == "f" else np.int32
+        copy = self.module.upload_reals if dtype is np.float32 else self.module.upload_ints
+        copy(len(values), np.ascontiguousarray(values, dtype), array)
+        return array
+
+    def host(self, array: Any, count: int) -> np.ndarray:
+        """The first ``count`` elements of an int32 array, in the host's memory."""
+        out = np.empty(count, np.int32)
+        if count:
+            self.module.download_ints(count, array, out)
+            self.sync()
+        return out
+
+    def sync(self) -> None:
+        """Wait for the device."""
+        self.ti.sync()
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Launch kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; it may still run on return."""
+        if count:
+            arguments = [values[n] for n, _ in self.signatures[name] if n != "item" and n not in self.scratch]
+            getattr(self.module, f"run_{name}")(count, 0, *arguments)
+
+    def kernel_seconds(self) -> float:
+        """Seconds in kernels since the last call, where profiling is on, else 0."""
+        if not self.profile:
+            return 0.0
+        seconds = self.ti.profiler.get_kernel_profiler_total_time()
+        self.ti.profiler.clear_kernel_profiler_info()
+        return seconds
+
+    def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> np.ndarray:
+        """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host."""
+        device = self.empty(size, INTS)
+        self.run(name, count, values | {"out": device})
+        return self.host(device, size)
