@@ -116,11 +116,17 @@ class BootTables:
 
     @property
     def split(self) -> int:
-        return 1 if self.groups > 1 else 2 ** int(math.log2(32 // self.coefficients))
+        # at most 8 lanes: their steps are then a multiple of 4
+        return 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // self.coefficients)))
 
     @property
     def steps(self) -> int:
         return padded(self.signals) // self.split
+
+    @property
+    def unroll(self) -> int:
+        """Steps of the fit to write out: as many as divide the whole, up to 20."""
+        return max(n for n in (4, 8, 12, 16, 20) if self.steps % n == 0)
 
     @property
     def span(self) -> int:
@@ -228,7 +234,7 @@ def prepare_boot(
     fill = constants | {
         "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "MAX_DIRECTIONS": most,
         "SIGNAL_CHUNKS": width // 32, "SIGNAL_BLOCKS": -(-width // 256), "COEFFICIENTS": tables.coefficients,
-        "SPLIT": tables.split, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SPAN": tables.span,
+        "SPLIT": tables.split, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "FIT_UNROLL": tables.unroll, "SPAN": tables.span,
         "SETS": tables.sets, "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
         "OPDT": int(model == "opdt"), "ATTEMPTS": attempts, "UNTIL_FIT": int(boot_rule == "cuslines"),
         "ANGULAR": int(angular_weight > 0), "NEGATIVE_PEAK": int(negative_odf == "dipy"),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from .errors import InputError
+
 BLOCK = 16384
 
 
@@ -44,19 +46,27 @@ def build_rows(
     ----------
     data : (x, y, z, n).
     keep : (x, y, z).
-    width : reals a row.
+    width : reals a row, a multiple of 32.
     fill : called with (signals (m, n) float64, flat voxel numbers (m,), rows (m, width) to be written).
 
     Returns
     -------
-    index : (x * y * z,) int32, row of each voxel, 0 where it has none.
+    index : (x * y * z,) int32, where each voxel's row begins, in units of 32 numbers; 0 where it has none.
     rows : (1 + voxels, width) float32; row 0 is all zeros.
+
+    Raises
+    ------
+    InputError
+        Where the rows exceed what every arch can index.
     """
     voxels = np.flatnonzero(keep)
-    if (len(voxels) + 1) * width >= 2**31:
-        raise MemoryError(f"{len(voxels)} voxels of {width} numbers exceed what a device can index: use a tighter mask")
+    if (len(voxels) + 1) * width > 2**30:
+        raise InputError(
+            f"{len(voxels)} voxels of {width} numbers are more than the 4 GiB that an array of a device may have: "
+            "raise the stop threshold or use a tighter mask"
+        )
     index = np.zeros(keep.size, np.int32)
-    index[voxels] = np.arange(1, len(voxels) + 1)
+    index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
     rows = np.zeros((len(voxels) + 1, width), np.float32)
     flat = data.reshape(-1, data.shape[-1])
     for first in range(0, len(voxels), BLOCK):

@@ -77,6 +77,7 @@ def _team_{name}(x, _pool: ti.template(), _lane):
     return ti.simt.subgroup.reduce_{name}(x)
 
 '''
+TEAMS = 4096  # in flight at once: what fills the largest GPUs, and Taichi's 131,072 threads of a Vulkan dispatch
 BARRIERS = {"cuda": "ti.simt.warp.sync(ti.u32(0xFFFFFFFF))"}
 
 
@@ -148,27 +149,42 @@ def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 
 
-def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]]) -> str:
-    """A kernel over items: a block of 32 threads to each."""
+def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]], queued: bool) -> str:
+    """A kernel over items: each block of 32 threads draws a number from a queue until none is left.
+
+    Streamlines differ a hundredfold in length; with a fixed share each, the GPU would wait for the unluckiest block.
+    Mesa's software Vulkan loses threads at an atomic operation in a loop, so there each block has a fixed share.
+    """
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in scratch]
     used = [n for n, _ in signature if n in scratch]
     memory = [
         f"{n} = ti.simt.block.SharedArray(({scratch[n][1]},), ti.{'i32' if scratch[n][0] == INTS else 'f32'})" for n in used
     ]
     inner = ", ".join(["_zero", "_lane", "_pool", *[n for n, _ in signature]])
+    draw = [
+        "if _lane == 0:",
+        "    _ticket[0] = ti.atomic_add(_queue[0], 1)",
+        "ti.simt.block.sync()",
+        "item = _ticket[0]",
+        "ti.simt.block.sync()",
+    ]
     body = [
         "_lane = _thread & 31",
-        "item = _thread >> 5",
         "_pool = ti.simt.block.SharedArray((32,), ti.f32)",
+        "_ticket = ti.simt.block.SharedArray((1,), ti.i32)",
         *memory,
-        f"{name}({inner})",
-        "ti.simt.block.sync()",
+        "item = _thread >> 5",
+        *(draw if queued else []),
+        "while item < count:",
+        f"    {name}({inner})",
+        "    ti.simt.block.sync()",
+        *(["    " + line for line in draw] if queued else ["    item = item + teams"]),
     ]
     lines = [
         "@ti.kernel",
-        f"def run_{name}(count: ti.i32, _zero: ti.i32, {', '.join(outer)}):",
+        f"def run_{name}(count: ti.i32, teams: ti.i32, _zero: ti.i32, _queue: INTS, {', '.join(outer)}):",
         "    ti.loop_config(block_dim=32)",
-        "    for _thread in range(count * 32):",
+        "    for _thread in range(teams * 32):",
         *["        " + line for line in body],
     ]
     return "\n".join(lines) + "\n"
@@ -209,8 +225,10 @@ class TaichiProgram:
         self.scratch = scratch
         text = linked.text
         for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature, scratch)
+            text += "\n\n" + entry_text(name, signature, scratch, not device.software)
         self.module = load(text)
+        self._queue = self._make(np.dtype(np.int32), 1)
+        self._staging = np.empty(0, np.int32)
 
     def _make(self, dtype: np.dtype, size: int) -> Any:
         return self.ti.ndarray(self.ti.f32 if dtype.kind == "f" else self.ti.i32, size)
@@ -249,7 +267,8 @@ class TaichiProgram:
         """Launch kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; it may still run on return."""
         if count:
             arguments = [values[n] for n, _ in self.signatures[name] if n != "item" and n not in self.scratch]
-            getattr(self.module, f"run_{name}")(count, 0, *arguments)
+            self._queue.fill(0)
+            getattr(self.module, f"run_{name}")(count, min(count, TEAMS), 0, self._queue, *arguments)
 
     def kernel_seconds(self) -> float:
         """Seconds in kernels since the last call, where profiling is on, else 0."""
@@ -260,7 +279,11 @@ class TaichiProgram:
         return seconds
 
     def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> np.ndarray:
-        """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host."""
-        device = self.empty(size, INTS)
-        self.run(name, count, values | {"out": device})
-        return self.host(device, size)
+        """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host: a view that the next call overwrites."""
+        if size > len(self._staging):
+            self._staging = np.empty(int(1.25 * size), np.int32)
+            self._gathered = self.empty(len(self._staging), INTS)
+        self.run(name, count, values | {"out": self._gathered})
+        self.module.download_ints(size, self._gathered, self._staging[:size])
+        self.sync()
+        return self._staging[:size]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from .lang import Constant, Ints, Reals, Record, at, floor, i32, maximum, minimum, put, real, twin, vec3
+from .lang import Constant, Ints, Reals, Record, at, floor, i32, maximum, minimum, put, real, twin, unrolled, vec3
 
 ROW_CHUNKS = Constant("length of a voxel's row, in units of 32 reals")
 
 
+CHUNK_MASK = 0x1FFFFFF
+
+
 class Volume(Record):
-    """Voxels that a live point can touch: ``index`` says which row of ``rows`` a voxel has (row 0 is all zeros)."""
+    """Voxels that a live point can touch.
+
+    ``index`` says at which chunk of 32 reals of ``rows`` a voxel's row begins; row 0 is all zeros.  There are at most
+    2**25 chunks: saying so with a mask lets compilers see that no address overflows, and fold the constant offsets.
+    """
 
     index: Ints
     rows: Reals
@@ -33,7 +40,7 @@ def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
     i = minimum(maximum(x, 0), volume.nx - 1)
     j = minimum(maximum(y, 0), volume.ny - 1)
     k = minimum(maximum(z, 0), volume.nz - 1)
-    return volume.index[(i * volume.ny + j) * volume.nz + k] * (32 * ROW_CHUNKS)
+    return (volume.index[(i * volume.ny + j) * volume.nz + k] & CHUNK_MASK) * 32
 
 
 @twin
@@ -74,7 +81,7 @@ def interpolate_row(volume: Volume, p: vec3, out: Reals):
     r101 = row_start(volume, x + 1, y, z + 1)
     r110 = row_start(volume, x + 1, y + 1, z)
     r111 = row_start(volume, x + 1, y + 1, z + 1)
-    for chunk in range(ROW_CHUNKS):
+    for chunk in unrolled(ROW_CHUNKS):
         c = chunk * 32
         a = w000 * at(volume.rows, r000 + c)
         a = a + w001 * at(volume.rows, r001 + c)

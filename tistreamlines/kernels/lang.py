@@ -105,7 +105,9 @@ def u32(x):
 
 def umulhi(a, b):
     """High word of the 64-bit product of two words."""
-    return i32((_u64(a) * _u64(b)) >> np.uint64(32)) if isinstance(a, np.ndarray) else (int(a) * int(b)) >> 32
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return i32((_u64(a) * _u64(b)) >> np.uint64(32))
+    return (int(a) * int(b)) >> 32
 
 
 def floor(x):
@@ -155,7 +157,7 @@ def lanes(x):
 
 def at(array, start):
     """Lane l reads ``array[start + l]``."""
-    return array[start : start + LANES]
+    return array[start : start + LANES].copy()  # a lane value, not a view that a later put would change
 
 
 def put(array, start, value):

@@ -47,6 +47,7 @@ COEFFICIENTS = Constant("number of spherical harmonics of the order used")
 SPLIT = Constant("how many lanes share the fit of one coefficient (power of two)")
 GROUPS = Constant("coefficients, rounded up, in units of 32")
 FIT_STEPS = Constant("signals that each of them adds up")
+FIT_UNROLL = Constant("steps of the fit that a compiler writes out (a multiple of 4 that divides FIT_STEPS)")
 FIT_PATTERN = Constant("where in the transformed signals each of the first 32 lanes begins")
 SPAN = Constant("length of one set of transformed signals")
 SETS = Constant("sets of transformed signals: one (CSA), or one a harmonic degree (OPDT)")
@@ -54,6 +55,8 @@ OPDT = Constant("1: OPDT, 0: CSA")
 ATTEMPTS = Constant("draws made before giving up")
 UNTIL_FIT = Constant("1: draw again until a peak is within the angle (cuslines), 0: until there is a peak (DIPY)")
 ANGULAR = Constant("1: weight the ODF by its angle to the heading")
+
+PATTERN_MASK = 0xFFFF  # more than any offset; tells compilers that no address overflows
 
 
 class Boot(Record):
@@ -151,25 +154,33 @@ def drawn_signals(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32,
 def share(method: Boot, scratch: BootScratch, group: i32, t: i32) -> real:
     """The transformed signal that each lane multiplies at step ``t``."""
     if GROUPS == 1:
-        z = spread(scratch.transformed, t, FIT_PATTERN, at(method.pattern, 0))
+        z = spread(scratch.transformed, t, FIT_PATTERN, at(method.pattern, 0) & PATTERN_MASK)
     else:
-        z = take(scratch.transformed, at(method.pattern, 32 * group) + t)
+        z = take(scratch.transformed, (at(method.pattern, 32 * group) & PATTERN_MASK) + t)
     return z
 
 
 @twin
 def fit_model(method: Boot, scratch: BootScratch):
-    """Fit the model to the transformed signals: lane j of each of SPLIT parts adds up its share of coefficient j."""
+    """Fit the model to the transformed signals: lane j of each of SPLIT parts adds up its share of coefficient j.
+
+    Steps that leave the same remainder by 4 are added up on their own: four sums that do not wait for one another.
+    """
     barrier()
     for group in range(GROUPS):
-        even = lanes(0.0)
-        odd = lanes(0.0)
-        for pair in range(FIT_STEPS // 2):
-            t = 2 * pair
-            c = 32 * (group * FIT_STEPS + t)
-            even = even + share(method, scratch, group, t) * at(method.fit, c)
-            odd = odd + share(method, scratch, group, t + 1) * at(method.fit, c + 32)
-        put(scratch.sums, 32 * group, even + odd)
+        first = lanes(0.0)
+        second = lanes(0.0)
+        third = lanes(0.0)
+        fourth = lanes(0.0)
+        for block in range(FIT_STEPS // FIT_UNROLL):
+            for turn in unrolled(FIT_UNROLL // 4):
+                t = block * FIT_UNROLL + turn * 4
+                c = 32 * (group * FIT_STEPS + t)
+                first = first + share(method, scratch, group, t) * at(method.fit, c)
+                second = second + share(method, scratch, group, t + 1) * at(method.fit, c + 32)
+                third = third + share(method, scratch, group, t + 2) * at(method.fit, c + 64)
+                fourth = fourth + share(method, scratch, group, t + 3) * at(method.fit, c + 96)
+        put(scratch.sums, 32 * group, (first + second) + (third + fourth))
     barrier()
     for group in range(GROUPS):
         j = (lane() & (32 // SPLIT - 1)) + 32 * group
