@@ -111,9 +111,10 @@ class Engine:
         key = settings.rng_seed & 0xFFFFFFFFFFFFFFFF
         steps = settings.step_mm / space.voxel_sizes
         self.rules = {f"rules_step_{a}": float(s) for a, s in zip("xyz", steps, strict=True)} | {
-            "rules_max_steps": settings.max_steps, "rules_key0": key & 0xFFFFFFFF, "rules_key1": key >> 32,
+            "rules_max_steps": settings.max_steps, "rules_key": np.array([key], np.uint64).view(np.int32),
         }  # fmt: skip
-        self.values = {k: self.program.array(v) for k, v in prepared.arrays.items()} | prepared.scalars | self.rules
+        arrays = prepared.arrays | {"rules_key": self.rules["rules_key"]}
+        self.values = prepared.scalars | self.rules | {k: self.program.array(v) for k, v in arrays.items()}
         self._buffers: dict[str, tuple[int, Any]] = {}
         self._rate = 0.0
         self._warm_up()

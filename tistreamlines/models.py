@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 Array = npt.NDArray[Any]
+VERTEX_BLOCK = 64  # two chunks at a time: more loads in flight for the same loop
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
 
@@ -25,18 +26,20 @@ SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "
 class Prepared:
     """All that the kernels take besides seeds: constants, arrays and scalars by flat name, team memory by size.
 
-    ``fill`` holds the linker's constants and holes; ``scratch`` a (kind, size) for each of the team's arrays.
+    ``fill`` holds the linker's constants and holes; ``scratch`` a (kind, size) for each of the team's arrays;
+    ``shares`` says which of them may lie in another's memory where that is scarce: no stage uses both.
     """
 
     fill: dict[str, Any]
     arrays: dict[str, Array]
     scalars: dict[str, float | int]
     scratch: dict[str, tuple[str, int]]
+    shares: dict[str, str]
 
 
-def padded(n: int) -> int:
-    """``n`` rounded up to whole chunks of 32."""
-    return -(-n // 32) * 32
+def padded(n: int, unit: int = 32) -> int:
+    """``n`` rounded up to whole chunks of 32, or to another unit."""
+    return -(-n // unit) * unit
 
 
 def tensor_fa(data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
@@ -64,7 +67,7 @@ def load_sphere(name: str) -> tuple[Array, Array]:
 def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:
     """Constants and arrays of the kernels' Sphere record."""
     count = len(vertices)
-    width = padded(count)
+    width = padded(count, VERTEX_BLOCK)
     near: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
         near[a].append(int(b))
@@ -75,7 +78,7 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[s
         neighbours[:, i] = [row[rank % len(row)] for rank in range(most)]
     # a padding vertex copies vertex 0, so that it changes neither the least nor the greatest sample
     padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
-    constants = {"VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "SYMMETRIC": 1}
+    constants = {"VERTEX_CHUNKS": width // 32, "VERTEX_UNROLL": VERTEX_BLOCK // 32, "NEIGHBOURS": most, "SYMMETRIC": 1}
     return constants, {"vertices": padding.T.ravel(), "neighbours": neighbours.ravel()}
 
 
@@ -208,7 +211,7 @@ def prepare_boot(
     constants, ball = sphere_tables(vertices, edges)
     _, theta, phi = cart2sphere(*vertices.T)
     sampling = real_sh_descoteaux(sh_order, theta, phi, legacy=True)[0]
-    padding = np.concatenate([sampling, np.repeat(sampling[:1], padded(len(vertices)) - len(vertices), axis=0)])
+    padding = np.concatenate([sampling, np.repeat(sampling[:1], 32 * constants["VERTEX_CHUNKS"] - len(vertices), axis=0)])
     # the bootstrap's own fit: an orthonormal basis of the harmonics at the gradients
     basis = np.linalg.qr(fitted.B)[0]
     assert np.allclose(basis @ basis.T, hat(fitted.B))
@@ -240,14 +243,13 @@ def prepare_boot(
         "ANGULAR": int(angular_weight > 0), "NEGATIVE_PEAK": int(negative_odf == "dipy"),
     }  # fmt: skip
     arrays = {
-        "volume_index": index, "volume_rows": rows.ravel(),
+        "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
         "method_sphere_vertices": ball["vertices"], "method_sphere_neighbours": ball["neighbours"],
         "method_basis": _wide(basis.T, width).ravel(), "method_leverage": _wide(leverage, width),
         "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
         "method_bias": _wide(bias, 32 * tables.groups), "method_sampling": padding.T.ravel(),
     }  # fmt: skip
     scalars = {
-        "volume_nx": stop_map.shape[0], "volume_ny": stop_map.shape[1], "volume_nz": stop_map.shape[2],
         "stopping_threshold": threshold, "method_sphere_count": len(vertices),
         "method_rule_relative_threshold": relative_peak_threshold,
         "method_rule_cos_separation": math.cos(math.radians(min_separation_angle)),
@@ -255,13 +257,13 @@ def prepare_boot(
         "method_min_signal": min_signal, "method_angular_weight": angular_weight,
     }  # fmt: skip
     scratch = {
-        "scratch_row": ("reals", row_width), "scratch_transformed": ("reals", tables.sets * tables.span),
+        "scratch_row": ("reals", row_width), "scratch_transformed": ("reals", max(tables.sets * tables.span, 32 * constants["VERTEX_CHUNKS"])),
         "scratch_sums": ("reals", 32 * tables.groups), "scratch_coefficients": ("reals", 32 * tables.groups),
-        "scratch_odf": ("reals", padded(len(vertices))), "scratch_peaks_candidates": ("ints", padded(len(vertices))),
+        "scratch_odf": ("reals", 32 * constants["VERTEX_CHUNKS"]), "scratch_peaks_candidates": ("reals", 32 * constants["VERTEX_CHUNKS"]),
         "scratch_peaks_kept": ("ints", most), "scratch_peaks_counter": ("ints", 1),
     }  # fmt: skip
     fill |= {
         "Method": boot.Boot, "Scratch": boot.BootScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
         "initial_directions": boot.initial_directions, "next_direction": boot.next_direction,
     }  # fmt: skip
-    return Prepared(fill, arrays, scalars, scratch)
+    return Prepared(fill, arrays, scalars, scratch, {"scratch_peaks_candidates": "scratch_transformed"})

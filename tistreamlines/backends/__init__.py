@@ -27,4 +27,4 @@ def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings
         return Program(roots, prepared.fill, prepared.scratch, fast=not settings.exact, threads=settings.threads)
     from ._taichi import TaichiProgram
 
-    return TaichiProgram(device, roots, prepared.fill, prepared.scratch, exact=settings.exact, profile=settings.profile)
+    return TaichiProgram(device, roots, prepared, exact=settings.exact, profile=settings.profile)

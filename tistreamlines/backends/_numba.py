@@ -48,7 +48,7 @@ def _append(items: str, count: str, condition: str, value: str) -> str:
             f"_flags = move_mask({condition})",
             f"_first = team_min({value})",
             "while _flags != 0:",
-            f"    {items}[{count}[0]] = _first + trailing_zeros(_flags)",
+            f"    {items}[{count}[0]] = _first + real(trailing_zeros(_flags))",
             f"    {count}[0] = {count}[0] + 1",
             "    _flags = _flags & (_flags - numba.uint64(1))",
         ]

@@ -356,6 +356,25 @@ team_max = _reduction("max")
 
 
 @intrinsic
+def log8(typingctx, x):
+    """Natural logarithm in float64, for the face that is a reference."""
+
+    def build(context, builder, sig, args):
+        log = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()]), "llvm.log.f64"
+        )
+        if not isinstance(x, Lanes):
+            return builder.call(log, args)
+        result = ir.Constant(_vector("f8"), ir.Undefined)
+        for k in range(LANES):
+            place = ir.Constant(I32, k)
+            result = builder.insert_element(result, builder.call(log, [builder.extract_element(args[0], place)]), place)
+        return result
+
+    return x(x), build
+
+
+@intrinsic
 def move_mask(typingctx, mask):
     """The lanes' flags as the bits of a word."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..kernels import lang
 from ._numba import load
 from .devices import Device, vulkan_index
 from .link import INTS, REALS, Face, link
+
+if TYPE_CHECKING:
+    from ..models import Prepared
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
 import taichi as ti
@@ -125,16 +128,19 @@ def _spell(arch: str) -> dict[str, Any]:
     }
 
 
+def reductions(arch: str, subgroup: int | None) -> str:
+    """How a team finds its least and greatest: by intrinsics where it is one warp or one subgroup, else in memory."""
+    if arch == "cuda":
+        return WARP_REDUCTIONS
+    return SUBGROUP_REDUCTIONS if arch == "vulkan" and subgroup == 32 else SHARED_REDUCTIONS
+
+
 def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
     """Taichi's spelling for an arch; ``subgroup`` is the device's, where it is known."""
-    reductions = SHARED_REDUCTIONS
-    if arch == "cuda":
-        reductions = WARP_REDUCTIONS
-    elif arch == "vulkan" and subgroup == 32:
-        reductions = SUBGROUP_REDUCTIONS
+    team = reductions(arch, subgroup)
     return Face(
         name=f"{arch}{'' if exact else 'fast'}",
-        header=HEADER + reductions.format(name="min") + reductions.format(name="max"),
+        header=HEADER + team.format(name="min") + team.format(name="max"),
         decorator="@ti.func",
         spell=_spell(arch),
         literal=repr,
@@ -149,17 +155,19 @@ def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 
 
-def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]], queued: bool) -> str:
+def entry_text(name: str, signature: list[tuple[str, str]], prepared: Prepared, pool: int, queued: bool) -> str:
     """A kernel over items: each block of 32 threads draws a number from a queue until none is left.
 
     Streamlines differ a hundredfold in length; with a fixed share each, the GPU would wait for the unluckiest block.
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there each block has a fixed share.
     """
+    scratch, shares = prepared.scratch, prepared.shares
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in scratch]
     used = [n for n, _ in signature if n in scratch]
     memory = [
-        f"{n} = ti.simt.block.SharedArray(({scratch[n][1]},), ti.{'i32' if scratch[n][0] == INTS else 'f32'})" for n in used
-    ]
+        f"{n} = ti.simt.block.SharedArray(({scratch[n][1]},), ti.{'i32' if scratch[n][0] == INTS else 'f32'})"
+        for n in used if n not in shares
+    ] + [f"{n} = {shares[n]}" for n in used if n in shares]  # fmt: skip
     inner = ", ".join(["_zero", "_lane", "_pool", *[n for n, _ in signature]])
     draw = [
         "if _lane == 0:",
@@ -170,7 +178,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, t
     ]
     body = [
         "_lane = _thread & 31",
-        "_pool = ti.simt.block.SharedArray((32,), ti.f32)",
+        f"_pool = ti.simt.block.SharedArray(({pool},), ti.f32)",
         "_ticket = ti.simt.block.SharedArray((1,), ti.i32)",
         *memory,
         "item = _thread >> 5",
@@ -215,17 +223,17 @@ class TaichiProgram:
     """Kernels linked for a GPU; arrays live on it."""
 
     def __init__(
-        self, device: Device, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, exact: bool,
-        profile: bool = False,
-    ) -> None:  # fmt: skip
+        self, device: Device, roots: list[lang.Twin], prepared: Prepared, *, exact: bool, profile: bool = False
+    ) -> None:
         self.ti = start_taichi(device, exact, profile)
         self.profile = profile
-        linked = link(roots, face(device.arch, exact, device.subgroup), fill)
+        linked = link(roots, face(device.arch, exact, device.subgroup), prepared.fill)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
-        self.scratch = scratch
+        self.scratch = prepared.scratch
         text = linked.text
         for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature, scratch, not device.software)
+            pool = 32 if reductions(device.arch, device.subgroup) is SHARED_REDUCTIONS else 1
+            text += "\n\n" + entry_text(name, signature, prepared, pool, not device.software)
         self.module = load(text)
         self._queue = self._make(np.dtype(np.int32), 1)
         self._staging = np.empty(0, np.int32)

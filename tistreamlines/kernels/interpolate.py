@@ -19,9 +19,7 @@ class Volume(Record):
 
     index: Ints
     rows: Reals
-    nx: i32
-    ny: i32
-    nz: i32
+    shape: Ints
 
 
 @twin
@@ -29,7 +27,7 @@ def inside(volume: Volume, p: vec3) -> i32:
     """1 where the voxel nearest to ``p`` (voxel coordinates, centre = integer) exists, else 0."""
     result = 0
     if (p[0] >= -0.5) & (p[1] >= -0.5) & (p[2] >= -0.5):
-        if (p[0] < real(volume.nx) - 0.5) & (p[1] < real(volume.ny) - 0.5) & (p[2] < real(volume.nz) - 0.5):
+        if (p[0] < real(volume.shape[0]) - 0.5) & (p[1] < real(volume.shape[1]) - 0.5) & (p[2] < real(volume.shape[2]) - 0.5):
             result = 1
     return result
 
@@ -37,10 +35,10 @@ def inside(volume: Volume, p: vec3) -> i32:
 @twin
 def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
     """Where in ``rows`` the row of a voxel begins; a voxel beyond the border is the border's voxel."""
-    i = minimum(maximum(x, 0), volume.nx - 1)
-    j = minimum(maximum(y, 0), volume.ny - 1)
-    k = minimum(maximum(z, 0), volume.nz - 1)
-    return (volume.index[(i * volume.ny + j) * volume.nz + k] & CHUNK_MASK) * 32
+    i = minimum(maximum(x, 0), volume.shape[0] - 1)
+    j = minimum(maximum(y, 0), volume.shape[1] - 1)
+    k = minimum(maximum(z, 0), volume.shape[2] - 1)
+    return (volume.index[(i * volume.shape[1] + j) * volume.shape[2] + k] & CHUNK_MASK) * 32
 
 
 @twin

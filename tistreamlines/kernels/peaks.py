@@ -25,6 +25,7 @@ from .lang import (
 )
 
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
+VERTEX_UNROLL = Constant("chunks of vertices that a compiler writes out (divides VERTEX_CHUNKS)")
 NEIGHBOURS = Constant("greatest number of neighbours of a vertex")
 SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for its opposite too")
 NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
@@ -51,9 +52,9 @@ class PeakRule(Record):
 
 
 class PeakScratch(Record):
-    """Team memory of the search: candidates, then the peaks kept, and their number."""
+    """Team memory of the search: candidates (vertices, as reals), the peaks kept, and the number of candidates."""
 
-    candidates: Ints
+    candidates: Reals
     kept: Ints
     counter: Ints
 
@@ -93,18 +94,19 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
     threshold = rule.relative_threshold * (high - base)
     scratch.counter[0] = 0
     barrier()
-    for chunk in range(VERTEX_CHUNKS):
-        c = chunk * 32
-        value = at(odf, c)
-        first = take(odf, at(sphere.neighbours, c))
-        largest = first
-        smallest = first
-        for rank in unrolled(NEIGHBOURS - 1):
-            other = take(odf, at(sphere.neighbours, (rank + 1) * (32 * VERTEX_CHUNKS) + c))
-            largest = maximum(largest, other)
-            smallest = minimum(smallest, other)
-        is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
-        append(scratch.candidates, scratch.counter, is_peak, lane() + c)
+    for block in range(VERTEX_CHUNKS // VERTEX_UNROLL):
+        for turn in unrolled(VERTEX_UNROLL):
+            c = (block * VERTEX_UNROLL + turn) * 32
+            value = at(odf, c)
+            first = take(odf, at(sphere.neighbours, c))
+            largest = first
+            smallest = first
+            for rank in unrolled(NEIGHBOURS - 1):
+                other = take(odf, at(sphere.neighbours, (rank + 1) * (32 * VERTEX_CHUNKS) + c))
+                largest = maximum(largest, other)
+                smallest = minimum(smallest, other)
+            is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
+            append(scratch.candidates, scratch.counter, is_peak, real(lane() + c))
     barrier()
 
 
@@ -114,7 +116,7 @@ def best_candidate(odf: Reals, scratch: PeakScratch, count: i32) -> i32:
     best = NONE
     best_value = -1.0
     for i in range(count):
-        candidate = scratch.candidates[i]
+        candidate = i32(scratch.candidates[i])
         if candidate >= 0:
             value = odf[candidate]
             better = value > best_value
@@ -142,10 +144,10 @@ def keep_separated(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
             d = vertex(sphere, best)
             barrier()
             for i in each(count):
-                candidate = scratch.candidates[i]
+                candidate = i32(scratch.candidates[i])
                 if candidate >= 0:
                     if (candidate == best) | (alike(vertex(sphere, maximum(candidate, 0)), d) > rule.cos_separation):
-                        scratch.candidates[i] = NONE
+                        scratch.candidates[i] = -1.0
             barrier()
             best = best_candidate(odf, scratch, count)
         else:

@@ -46,14 +46,17 @@ class Halves(Record):
 
 
 class Rules(Record):
-    """Steps in voxel units along each axis, their greatest number, the rng key, the number of the chunk's first seed."""
+    """Steps in voxel units along each axis, their greatest number, the rng key, the number of the chunk's first seed.
+
+    The key's two words are read where they are used: held in registers with all that compilers derive from them, they
+    would cost a GPU a third of its threads.
+    """
 
     step_x: real
     step_y: real
     step_z: real
     max_steps: i32
-    key0: u32
-    key1: u32
+    key: Ints
     first_seed: u32
 
 
@@ -138,7 +141,7 @@ def grow(
             status = OUTSIDE_IMAGE
         while (status == GROWING) & (taken < last):
             d = direction(method.sphere, code)
-            code = next_direction(method, scratch, d, seed, u32(taken + 1), branch, rules.key0, rules.key1)
+            code = next_direction(method, scratch, d, seed, u32(taken + 1), branch, rules.key)
             if code < 0:
                 status = NO_DIRECTION
             else:

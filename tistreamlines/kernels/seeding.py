@@ -14,8 +14,8 @@ SEEDING = 1
 def place_seed(item: i32, rules: Rules, voxels: Ints, voxel_count: i32, out: Reals):
     """Put seed ``first_seed + item`` anywhere in one of ``voxel_count`` voxels (x y z in turn), all equally likely."""
     number = u32(item) + rules.first_seed
-    which = philox(number, u32(0), u32(0), u32(SEEDING << 28), rules.key0, rules.key1)
-    where_in = philox(number, u32(1), u32(0), u32(SEEDING << 28), rules.key0, rules.key1)
+    which = philox(number, u32(0), u32(0), u32(SEEDING << 28), u32(rules.key[0]), u32(rules.key[1]))
+    where_in = philox(number, u32(1), u32(0), u32(SEEDING << 28), u32(rules.key[0]), u32(rules.key[1]))
     voxel = i32(umulhi(which[0], u32(voxel_count)))
     out[3 * item] = real(voxels[3 * voxel]) + (uniform(where_in[0]) - 0.5)
     out[3 * item + 1] = real(voxels[3 * voxel + 1]) + (uniform(where_in[1]) - 0.5)

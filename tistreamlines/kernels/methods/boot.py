@@ -38,7 +38,7 @@ from ..lang import (
     where,
 )
 from ..maths import divide, log
-from ..peaks import NONE, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, closest_peak, find_peaks
+from ..peaks import NONE, VERTEX_CHUNKS, VERTEX_UNROLL, PeakRule, PeakScratch, Sphere, closest_peak, find_peaks
 from ..rng import philox
 
 SIGNAL_CHUNKS = Constant("number of diffusion-weighted signals, rounded up, in units of 32")
@@ -98,8 +98,8 @@ def b0_scale(method: Boot, row: Reals) -> real:
 
 @twin
 def fitted(method: Boot, row: Reals, c: i32) -> real:
-    """The harmonics' fit of 32 signals from ``c`` on."""
-    h = at(method.basis, c) * row[32 * SIGNAL_CHUNKS]
+    """The harmonics' fit of 32 signals from ``c`` on; the first harmonic, of degree 0, is the same for all."""
+    h = lanes(method.basis[0] * row[32 * SIGNAL_CHUNKS])
     for j in unrolled(COEFFICIENTS - 1):
         h = h + at(method.basis, (j + 1) * (32 * SIGNAL_CHUNKS) + c) * row[32 * SIGNAL_CHUNKS + 1 + j]
     return h
@@ -132,7 +132,7 @@ def plain_signals(method: Boot, scratch: BootScratch):
 
 
 @twin
-def drawn_signals(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32, c3: u32, k0: u32, k1: u32):
+def drawn_signals(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32, c3: u32, key: Ints):
     """Transform the signals' fit plus residuals drawn with replacement.
 
     Signal l + 32 k belongs to lane l and is drawn by word k // 2 mod 4 of the lane's block k // 8: its first
@@ -140,6 +140,8 @@ def drawn_signals(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32,
     """
     scale = b0_scale(method, scratch.row)
     n = u32(method.signals)
+    k0 = u32(key[0])
+    k1 = u32(key[1])
     for block in range(SIGNAL_BLOCKS):
         w = philox(lanes(c0), lanes(c1), lanes(c2), c3 + u32(lane() + 32 * block), k0, k1)
         for k in range(minimum(8, SIGNAL_CHUNKS - 8 * block)):
@@ -192,24 +194,37 @@ def fit_model(method: Boot, scratch: BootScratch):
 
 
 @twin
-def odf_peaks(method: Boot, scratch: BootScratch, heading: vec3) -> i32:
-    """Sample the ODF on the sphere and find its peaks; return their number."""
+def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
+    """Sample the ODF on the sphere; its least and greatest sample go to ``sums``.
+
+    The first harmonic, of degree 0, is the same for all vertices.
+    """
+    mean = lanes(method.sampling[0] * scratch.coefficients[0])
     low = lanes(3.0e38)
     high = lanes(-3.0e38)
-    for chunk in range(VERTEX_CHUNKS):
-        c = chunk * 32
-        value = at(method.sampling, c) * scratch.coefficients[0]
-        for j in unrolled(COEFFICIENTS - 1):
-            value = value + at(method.sampling, (j + 1) * (32 * VERTEX_CHUNKS) + c) * scratch.coefficients[j + 1]
-        if ANGULAR:
-            cosine = at(method.sphere.vertices, c) * heading[0]
-            cosine = cosine + at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS) * heading[1]
-            cosine = cosine + at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS) * heading[2]
-            value = value * ((1.0 - method.angular_weight) + method.angular_weight * absolute(cosine))
-        low = minimum(low, value)
-        high = maximum(high, value)
-        put(scratch.odf, c, value)
-    return find_peaks(scratch.odf, method.sphere, method.rule, scratch.peaks, team_min(low), team_max(high))
+    for block in range(VERTEX_CHUNKS // VERTEX_UNROLL):
+        for turn in unrolled(VERTEX_UNROLL):
+            c = (block * VERTEX_UNROLL + turn) * 32
+            value = mean
+            for j in unrolled(COEFFICIENTS - 1):
+                value = value + at(method.sampling, (j + 1) * (32 * VERTEX_CHUNKS) + c) * scratch.coefficients[j + 1]
+            if ANGULAR:
+                cosine = at(method.sphere.vertices, c) * heading[0]
+                cosine = cosine + at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS) * heading[1]
+                cosine = cosine + at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS) * heading[2]
+                value = value * ((1.0 - method.angular_weight) + method.angular_weight * absolute(cosine))
+            low = minimum(low, value)
+            high = maximum(high, value)
+            put(scratch.odf, c, value)
+    scratch.sums[0] = team_min(low)
+    scratch.sums[1] = team_max(high)
+
+
+@twin
+def odf_peaks(method: Boot, scratch: BootScratch, heading: vec3) -> i32:
+    """Sample the ODF and find its peaks; return their number."""
+    sample_odf(method, scratch, heading)
+    return find_peaks(scratch.odf, method.sphere, method.rule, scratch.peaks, scratch.sums[0], scratch.sums[1])
 
 
 @twin
@@ -223,13 +238,13 @@ def initial_directions(method: Boot, scratch: BootScratch) -> i32:
 
 @twin
 def next_direction(
-    method: Boot, scratch: BootScratch, heading: vec3, c0: u32, c1: u32, c2: u32, k0: u32, k1: u32
+    method: Boot, scratch: BootScratch, heading: vec3, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
     """Code of the direction to follow from the point whose row is in the scratch, or NONE."""
     code = NONE
     attempt = 0
     while attempt < ATTEMPTS:
-        drawn_signals(method, scratch, c0, c1, c2, u32(attempt << 16), k0, k1)
+        drawn_signals(method, scratch, c0, c1, c2, u32(attempt << 16), key)
         fit_model(method, scratch)
         count = odf_peaks(method, scratch, heading)
         attempt = attempt + 1

@@ -1,0 +1,104 @@
+"""Where the time of a bootstrap step goes: run it with a stage left out.
+
+    python benchmarks/stages.py ARCH [--seeds N] [--steps K] [--fast] [--peers FOLDER]
+
+Each team stands at its seed and takes K steps of the method without moving far, so that every variant does the same
+number of steps.  The table gives nanoseconds a step for the whole device, and what leaving each stage out saves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from archs import load, seeds_in
+
+
+from tistreamlines.kernels.interpolate import Volume, interpolate_row
+from tistreamlines.kernels.lang import Constant, Ints, Reals, barrier, i32, real, twin, u32, vec3
+from tistreamlines.kernels.methods.boot import Boot, BootScratch, drawn_signals, fit_model, sample_odf
+from tistreamlines.kernels.peaks import closest_peak, collect_maxima, direction, keep_separated
+
+STAGES = ("INTERPOLATE", "DRAW", "FIT", "SAMPLE", "MAXIMA", "CHOOSE")
+INTERPOLATE = Constant("1: the stage is run")
+DRAW = Constant("1: the stage is run")
+FIT = Constant("1: the stage is run")
+SAMPLE = Constant("1: the stage is run")
+MAXIMA = Constant("1: the stage is run")
+CHOOSE = Constant("1: the stage is run")
+
+
+@twin
+def stages(item: i32, steps: i32, points: Reals, key: Ints, volume: Volume, method: Boot, scratch: BootScratch, codes: Ints):
+    """Steps of the bootstrap at a seed; constants leave stages out."""
+    code = 0
+    for step in range(steps):
+        barrier()
+        if INTERPOLATE:
+            x = points[3 * item] + 0.5 * real(step & 7)
+            interpolate_row(volume, vec3(x, points[3 * item + 1], points[3 * item + 2]), scratch.row)
+        barrier()
+        heading = direction(method.sphere, code & 511)
+        if DRAW:
+            drawn_signals(method, scratch, u32(item), u32(step), u32(0), u32(0), key)
+        if FIT:
+            fit_model(method, scratch)
+        if SAMPLE:
+            sample_odf(method, scratch, heading)
+        if MAXIMA:
+            collect_maxima(scratch.odf, method.sphere, method.rule, scratch.peaks, scratch.sums[0], scratch.sums[1])
+        if CHOOSE:
+            count = keep_separated(scratch.odf, method.sphere, method.rule, scratch.peaks)
+            code = code + closest_peak(method.sphere, method.rule, scratch.peaks, count, heading)
+    codes[item] = code
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("arch")
+    parser.add_argument("--seeds", type=int, default=50_000)
+    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--data", default="phantom")
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
+    options = parser.parse_args()
+    from dataclasses import replace
+
+    from tistreamlines.backends import open_program
+    from tistreamlines.backends.devices import choose
+    from tistreamlines.engine import Settings
+    from tistreamlines.models import prepare_boot
+
+    signals, gtab, fa, white, _ = load(options.data, options.peers)
+    seeds = np.clip(seeds_in(white, options.seeds).astype(np.float32), 0, np.array(fa.shape) - 6)
+    prepared = prepare_boot(signals, gtab, fa, 0.1, seeds.astype(float))
+    device = choose(options.arch)
+    whole = None
+    for left_out in ("", *STAGES):
+        fill = prepared.fill | {s: int(s != left_out) for s in STAGES}
+        program = open_program(device, [stages], replace(prepared, fill=fill), Settings(1.0, exact=not options.fast))
+        values = prepared.scalars | {k: program.array(v) for k, v in prepared.arrays.items()}
+        values |= {"points": program.array(seeds.ravel()), "key": program.array(np.array([1, 0]))}
+        values |= {"codes": program.empty(len(seeds), "ints"), "steps": options.steps}
+        best = float("inf")
+        for _ in range(3):
+            program.sync()
+            begun = time.perf_counter()
+            program.run("stages", len(seeds), values)
+            program.sync()
+            best = min(best, time.perf_counter() - begun)
+        ns = best / len(seeds) / options.steps * 1e9
+        whole = whole or ns
+        row = {"arch": options.arch, "device": device.name, "exact": not options.fast, "left_out": left_out or "nothing"}
+        row |= {"ns_per_step": round(ns, 3), "msteps_per_second": round(1e3 / ns, 1), "saved_percent": round(100 * (1 - ns / whole), 1)}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

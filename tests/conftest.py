@@ -1,0 +1,88 @@
+"""What several tests share: a small head to track, and the command line called in this process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tistreamlines.cli.main import main
+from tistreamlines.phantom import Phantom, make_phantom, save_phantom
+
+
+@dataclass(frozen=True)
+class Head:
+    """A small phantom on disk."""
+
+    phantom: Phantom
+    folder: Path
+
+    @property
+    def series(self) -> list[str]:
+        """Paths of dwi, bvals, bvecs."""
+        return [str(self.folder / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+
+    @property
+    def mask(self) -> str:
+        return str(self.folder / "mask.nii.gz")
+
+
+@pytest.fixture(scope="session")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Head:
+    """A head of 30 x 36 x 28 voxels of 5 mm, two b0s and 32 directions."""
+    folder = tmp_path_factory.mktemp("head")
+    phantom = make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32)
+    save_phantom(phantom, folder)
+    return Head(phantom, folder)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left: exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Call the command line in this process."""
+
+    def call(*arguments: object) -> Outcome:
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with pytest.raises(SystemExit) as left:
+                main([str(argument) for argument in arguments])
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        captured = capsys.readouterr()
+        return Outcome(int(left.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def track(run: Command, head: Head) -> Command:
+    """Track the head on the CPU: ``track(output, *options)``."""
+
+    def call(output: object, *options: object) -> Outcome:
+        seeds = () if {"--nseeds", "--seeds"} & set(options) else ("--nseeds", 300)
+        return run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "-o", output, *seeds, *options)
+
+    return call
+
+
+def python(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)

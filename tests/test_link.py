@@ -1,0 +1,296 @@
+"""The linker: what kernels may say, what it makes of them, and what would happen if it were wrong."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faces import program, reals, run
+
+import tistreamlines.kernels
+from tistreamlines.backends import _numba, _python
+from tistreamlines.backends.link import link
+from tistreamlines.kernels import lang
+from tistreamlines.kernels.lang import Constant, Hole, Reals, Record, i32, lanes, put, real, twin, unrolled
+
+SCALE = Constant("a number that the test fills in")
+FLAG = Constant("a branch that the test takes or not")
+operation = Hole("a function of two reals")
+
+
+@twin
+def plus(a: real, b: real) -> real:
+    """Sum."""
+    return a + b
+
+
+@twin
+def times(a: real, b: real) -> real:
+    """Product."""
+    return a * b
+
+
+@twin
+def combine(item: i32, a: Reals, out: Reals):
+    """The hole's function of neighbours, scaled."""
+    out[item] = operation(a[item], a[item + 1]) * real(SCALE)
+
+
+@twin
+def branching(item: i32, out: Reals):
+    """Writes another number for each side of the flag."""
+    if FLAG:
+        out[item] = 1.0
+    else:
+        out[item] = 2.0
+
+
+class Pair(Record):
+    """Two numbers."""
+
+    first: real
+    second: real
+
+
+class Nested(Record):
+    """A record in a record."""
+
+    pair: Pair
+    table: Reals
+
+
+@twin
+def second_of(pair: Pair) -> real:
+    """The second number."""
+    return pair.second
+
+
+@twin
+def through(item: i32, nested: Nested, out: Reals):
+    """Reach through records, and through a call that takes one."""
+    out[item] = second_of(nested.pair) * 10.0 + nested.pair.first + nested.table[item]
+
+
+@twin
+def lane_sums(item: i32, out: Reals):
+    """Sum the same number a few times in every lane."""
+    total = lanes(0.0)
+    for k in unrolled(3):
+        total = total + real(k) * 0.1
+    put(out, 0, total)
+
+
+# ------------------------------------------------------------------------------------------------------ dialect
+def kernel_functions() -> list[lang.Twin]:
+    """Every kernel function of the package, each once."""
+    found: dict[str, lang.Twin] = {}
+    root = tistreamlines.kernels
+    for info in pkgutil.walk_packages(root.__path__, root.__name__ + "."):
+        for value in vars(importlib.import_module(info.name)).values():
+            if isinstance(value, lang.Twin):
+                key = f"{value.function.__module__}.{value.__name__}"
+                found[key] = value
+    return [found[k] for k in sorted(found)]
+
+
+ALLOWED = (
+    ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.Expr, ast.If, ast.While, ast.For, ast.Return, ast.Name,
+    ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.operator,
+    ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+
+
+def faults(function: lang.Twin) -> list[str]:
+    """What a kernel function says that the dialect does not have."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function.function))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    tree.decorator_list = []
+    scope = vars(inspect.getmodule(function.function))
+    out = [f"{type(n).__name__}" for n in ast.walk(tree) if not isinstance(n, ALLOWED)]
+    out += _signature_faults(tree)
+    returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return)]
+    if returns and (len(returns) > 1 or tree.body[-1] is not returns[0]):
+        out.append("a return that is not the last statement")
+    if any(isinstance(n, ast.Name) and n.id == function.__name__ for n in ast.walk(tree)):
+        out.append("recursion")
+    return out + _name_faults(tree, scope)
+
+
+def _signature_faults(tree: ast.FunctionDef) -> list[str]:
+    a = tree.args
+    out = [f"{x.arg} has no annotation" for x in a.args if x.annotation is None]
+    if a.defaults or a.kwonlyargs or a.posonlyargs or a.vararg or a.kwarg:
+        out.append("arguments other than plain positional ones")
+    if ast.get_docstring(tree) is None:
+        out.append("no docstring")
+    return out
+
+
+def _name_faults(tree: ast.FunctionDef, scope: dict) -> list[str]:
+    own = {x.arg for x in tree.args.args} | stored(tree)
+    body = [n for statement in tree.body for n in ast.walk(statement)]
+    out = []
+    for node in body:
+        if isinstance(node, ast.Call) and (node.keywords or not isinstance(node.func, ast.Name)):
+            out.append(f"a call that is not of a plain name with positional arguments: {ast.unparse(node)}")
+        if isinstance(node, ast.Assign) and len(node.targets) > 1:
+            out.append("a chained assignment")
+        if isinstance(node, ast.Name) and node.id not in own and not _known(node.id, scope):
+            out.append(f"the name {node.id}")
+    return out
+
+
+def stored(tree: ast.FunctionDef) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _known(name: str, scope: dict) -> bool:
+    value = scope.get(name)
+    if isinstance(value, (lang.Twin, lang.Constant, lang.Hole, int, float)):
+        return True
+    return name == "range" or (callable(value) and value is getattr(lang, name, None))
+
+
+def test_there_are_kernels_to_lint():
+    assert len(kernel_functions()) > 35
+
+
+@pytest.mark.parametrize("function", kernel_functions(), ids=lambda f: f.__name__)
+def test_kernels_keep_to_the_dialect(function):
+    assert faults(function) == []
+
+
+def early(item: i32, out: Reals):
+    """Two exits."""
+    if item > 3:
+        return 1.0
+    return 2.0
+
+
+def augmented(item: i32, out: Reals, *rest):
+    """An augmented assignment, numpy, and a loose signature."""
+    out[item] += np.sqrt(2.0)
+
+
+def guarded(item: i32, out, scale=1.0):
+    out[item] = scale and (1.0 if item > 2 else unknown)  # noqa: F821
+
+
+def chosen(item: i32, out: Reals):
+    """A conditional expression."""
+    out[item] = 1.0 if item > 2 else 2.0
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (early, ["not the last"]),
+        (augmented, ["AugAssign", "the name np", "plain positional", "not of a plain name"]),
+        (guarded, ["BoolOp", "IfExp", "out has no annotation", "plain positional", "no docstring", "the name unknown"]),
+    ],
+)
+def test_the_lint_finds_faults(function, words):
+    text = "; ".join(faults(lang.Twin(function)))
+    assert all(word in text for word in words), text
+
+
+def test_what_the_dialect_lacks_does_not_link():
+    with pytest.raises(SyntaxError, match="chosen: the kernel language has no IfExp"):
+        link([lang.Twin(chosen)], _python.face(), {})
+
+
+# ------------------------------------------------------------------------------------------------------ linking
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_holes_and_constants_are_filled(face):
+    a = np.array([2.0, 5.0, 7.0])
+    for function, scale, expected in ((plus, 3, [21, 36]), (times, 3, [30, 105]), (plus, 4, [28, 48])):
+        fill = {"operation": function, "SCALE": scale}
+        assert run(face, combine, 2, {"a": a, "out": reals(2)}, fill)["out"].tolist() == expected
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_records_are_spread(face):
+    values = {"nested_pair_first": 3.0, "nested_pair_second": 4.0, "nested_table": np.array([0.5, 0.25])}
+    values["out"] = reals(2)
+    assert run(face, through, 2, values)["out"].tolist() == [43.5, 43.25]
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_branches_on_constants_are_cut(face):
+    for flag, expected in ((0, 2.0), (1, 1.0)):
+        assert run(face, branching, 1, {"out": reals(1)}, {"FLAG": flag})["out"][0] == expected
+    made = _python.face() if face == "python" else _numba.face(int(face[-2:]))
+    assert "2.0" not in link([branching], made, {"FLAG": 1}).text
+
+
+def test_literals_have_the_faces_precision():
+    single = run("numba32", lane_sums, 1, {"out": reals(32)})["out"]
+    expected = np.float32(0) + np.float32(0.1) + np.float32(2) * np.float32(0.1)
+    assert np.array_equal(single, np.full(32, expected, np.float32))
+    double = run("numba64", lane_sums, 1, {"out": reals(32)})["out"]
+    assert np.array_equal(double, np.full(32, 0.1 + 2 * 0.1))
+
+
+@pytest.mark.parametrize("made", [_python.face(), _numba.face(32), _numba.face(64)], ids=lambda f: f.name)
+def test_texts_differ_where_the_constants_do(made):
+    first, second = (link([combine], made, {"operation": plus, "SCALE": scale}).text for scale in (3, 4))
+    differing = [(a, b) for a, b in zip(first.splitlines(), second.splitlines(), strict=True) if a != b]
+    assert len(differing) == 1
+    assert differing[0][0].replace("3", "4") == differing[0][1]
+    assert link([combine], made, {"operation": plus, "SCALE": 3}).text == first
+
+
+def test_two_functions_of_one_name_do_not_link():
+    namesake = lang.Twin(lambda: None)
+    namesake.__name__ = "plus"
+    with pytest.raises(ValueError, match="two kernel functions are called plus"):
+        link([plus, namesake], _python.face(), {})
+
+
+def test_a_missing_constant_is_named():
+    with pytest.raises(KeyError, match="SCALE"):
+        link([combine], _python.face(), {"operation": plus})
+
+
+def test_the_linked_module_can_be_stepped_through():
+    module = program("python", [combine], {"operation": plus, "SCALE": 3}).module
+    assert "def combine(item, a, out):" in inspect.getsource(module.combine)
+    assert Path(module.combine.__code__.co_filename).is_file()
+
+
+def test_numbas_cache_never_mixes_two_linkings(tmp_path):
+    # Numba's own cache tells functions apart by file, name and bytecode, but not by the globals they call
+    script = textwrap.dedent(
+        """
+        import sys
+        sys.path[:0] = [sys.argv[1], sys.argv[2]]
+        import numpy as np
+        from test_link import combine, plus, times
+        from tistreamlines.backends._numba import Program
+        names = {"plus": plus, "times": times}
+        function, scale = names[sys.argv[3]], int(sys.argv[4])
+        program = Program([combine], {"operation": function, "SCALE": scale}, {}, threads=1)
+        out = np.zeros(1, np.float32)
+        program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
+        print(out[0], sum(program.module.run_combine.stats.cache_hits.values()))
+        """
+    )
+    here = Path(__file__).parent
+    answers = []
+    for case in (("plus", "3"), ("times", "3"), ("times", "4"), ("times", "3")):
+        command = [sys.executable, "-c", script, str(here), str(here.parent), *case]
+        made = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+        )
+        answers.append(made.stdout.split())
+    assert [float(a) for a, _ in answers] == [21, 30, 40, 30]
+    assert [hits for _, hits in answers] == ["0", "0", "0", "1"]

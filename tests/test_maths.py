@@ -1,0 +1,122 @@
+"""Division, square root and logarithm of the kernels, against numpy's."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from faces import FACES, reals, run
+
+from tistreamlines.kernels.lang import Ints, Reals, at, i32, put, twin
+from tistreamlines.kernels.maths import divide, log, square_root
+
+TINY, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
+
+
+@twin
+def divide_all(item: i32, a: Reals, b: Reals, out: Reals):
+    """Quotients, one by one."""
+    out[item] = divide(a[item], b[item])
+
+
+@twin
+def square_root_all(item: i32, a: Reals, out: Reals):
+    """Square roots, one by one."""
+    out[item] = square_root(a[item])
+
+
+@twin
+def log_all(item: i32, a: Reals, out: Reals):
+    """Logarithms, one by one."""
+    out[item] = log(a[item])
+
+
+@twin
+def log_lanes(item: i32, a: Reals, out: Reals, unused: Ints):
+    """Logarithms, 32 at once."""
+    put(out, 32 * item, log(at(a, 32 * item)))
+
+
+def random_floats(n: int, seed: int) -> np.ndarray:
+    """Positive normal float32 of all exponents alike, with the extremes and the neighbours of powers of two."""
+    bits = np.random.default_rng(seed).integers(0x00800000, 0x7F800000, n, dtype=np.int32)
+    powers = np.arange(1, 255, dtype=np.int32) << 23
+    bits[: 3 * 254] = np.concatenate([powers, powers + 1, np.maximum(powers - 1, powers[0])])
+    bits[3 * 254 : 3 * 254 + 2] = 0x00800000, 0x7F7FFFFF
+    return bits.view(np.float32)
+
+
+def call(face: str, kernel, *arrays: np.ndarray) -> np.ndarray:
+    values = dict(zip("ab", arrays, strict=False)) | {"out": reals(len(arrays[0]))}
+    return run(face, kernel, len(arrays[0]), values)["out"]
+
+
+@pytest.mark.parametrize(("face", "n"), [("numba32", 4_000_000), ("python bits", 3000)])
+def test_division_is_numpys_to_the_bit(face, n):
+    a, b = random_floats(n, 1), np.random.default_rng(2).permutation(random_floats(n, 3))
+    with np.errstate(over="ignore"):
+        expected = a / b
+    normal = (a.astype(float) / b >= TINY) & (expected <= HUGE)
+    assert normal.mean() > 0.7
+    assert np.array_equal(call(face, divide_all, a[normal], b[normal]).astype(np.float32), expected[normal])
+
+
+def test_division_of_close_significands_rounds_well():
+    # near-ties: quotients of neighbours in a few small ranges of significands
+    one = np.float32(1).view(np.int32)
+    near = (one + np.concatenate([np.arange(700), 2**23 - 1 - np.arange(700)])).astype(np.int32).view(np.float32)
+    a, b = (side.ravel() for side in np.meshgrid(near, near))
+    assert np.array_equal(call("numba32", divide_all, a, b), a / b)
+
+
+def test_square_root_is_numpys_to_the_bit_for_every_significand():
+    # scaling by 4 only moves the exponent, so two binades and a sample of all exponents cover every input
+    every = np.arange(np.float32(1).view(np.int32), np.float32(4).view(np.int32), dtype=np.int32).view(np.float32)
+    for a in (every, random_floats(1_000_000, 4)):
+        assert np.array_equal(call("numba32", square_root_all, a), np.sqrt(a))
+    few = random_floats(3000, 5)
+    assert np.array_equal(call("python bits", square_root_all, few).astype(np.float32), np.sqrt(few))
+
+
+def test_logarithm_is_within_its_bound():
+    near_one = np.random.default_rng(7).uniform(0.5, 2, 1_000_000).astype(np.float32)
+    a = np.concatenate([random_floats(3_000_000, 6), near_one])
+    exact = np.log(a.astype(np.float64))
+    error = np.abs(call("numba32", log_all, a) - exact)
+    # in units in the last place; near 1 the logarithm itself vanishes, and its bound is that of an attenuation's
+    assert (error / np.maximum(np.spacing(np.abs(exact).astype(np.float32)), 2.0**-149)).max() < 2
+    near = np.abs(a - 1) < 0.01
+    assert error[near].max() < 1e-9
+
+
+def test_logarithm_agrees_with_mpmath():
+    a = random_floats(2000, 8)
+    with mpmath.workdps(30):
+        exact = np.array([float(mpmath.log(mpmath.mpf(float(x)))) for x in a])
+    got = call("numba32", log_all, a).astype(np.float64)
+    assert np.all(np.abs(got - exact) <= 2 * np.spacing(np.abs(exact).astype(np.float32)))
+
+
+def test_logarithm_is_monotone_around_one():
+    one = np.float32(1).view(np.int32)
+    a = np.arange(one - 200_000, one + 100_000, dtype=np.int32).view(np.float32)
+    got = call("numba32", log_all, a)
+    assert np.all(np.diff(got) >= 0)
+    assert got[200_000] == 0
+    assert np.all(got[:200_000] < 0)
+    assert np.all(got[200_001:] > 0)
+
+
+@pytest.mark.parametrize("face", ["numba32", "numba64"])
+def test_lanes_have_the_scalars_logarithm(face):
+    a = random_floats(32 * 500, 9)
+    got = run(face, log_lanes, 500, {"a": a, "out": reals(len(a)), "unused": np.zeros(1, np.int32)})["out"]
+    assert np.array_equal(got, call(face, log_all, a))
+
+
+@pytest.mark.parametrize("face", [f for f in FACES if f != "numba32"])
+def test_reference_faces_have_float64(face):
+    a, b = random_floats(1000, 10).astype(float), random_floats(1000, 11).astype(float)
+    assert np.array_equal(call(face, divide_all, a, b), a / b)
+    assert np.array_equal(call(face, square_root_all, a), np.sqrt(a))
+    assert np.allclose(call(face, log_all, a), np.log(a), rtol=4e-16, atol=0)

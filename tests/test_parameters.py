@@ -1,0 +1,104 @@
+"""The one definition of the options."""
+
+import math
+from dataclasses import fields
+
+import pytest
+
+from tistreamlines.parameters import ParameterError, Parameters, bounds, defaults, flag, kind, options
+
+
+class TestDefinition:
+    def test_every_field_has_help_and_a_group(self):
+        assert list(options()) == [f.name for f in fields(Parameters)]
+        for name, option in options().items():
+            assert option.help.endswith("."), name
+            assert option.group, name
+
+    def test_what_has_no_default_says_what_happens(self):
+        for name, default in defaults().items():
+            assert default is not None or options()[name].absent, name
+
+    def test_numbers_and_files_have_a_unit(self):
+        for name, option in options().items():
+            assert option.unit or kind(name) in ("word", "flag"), name
+
+    def test_relations_name_parameters(self):
+        for option in options().values():
+            assert {*option.excludes, *option.requires} <= set(options())
+
+    def test_defaults_of_the_design(self):
+        expected = {
+            "dg": "boot", "model": "opdt", "sphere": "default", "max_angle": 60, "step_size": "0.5vox", "sh_order": 4,
+            "fa_threshold": 0.1, "min_signal": 1, "sm_lambda": 0.006, "relative_peak_threshold": 0.25, "arch": "auto",
+            "min_separation_angle": 45, "angular_weight": 0, "max_steps": 500, "boot_rule": "dipy", "exact": True,
+        }  # fmt: skip
+        assert {name: defaults()[name] for name in expected} == expected
+
+    def test_kinds(self):
+        assert [kind(n) for n in ("mask", "nseeds", "max_length", "model", "exact", "step_size")] == [
+            "path", "int", "float", "word", "flag", "text",
+        ]  # fmt: skip
+
+    def test_bounds_read_well(self):
+        assert bounds(options()["max_angle"]) == "a number above 0 up to 90"
+        assert bounds(options()["fa_threshold"]) == "a number from 0 to 1"
+        assert bounds(options()["sm_lambda"]) == "a number from 0 on"
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("max_angle", 0), ("max_angle", 90.1), ("max_angle", "steep"), ("max_angle", math.nan), ("nseeds", 0),
+            ("nseeds", 1.5), ("nseeds", 2**32), ("nseeds", True), ("rng_seed", -1), ("rng_seed", 2**64),
+            ("sh_order", 3), ("sh_order", 14), ("model", "csd"), ("arch", "opencl"), ("exact", "yes"), ("mask", 3),
+            ("step_size", 0), ("step_size", "-1"), ("step_size", "1 inch"), ("step_size", "e"), ("step_size", "inf"),
+            ("min_signal", 0), ("min_length", -1), ("max_length", math.inf), ("threads", 0), ("chunk_size", 0),
+            ("memory_limit", 0), ("angular_weight", 1.1),
+        ],
+    )  # fmt: skip
+    def test_a_bad_value_is_named(self, name, value):
+        with pytest.raises(ParameterError, match=flag(name)) as error:
+            Parameters.given({name: value})
+        assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize(
+        ("size", "mm"), [("0.5vox", 1.0), ("0.5 vox", 1.0), ("0.9", 0.9), ("0.9mm", 0.9), (0.9, 0.9), ("1e-1", 0.1)]
+    )
+    def test_step_size(self, size, mm):
+        assert Parameters(step_size=size).step_mm([3, 2.0, 4]) == pytest.approx(mm)
+
+    def test_large_keys_stay_exact(self):
+        assert Parameters(rng_seed=2**64 - 1).rng_seed == 2**64 - 1
+
+    def test_whole_floats_count_as_whole(self):
+        assert Parameters(nseeds=1e3).nseeds == 1000  # type: ignore[arg-type]
+
+
+class TestRelations:
+    @pytest.mark.parametrize(
+        "named",
+        [
+            {"seeds": "a.npy", "nseeds": 3},
+            {"seeds": "a.npy", "seed_mask": "b.nii"},
+            {"seeds": "a.npy", "seed_seed": 1},
+            {"stop_threshold": 0.2},
+            {"stop_map": "a.nii", "stop_threshold": 0.2, "fa_threshold": 0.1},
+            {"min_length": 30, "max_length": 20},
+        ],
+    )
+    def test_what_does_not_go_together(self, named):
+        with pytest.raises(ParameterError, match="--"):
+            Parameters.given(named)
+
+    def test_none_counts_as_not_given(self):
+        assert Parameters.given({"stop_threshold": None, "seeds": "a.npy", "nseeds": None}).seeds == "a.npy"
+
+    def test_threshold(self):
+        assert Parameters().threshold == 0.1
+        assert Parameters.given({"stop_map": "a.nii", "stop_threshold": -2}).threshold == -2
+
+    def test_unknown_name(self):
+        with pytest.raises(TypeError, match="max_angel"):
+            Parameters.given({"max_angel": 30})

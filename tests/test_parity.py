@@ -1,0 +1,156 @@
+"""The faces against each other, a face that is wrong on purpose, and the whole against DIPY's tracking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faces import ints, program, reals
+from synthetic import boot_case, gradients, noisy_crossing
+from test_boot import KEYS, refits, refitted
+
+from tistreamlines.backends import _python
+from tistreamlines.backends._numba import load
+from tistreamlines.backends.devices import choose
+from tistreamlines.backends.link import link
+from tistreamlines.engine import Engine, Settings
+from tistreamlines.kernels import propagate
+from tistreamlines.models import Prepared, prepare_boot, tensor_fa
+
+CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
+needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")
+ROOTS = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]  # as the engine has them: linked once
+LIMIT = 60
+
+
+def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
+    """Arrays of the halves grown from seeds, by the kernels alone."""
+    linked = program(face, ROOTS, prepared.fill, prepared.scratch)
+    n, most = len(seeds), prepared.fill["MAX_DIRECTIONS"]
+    values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
+    values |= {f"rules_step_{a}": step for a in "xyz"} | {"rules_max_steps": LIMIT, "rules_first_seed": 0}
+    values |= {"rules_key": linked.array(np.array([9, 0])), "seeds_points": linked.array(seeds.ravel())}
+    values |= {"seeds_counts": ints(n), "seeds_peaks": ints(n * most)}
+    linked.run("start", n, values)
+    count = int(values["seeds_counts"].sum())
+    values["slot"] = (np.cumsum(values["seeds_counts"]) - values["seeds_counts"]).astype(np.int32)
+    values |= {f"halves_{k}": ints(count) for k in ("seed", "branch", "initial")}
+    values |= {f"halves_{k}": ints(2 * count) for k in ("length", "status")}
+    values |= {"halves_codes": ints(2 * count * LIMIT), "halves_point": linked.array(reals(6 * count))}
+    linked.run("enlist", n, values)
+    linked.run("advance", count, values | {"stride": 2, "steps": 1})
+    linked.run("advance", 2 * count, values | {"stride": 1, "steps": LIMIT})
+    return values
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[Prepared, np.ndarray]:
+    """Tables and seeds of noisy crossing fibres."""
+    data = noisy_crossing(gradients(), (7, 7, 7), snr=12.0)
+    seeds = np.random.default_rng(1).uniform(1, 5, (5, 3)).astype(np.float32).astype(float)
+    return prepare_boot(data, gradients(), np.ones((7, 7, 7), np.float32), 0.5, seeds), seeds
+
+
+def test_float64_faces_grow_the_same_streamlines(small):
+    one, other = (grow(face, *small) for face in ("python", "numba64"))
+    for name in ("seeds_counts", "seeds_peaks", "halves_length", "halves_status", "halves_codes"):
+        assert np.array_equal(one[name], other[name]), name
+    assert one["halves_length"].sum() > 60
+    assert np.abs(one["halves_point"] - other["halves_point"]).max() < 1e-10
+
+
+def test_single_precision_grows_nearly_the_same(small):
+    one, other = (grow(face, *small) for face in ("numba64", "numba32"))
+    assert np.array_equal(one["seeds_counts"], other["seeds_counts"])
+    same = one["halves_length"] == other["halves_length"]
+    assert same.mean() > 0.8
+    gap = np.abs(one["halves_point"] - other["halves_point"]).reshape(-1, 3).max(axis=1)
+    assert np.median(gap[same]) < 1e-5
+
+
+def mutated(old: str, new: str, count: int) -> np.ndarray:
+    """Coefficients of the interpreted face with one constant of its text replaced."""
+    prepared = boot_case()
+    linked = link([refitted], _python.face(), prepared.fill)
+    assert old in linked.text
+    module = load(linked.text.replace(old, new))
+    team = {n: np.zeros(size, np.int32 if kind == "ints" else float) for n, (kind, size) in prepared.scratch.items()}
+    out = reals(count * prepared.fill["COEFFICIENTS"])
+    values = prepared.arrays | prepared.scalars | team | KEYS | {"p": (1.0, 1.0, 1.0), "out": out}
+    for item in range(count):
+        module.refitted(item, *(values[n] for n, _ in linked.signatures["refitted"] if n != "item"))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1.0", "1.0"), ("-1.5", "-1.50000001"), ("0.25", "0.2500001"), ("3449720151", "3449720153"),
+        ("3144134277", "3144134279"), ("c = (chunk * 32)", "c = (chunk * 31)"),
+    ],
+)  # fmt: skip
+def test_parity_notices_one_wrong_constant(old, new):
+    expected = refits("numba64", boot_case(), 60)[:4]
+    gap = np.abs(mutated(old, new, 4).reshape(expected.shape) - expected).max() / np.abs(expected).max()
+    if old == new:
+        assert gap < 1e-10
+    else:
+        assert gap > 1e-10
+
+
+# ------------------------------------------------------------------------------------------------- on real data
+@pytest.fixture(scope="module")
+def crop():
+    from tistreamlines import io
+
+    dwi = io.load_dwi(CROP / "dwi.nii.gz", CROP / "dwi.bval", CROP / "dwi.bvec")
+    mask = io.load_mask(CROP / "mask.nii.gz", dwi.space)
+    fa = tensor_fa(dwi.data, dwi.gtab, mask)
+    rng = np.random.default_rng(0)
+    voxels = np.argwhere(mask & (fa > 0.25))
+    seeds = voxels[rng.integers(len(voxels), size=800)] + rng.uniform(-0.5, 0.5, (800, 3))
+    return dwi, fa, seeds.astype(np.float32).astype(float)
+
+
+@needs_crop
+def test_initial_directions_in_both_precisions(crop):
+    dwi, fa, seeds = crop
+    prepared = prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds)
+    found = []
+    for face in ("numba32", "numba64"):
+        linked = program(face, ROOTS, prepared.fill, prepared.scratch)
+        values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
+        values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
+        values["seeds_peaks"] = ints(800 * prepared.fill["MAX_DIRECTIONS"])
+        linked.run("start", 800, values)
+        found.append(np.column_stack([values["seeds_counts"], values["seeds_peaks"].reshape(800, -1)]))
+    assert (found[0] != found[1]).any(axis=1).sum() <= 4  # a peak at the threshold, or two of nearly one height
+    assert found[0][:, 0].max() > 1
+
+
+@needs_crop
+def test_the_whole_is_dipys_local_tracking(crop):
+    from dipy.data import default_sphere
+    from dipy.direction import BootDirectionGetter
+    from dipy.reconst.shm import OpdtModel
+    from dipy.tracking.local_tracking import LocalTracking
+    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
+
+    dwi, fa, seeds = crop
+    step = float(dwi.space.voxel_sizes.min()) / 2
+    made = Engine(prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds), dwi.space, choose("cpu"), Settings(step))
+    ours = np.concatenate([batch.lengths for batch in made.track(seeds)])
+    getter = BootDirectionGetter.from_data(
+        dwi.data.astype(float), OpdtModel(dwi.gtab, sh_order_max=4, smooth=0.006, min_signal=1), max_angle=60.0,
+        sphere=default_sphere, sh_order=4, relative_peak_threshold=0.25, min_separation_angle=45,
+    )  # fmt: skip
+    criterion = ThresholdStoppingCriterion(fa.astype(float), 0.1)
+    seeds_mm, affine = dwi.space.to_ras(seeds), dwi.space.affine
+    grown = LocalTracking(getter, criterion, seeds_mm, affine, step, maxlen=500, random_seed=1)
+    theirs = np.array([len(line) for line in grown])
+    theirs = theirs[theirs > 1]  # those that took no step are dropped here
+    assert abs(len(ours) - len(theirs)) <= 0.01 * len(theirs)
+    error = np.hypot(ours.std() / np.sqrt(len(ours)), theirs.std() / np.sqrt(len(theirs)))
+    assert abs(ours.mean() - theirs.mean()) < 3 * error

@@ -1,0 +1,102 @@
+"""``tistreamlines demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ..errors import OutputError
+from ..track import track
+from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .progress import Display
+
+TRACTOGRAM, PICTURE = "streamlines.trx", "streamlines.png"
+SEEDS = 20_000
+
+HELP = f"""Make a phantom, track it, print the numbers, draw a picture.
+
+The phantom is a small head of known bundles. Its series, gradients and mask, the tractogram and a picture of it are
+written to the output folder; {SEEDS:,} seeds are tracked unless told otherwise.
+"""
+
+
+@click.command("demo", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.option(
+    "--output-dir", default="tistreamlines-demo", metavar="FOLDER", cls=GroupedOption, group="Output",
+    help="Folder to write to; made if missing.  [default: ./tistreamlines-demo]",
+)  # fmt: skip
+@click.option(
+    "--nseeds", type=click.INT, default=SEEDS, metavar="SEEDS", cls=GroupedOption, group="Output",
+    help=f"Number of random seeds.  [default: {SEEDS} seeds]", show_default=False,
+)  # fmt: skip
+@parameter_options(["arch", "exact", "threads", "force"])
+@verbosity
+@click.pass_context
+def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: Any) -> None:
+    from ..phantom import joined_share, make_phantom, save_phantom
+    from ..picture import draw
+
+    folder = _folder(output_dir, force=bool(context.params["force"]))
+    chosen = given(context)
+    with Display(quiet=quiet, verbose=verbose) as display:
+        display.stage("Making the phantom")
+        phantom = make_phantom()
+        save_phantom(phantom, folder)
+        dwi, bvals, bvecs = (folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
+        chosen |= {"mask": folder / "mask.nii.gz", "force": True, "nseeds": nseeds}
+        stats = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
+        display.stage("Drawing")
+        points, offsets = _read(folder / TRACTOGRAM)
+        share = joined_share(phantom, points, offsets)
+        title = f"{share.total:,} streamlines of a phantom"
+        draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
+    if not quiet:
+        _print_table(stats, share.share, folder)
+
+
+def _folder(name: str, *, force: bool) -> Path:
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        used = any(folder.iterdir())
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be used ({error.strerror}); give another --output-dir") from error
+    if used and not force:
+        raise OutputError(
+            f"{folder}: is not empty; give another --output-dir, or --force to replace what the demo writes"
+        )
+    return folder
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Points (p, 3) and offsets (n + 1,) of a TRX file."""
+    from trx import trx_file_memmap
+
+    trx: Any = trx_file_memmap.load(str(path))
+    try:
+        streamlines = trx.streamlines
+        points = np.array(streamlines._data, np.float32).reshape(-1, 3)
+        return points, np.concatenate([[0], np.cumsum(np.asarray(streamlines._lengths, np.int64))])
+    finally:
+        trx.close()
+
+
+def _print_table(stats: dict[str, Any], share: float, folder: Path) -> None:
+    seconds = stats["seconds"]
+    rows = {
+        "device": f"{stats['arch']}: {stats['device']}",
+        "seeds": f"{stats['seeds']:,}",
+        "streamlines": f"{stats['streamlines']:,}",
+        "points": f"{stats['points']:,}",
+        "mean length": f"{stats['mean_mm']:.1f} mm",
+        "median length": f"{stats['median_mm']:.1f} mm",
+        "tracking time": f"{seconds['track']:.2f} s ({seconds['total']:.1f} s with loading and compiling)",
+        "streamlines per second": f"{stats['streamlines'] / max(seconds['track'], 1e-9):,.0f}",
+        "join a bundle's two ends": f"{share:.1%}",
+        "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
+    }
+    for name, value in rows.items():
+        click.echo(f"{name:26}{value}")

@@ -1,0 +1,85 @@
+"""The command ``tistreamlines``, and what becomes of errors and signals."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from .. import __version__
+from ..errors import TrackingError
+from ..parameters import ParameterError
+from . import interrupts
+
+COMMANDS = {
+    "track": "Track streamlines through a diffusion series.",
+    "devices": "Show what can run here, and why the rest cannot.",
+    "demo": "Make a phantom, track it, print the numbers, draw a picture.",
+    "verify": "Run the same seeds on every arch here and compare the bits.",
+}
+DONE, COULD_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Commands(click.Group):
+    """Commands that are imported only when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if importlib.util.find_spec(f"{__package__}.{name}")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{__package__}.{cmd_name}")
+        found = (value for value in vars(module).values() if isinstance(value, click.Command))
+        return next(command for command in found if command.name == cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+@click.command("tistreamlines", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Streamline tractography of diffusion MRI on CUDA, Vulkan, Metal and the CPU.
+
+    The same seeds give the same streamlines, bit for bit, on each of them.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 1 could not, 2 wrong use, 130 interrupted, 143 terminated."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    interrupts.install()
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
+        return code if isinstance(code, int) else DONE
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted", err=True)
+        return INTERRUPTED
+    except ParameterError as error:
+        return _failed(error, WRONG_USE)
+    except TrackingError as error:
+        return _failed(error, COULD_NOT)
+    except MemoryError as error:
+        return _failed(f"not enough memory: {error}; give fewer voxels or a smaller --chunk-size", COULD_NOT)
+    except Exception as error:
+        if {"-v", "--verbose"} & set(arguments):
+            raise
+        return _failed(f"unexpected {type(error).__name__}: {error} (-v shows where)", COULD_NOT)
+
+
+def _failed(error: object, code: int) -> int:
+    click.echo("Error: " + " ".join(str(error).split()), err=True)
+    return code

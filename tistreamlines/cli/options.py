@@ -1,0 +1,103 @@
+"""Command-line options made from the one definition of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ..parameters import Option, bounds, defaults, flag, kind, options
+
+VERBOSITY = "Messages"
+_SPOKEN = ("degrees", "seeds", "steps")  # units that read well behind a default
+_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.STRING, "text": click.STRING}
+
+
+class GroupedOption(click.Option):
+    """An option that the help lists under a heading."""
+
+    def __init__(self, *args: Any, group: str = "Other", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options by group."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section a group, in the order of first appearance."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx)
+            if row is not None and isinstance(parameter, click.Option):
+                groups.setdefault(getattr(parameter, "group", VERBOSITY), []).append(row)
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows)
+
+
+def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any]:
+    """Add options for parameters to a command.
+
+    Parameters
+    ----------
+    names : those to be added; all of them when left out.
+    """
+    known = options()
+    chosen = list(known if names is None else names)
+
+    def decorate(function: Any) -> Any:
+        for name in reversed(chosen):
+            option = click.option(*_names(name, known[name]), cls=GroupedOption, **_settings(name, known[name]))
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def given(context: click.Context) -> dict[str, Any]:
+    """Return the parameters that were given on the command line, by name."""
+    known = options()
+    return {
+        name: value
+        for name, value in context.params.items()
+        if name in known and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+
+
+def verbosity(function: Any) -> Any:
+    """Add -v and -q."""
+    quiet = click.option("-q", "--quiet", is_flag=True, cls=GroupedOption, group=VERBOSITY, help="Print errors only.")
+    verbose = click.option(
+        "-v", "--verbose", is_flag=True, cls=GroupedOption, group=VERBOSITY,
+        help="Print each stage, and where an unexpected error arose.",
+    )  # fmt: skip
+    return verbose(quiet(function))
+
+
+def explanation(name: str, option: Option) -> str:
+    """Help of an option: what it does, bounds, unit and default."""
+    default = defaults()[name]
+    if kind(name) == "flag":
+        on = name if default else "off"
+        return f"{option.help}  [default: {on}]"
+    shown = option.absent if default is None else f"{default:.10g}" if isinstance(default, (int, float)) else default
+    if default is not None and (option.unit in _SPOKEN or (option.unit == "mm" and kind(name) == "float")):
+        shown += f" {option.unit}"
+    limits = bounds(option).removeprefix("a number ") if bounds(option) != "a number" else ""
+    return f"{option.help}  [{limits + '; ' if limits else ''}default: {shown}]"
+
+
+def _names(name: str, option: Option) -> tuple[str, ...]:
+    return (f"{flag(name)}/{flag(option.off)}" if option.off else flag(name), name)
+
+
+def _settings(name: str, option: Option) -> dict[str, Any]:
+    common = {"group": option.group, "help": explanation(name, option), "show_default": False}
+    if kind(name) == "flag":
+        return {**common, "is_flag": True, "default": defaults()[name]}
+    if option.choices:
+        return {**common, "type": click.Choice(option.choices), "default": None}
+    return {**common, "type": _TYPES[kind(name)], "default": None, "metavar": option.unit.upper().replace(" ", "_")}

@@ -1,0 +1,83 @@
+"""What is shown of a run while it goes on."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any
+
+from rich import progress as bars
+from rich.console import Console
+
+from ..backends.devices import Device
+from ..track import Watcher
+from . import interrupts
+
+STAGES = {
+    "load": "Reading",
+    "prepare": "Preparing",
+    "compile": "Compiling",
+    "track": "Tracking",
+    "write": "Finishing the file",
+}
+
+
+class Display(Watcher):
+    """A progress bar on a terminal, lines with ``verbose``, nothing with ``quiet``; all of it on stderr.
+
+    Parameters
+    ----------
+    quiet, verbose : what to show.
+    """
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._verbose = verbose
+        self._tracking = 0.0
+        self._stage = ""
+        text = bars.TextColumn
+        self._bar = bars.Progress(
+            text("{task.description}"), bars.BarColumn(), bars.TaskProgressColumn(), text("{task.fields[rate]}"),
+            text("time left"), bars.TimeRemainingColumn(), text("elapsed"), bars.TimeElapsedColumn(),
+            console=self._console, transient=True, disable=quiet or not self._console.is_terminal,
+        )  # fmt: skip
+        self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="")
+
+    def __enter__(self) -> Display:
+        """Begin to draw."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the bar."""
+        self._bar.stop()
+
+    def stage(self, name: str) -> None:
+        """Show the stage."""
+        interrupts.check()
+        if name == "track":
+            self._tracking = time.perf_counter()
+        if name != self._stage:
+            self._stage = name
+            self._bar.update(self._task, description=STAGES.get(name, name))
+            self._say(STAGES.get(name, name))
+
+    def device(self, device: Device) -> None:
+        """Show the device."""
+        self._say(f"Device: {device.arch}, {device.name}, {device.driver}")
+
+    def note(self, text: str) -> None:
+        """Show a choice made for the user, unless quiet."""
+        self._console.print(f"Note: {text}", soft_wrap=True, markup=False)
+
+    def progress(self, seeds: int, of: int, streamlines: int) -> None:
+        """Show the seeds done and streamlines a second."""
+        interrupts.check()
+        rate = streamlines / max(time.perf_counter() - self._tracking, 1e-6)
+        self._bar.update(self._task, completed=seeds, total=of, rate=f"{rate:,.0f} streamlines/s")
+
+    def _say(self, text: Any) -> None:
+        if self._verbose:
+            self._console.print(text, soft_wrap=True, markup=False)

@@ -1,0 +1,172 @@
+"""Tracking from files to streamlines: the one entry of the command line and of Python."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import io
+from .backends.devices import Device, choose
+from .census import Census, check_outputs, record, stop_reasons
+from .engine import Engine, Settings
+from .parameters import ParameterError, Parameters
+from .plan import Clock, Plan, make_plan
+from .stream import WriterThread
+from .tractogram import Batch
+
+PathLike = str | Path
+SEEDS_AT_ONCE = 1 << 20  # bounds the memory that seeds take, however many there are
+
+
+class Watcher:
+    """What is told of a run as it goes; the methods do nothing unless overridden."""
+
+    def stage(self, name: str) -> None:
+        """Note that a stage begins: load, prepare, compile, track or write."""
+
+    def device(self, device: Device) -> None:
+        """Note where the run will take place."""
+
+    def note(self, text: str) -> None:
+        """Note a choice made for the user."""
+
+    def progress(self, seeds: int, of: int, streamlines: int) -> None:
+        """Note how many seeds are done, of how many, and the streamlines they gave."""
+
+
+@dataclass
+class _Run:
+    """A run: what it works on, and what is known of it so far."""
+
+    series: dict[str, PathLike]
+    parameters: Parameters
+    watcher: Watcher
+    device: Device
+    clock: Clock
+    plan: Plan
+    engine: Engine
+    begun: float
+    census: Census = field(default_factory=Census)
+
+    def batches(self) -> Iterator[Batch]:
+        """Track all seeds; count what comes."""
+        seeds, tally = self.plan.seeds, self.engine.tally
+        self.watcher.stage("track")
+        self.clock.seconds |= {"track": 0.0, "kernels": 0.0}
+        for first in range(0, seeds.count, SEEDS_AT_ONCE):
+            block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
+            with closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
+                for batch in grown:
+                    self.census.add(batch)
+                    self.watcher.progress(tally.seeds, seeds.count, self.census.streamlines)
+                    yield batch
+            for name in ("track", "kernels"):
+                self.clock.seconds[name] += tally.seconds[name]
+        self.watcher.progress(seeds.count, seeds.count, self.census.streamlines)
+
+    def stats(self, write_seconds: float) -> dict[str, Any]:
+        """Sum the run up; the content of --json-stats."""
+        seconds = self.clock.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
+        return {
+            "arch": self.device.arch,
+            "device": self.device.name,
+            "seeds": self.plan.seeds.count,
+            **self.census.summary(self.step_mm),
+            "stop_reasons": stop_reasons(self.engine.tally.stop_reasons),
+            "seconds": {name: round(value, 4) for name, value in seconds.items()},
+        }
+
+    @property
+    def step_mm(self) -> float:
+        return self.parameters.step_mm(self.plan.space.voxel_sizes)
+
+    def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+        """Gather the sidecar's content."""
+        paths = {name: self.series.get(name, getattr(self.parameters, name, None)) for name in self.plan.hashes}
+        inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
+        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats)
+
+
+def track(
+    dwi: PathLike, bvals: PathLike, bvecs: PathLike, output: PathLike | None = None, *, watcher: Watcher | None = None,
+    **parameters: Any,
+) -> Any:  # fmt: skip
+    """Track streamlines through a diffusion series.
+
+    Parameters
+    ----------
+    dwi : str or Path
+        NIfTI file of the 4-D series.
+    bvals, bvecs : str or Path
+        FSL gradient files; a volume of at most b=50 s/mm2 counts as a b0.
+    output : str or Path, optional
+        Tractogram to write, ending in .trx, .trk or .tck; its record goes beside it as .json.
+    watcher : Watcher, optional
+        Is told of stages and progress.
+    **parameters
+        The options of `tistreamlines track` with underscores, as ``nseeds=5000, max_angle=45``; see
+        :class:`tistreamlines.parameters.Parameters`.
+
+    Returns
+    -------
+    dict or iterator of Batch
+        With an output, counts, lengths, stop reasons and seconds. Without, the streamlines, batch by batch: tracking
+        goes on as they are taken.
+
+    Raises
+    ------
+    TrackingError
+        If an input, an option, the device or the output does not do.
+    """
+    chosen = Parameters.given(parameters)
+    target = None if output is None else Path(output)
+    if target is None and chosen.json_stats is not None:
+        raise ParameterError("json_stats needs an output")
+    check_outputs(target, chosen)
+    run = _start({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, chosen, watcher or Watcher())
+    return run.batches() if target is None else _save(run, target)
+
+
+def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher) -> _Run:
+    """Do all that comes before the first seed."""
+    begun = time.perf_counter()
+    device = choose(parameters.arch)
+    watcher.device(device)
+    clock = Clock(watcher.stage, watcher.note)
+    plan = make_plan(series, parameters, clock)
+    settings = Settings(
+        step_mm=parameters.step_mm(plan.space.voxel_sizes),
+        max_steps=parameters.max_steps,
+        min_mm=parameters.min_length,
+        max_mm=float("inf") if parameters.max_length is None else parameters.max_length,
+        rng_seed=parameters.rng_seed,
+        exact=parameters.exact,
+        threads=parameters.threads,
+        chunk_size=parameters.chunk_size,
+        memory_limit=None if parameters.memory_limit is None else int(parameters.memory_limit * 1e9),
+    )
+    with clock.stage("compile"):
+        plan.seeds.points(0, 1)
+        engine = Engine(plan.prepared, plan.space, device, settings)
+    return _Run(series, parameters, watcher, device, clock, plan, engine, begun)
+
+
+def _save(run: _Run, output: Path) -> dict[str, Any]:
+    """Write the streamlines and the records; return the counts."""
+    force = run.parameters.force
+    with WriterThread(output, run.plan.space, force=force) as writer:
+        with closing(run.batches()) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                writer.put(batch)
+        run.watcher.stage("write")
+    stats = run.stats(writer.seconds)
+    io.write_json(io.sidecar_path(output), run.record(stats), force=force)
+    if run.parameters.json_stats is not None:
+        io.write_json(run.parameters.json_stats, stats, force=force)
+    return stats
