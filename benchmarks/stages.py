@@ -40,20 +40,21 @@ def stages(item: i32, steps: i32, points: Reals, key: Ints, volume: Volume, meth
     code = 0
     for step in range(steps):
         barrier()
-        if INTERPOLATE:
+        # a stage that is left out still runs once, so that those after it have real data
+        if (step == 0) | (INTERPOLATE == 1):
             x = points[3 * item] + 0.5 * real(step & 7)
             interpolate_row(volume, vec3(x, points[3 * item + 1], points[3 * item + 2]), scratch.row)
         barrier()
         heading = direction(method.sphere, code & 511)
-        if DRAW:
+        if (step == 0) | (DRAW == 1):
             drawn_signals(method, scratch, u32(item), u32(step), u32(0), u32(0), key)
-        if FIT:
+        if (step == 0) | (FIT == 1):
             fit_model(method, scratch)
-        if SAMPLE:
+        if (step == 0) | (SAMPLE == 1):
             sample_odf(method, scratch, heading)
-        if MAXIMA:
+        if (step == 0) | (MAXIMA == 1):
             collect_maxima(scratch.odf, method.sphere, method.rule, scratch.peaks, scratch.sums[0], scratch.sums[1])
-        if CHOOSE:
+        if (step == 0) | (CHOOSE == 1):
             count = keep_separated(scratch.odf, method.sphere, method.rule, scratch.peaks)
             code = code + closest_peak(method.sphere, method.rule, scratch.peaks, count, heading)
     codes[item] = code
@@ -82,7 +83,7 @@ def main() -> None:
     whole = None
     for left_out in ("", *STAGES):
         fill = prepared.fill | {s: int(s != left_out) for s in STAGES}
-        program = open_program(device, [stages], replace(prepared, fill=fill), Settings(1.0, exact=not options.fast))
+        program = open_program(device, [stages], replace(prepared, fill=fill, shares={}), Settings(1.0, exact=not options.fast))
         values = prepared.scalars | {k: program.array(v) for k, v in prepared.arrays.items()}
         values |= {"points": program.array(seeds.ravel()), "key": program.array(np.array([1, 0]))}
         values |= {"codes": program.empty(len(seeds), "ints"), "steps": options.steps}

@@ -4,15 +4,22 @@
 >>> ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000)  # doctest: +SKIP
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .errors import DeviceError, InputError, OutputError, TrackingError
 from .outcome import Stop
 from .parameters import ParameterError, Parameters
 from .track import Watcher, track
 from .tractogram import Batch, Space
 
+if TYPE_CHECKING:
+    from .api import BootDirectionGetter, Tracker
+
 __version__ = "0.1.0"
 __all__ = [
     "Batch",
+    "BootDirectionGetter",
     "DeviceError",
     "InputError",
     "OutputError",
@@ -20,7 +27,20 @@ __all__ = [
     "Parameters",
     "Space",
     "Stop",
+    "Tracker",
     "TrackingError",
     "Watcher",
     "track",
 ]
+
+_MODULES = {"BootDirectionGetter": "api", "Tracker": "api"}  # imported when first asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

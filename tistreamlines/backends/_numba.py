@@ -22,8 +22,8 @@ import numba
 import numpy as np
 from numba import njit, prange
 from tistreamlines.backends import _simd
-from tistreamlines.backends._simd import (absolute, at, bits, floor, from_bits, i32, lane, lanes{p} as lanes, maximum, minimum,
-    move_mask, put, real{p} as real, take, team_max, team_min, trailing_zeros, u32, umulhi, where)
+from tistreamlines.backends._simd import (absolute, at, bits, collect, floor, from_bits, i32, lane, lanes{p} as lanes, maximum, minimum,
+    put, real{p} as real, take, team_max, team_min, u32, umulhi, where)
 REAL = np.float{b}
 
 '''
@@ -42,31 +42,17 @@ def _spread(array: str, start: str, pattern: str, _table: str) -> str:
     return f"_spread_{hashlib.sha1(pattern.encode()).hexdigest()[:8]}({array}, {start})"
 
 
-def _append(items: str, count: str, condition: str, value: str) -> str:
-    return "\n".join(
-        [
-            f"_flags = move_mask({condition})",
-            f"_first = team_min({value})",
-            "while _flags != 0:",
-            f"    {items}[{count}[0]] = _first + real(trailing_zeros(_flags))",
-            f"    {count}[0] = {count}[0] + 1",
-            "    _flags = _flags & (_flags - numba.uint64(1))",
-        ]
-    )
-
-
 SPELL = {
     name: _call(name)
     for name in (
         "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane",
-        "lanes", "at", "put", "take", "team_min", "team_max",
+        "lanes", "at", "put", "take", "collect", "team_min", "team_max",
     )
 } | {
     "vec3": lambda *a: f"({', '.join(a)})",
     "words": lambda *a: f"({', '.join(a)})",
     "barrier": lambda: "pass",
     "spread": _spread,
-    "append": _append,
 }  # fmt: skip
 
 

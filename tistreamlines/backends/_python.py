@@ -45,7 +45,7 @@ SPELL = {
     name: _call(name)
     for name in (
         "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane",
-        "lanes", "at", "put", "take", "spread", "append", "team_min", "team_max", "barrier", "vec3", "words",
+        "lanes", "at", "put", "take", "spread", "collect", "team_min", "team_max", "barrier", "vec3", "words",
     )
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import njit
 from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, overload, register_model
@@ -392,6 +393,32 @@ def trailing_zeros(typingctx, word):
         return builder.cttz(args[0], cgutils.false_bit)
 
     return types.uint64(types.uint64), build
+
+
+@intrinsic
+def pick(typingctx, lanes, number):
+    """The value of one lane."""
+
+    def build(context, builder, sig, args):
+        return builder.extract_element(args[0], builder.trunc(args[1], I32))
+
+    return types.int32(lanes, types.uint64), build
+
+
+@njit
+def collect(items, count, marks):
+    """List ``l + 32 k`` for each bit k of lane l's marks."""
+    n = 0
+    flags = move_mask(marks != 0)
+    while flags != 0:
+        lane_number = trailing_zeros(flags)
+        rest = types.uint64(pick(marks, lane_number))
+        while rest != 0:
+            items[n] = lane_number + types.uint64(32) * trailing_zeros(rest)
+            n += 1
+            rest = rest & (rest - types.uint64(1))
+        flags = flags & (flags - types.uint64(1))
+    count[0] = n
 
 
 def minimum(a, b):

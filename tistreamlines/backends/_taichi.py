@@ -52,32 +52,98 @@ def download_ints(n: ti.i32, values: INTS, out: ti.types.ndarray(dtype=ti.i32, n
 
 '''
 
-# The least and the greatest of the lanes' values.  Neither rounds, so any order gives the same bits.
-SHARED_REDUCTIONS = '''
+# Team operations.  Least and greatest do not round, sums of whole numbers do not either: any order gives the same bits.
+SHARED_OPERATIONS = '''
 @ti.func
-def _team_{name}(x, _pool: ti.template(), _lane):
+def _team_min(x, _pool: ti.template(), _lane):
     ti.simt.block.sync()
     _pool[_lane] = x
     ti.simt.block.sync()
     r = _pool[0]
     for l in range(1, 32):
-        r = ti.{name}(r, _pool[l])
+        r = ti.min(r, _pool[l])
     return r
 
-'''
-WARP_REDUCTIONS = '''
+
 @ti.func
-def _team_{name}(x, _pool: ti.template(), _lane):
+def _team_max(x, _pool: ti.template(), _lane):
+    return -_team_min(-x, _pool, _lane)
+
+
+@ti.func
+def _team_scan(n, _pool: ti.template(), _lane):
+    ti.simt.block.sync()
+    _pool[_lane] = ti.cast(n, ti.f32)
+    ti.simt.block.sync()
+    r = 0.0
+    for l in range(_lane + 1):
+        r = r + _pool[l]
+    return ti.cast(r, ti.i32)
+
+'''
+WARP_OPERATIONS = '''
+@ti.func
+def _team_min(x, _pool: ti.template(), _lane):
     r = x
     for o in ti.static((16, 8, 4, 2, 1)):
-        r = ti.{name}(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
+        r = ti.min(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
+    return r
+
+
+@ti.func
+def _team_max(x, _pool: ti.template(), _lane):
+    r = x
+    for o in ti.static((16, 8, 4, 2, 1)):
+        r = ti.max(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
+    return r
+
+
+@ti.func
+def _team_scan(n, _pool: ti.template(), _lane):
+    r = n
+    for o in ti.static((1, 2, 4, 8, 16)):
+        below = ti.simt.warp.shfl_up_i32(ti.u32(0xFFFFFFFF), r, o)
+        if _lane >= o:
+            r = r + below
     return r
 
 '''
-SUBGROUP_REDUCTIONS = '''
+SUBGROUP_OPERATIONS = '''
 @ti.func
-def _team_{name}(x, _pool: ti.template(), _lane):
-    return ti.simt.subgroup.reduce_{name}(x)
+def _team_min(x, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.reduce_min(x)
+
+
+@ti.func
+def _team_max(x, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.reduce_max(x)
+
+
+@ti.func
+def _team_scan(n, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.inclusive_add(n)
+
+'''
+# An atomic counter would do the same, but Vulkan orders all memory around one, and the caches with it.
+COLLECT = '''
+@ti.func
+def _collect(items: ti.template(), count: ti.template(), marks, _pool: ti.template(), _lane):
+    found = 0
+    rest = marks
+    while rest != 0:
+        rest = rest & (rest - 1)
+        found += 1
+    end = _team_scan(found, _pool, _lane)
+    if _lane == 31:
+        count[0] = end
+    place = end - found
+    rest = marks
+    while rest != 0:
+        lowest = rest & (0 - rest)
+        bit = (ti.bit_cast(ti.cast(lowest, ti.f32), ti.i32) >> 23) - 127
+        items[place] = ti.cast(_lane + 32 * bit, ti.f32)
+        place += 1
+        rest = rest ^ lowest
 
 '''
 TEAMS = 4096  # in flight at once: what fills the largest GPUs, and Taichi's 131,072 threads of a Vulkan dispatch
@@ -86,10 +152,6 @@ BARRIERS = {"cuda": "ti.simt.warp.sync(ti.u32(0xFFFFFFFF))"}
 
 def _u32(text: str) -> str:
     return f"ti.u32({text})" if text.isdigit() else f"ti.cast({text}, ti.u32)"
-
-
-def _append(items: str, count: str, condition: str, value: str) -> str:
-    return f"if {condition}:\n    {items}[ti.atomic_add({count}[0], 1)] = {value}"
 
 
 def _each(target: str, count: str) -> list[str]:
@@ -119,7 +181,7 @@ def _spell(arch: str) -> dict[str, Any]:
         "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
         "take": lambda array, index: f"{array}[{index}]",
         "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
-        "append": _append,
+        "collect": lambda items, count, marks: f"_collect({items}, {count}, {marks}, _pool, _lane)",
         "team_min": lambda x: f"_team_min({x}, _pool, _lane)",
         "team_max": lambda x: f"_team_max({x}, _pool, _lane)",
         "barrier": lambda: BARRIERS.get(arch, "ti.simt.block.sync()"),
@@ -128,19 +190,18 @@ def _spell(arch: str) -> dict[str, Any]:
     }
 
 
-def reductions(arch: str, subgroup: int | None) -> str:
-    """How a team finds its least and greatest: by intrinsics where it is one warp or one subgroup, else in memory."""
+def team_operations(arch: str, subgroup: int | None) -> str:
+    """Team operations by intrinsics where a team is one warp or one subgroup, else in shared memory."""
     if arch == "cuda":
-        return WARP_REDUCTIONS
-    return SUBGROUP_REDUCTIONS if arch == "vulkan" and subgroup == 32 else SHARED_REDUCTIONS
+        return WARP_OPERATIONS
+    return SUBGROUP_OPERATIONS if arch == "vulkan" and subgroup == 32 else SHARED_OPERATIONS
 
 
 def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
     """Taichi's spelling for an arch; ``subgroup`` is the device's, where it is known."""
-    team = reductions(arch, subgroup)
     return Face(
         name=f"{arch}{'' if exact else 'fast'}",
-        header=HEADER + team.format(name="min") + team.format(name="max"),
+        header=HEADER + team_operations(arch, subgroup) + COLLECT,
         decorator="@ti.func",
         spell=_spell(arch),
         literal=repr,
@@ -232,7 +293,7 @@ class TaichiProgram:
         self.scratch = prepared.scratch
         text = linked.text
         for name, signature in self.signatures.items():
-            pool = 32 if reductions(device.arch, device.subgroup) is SHARED_REDUCTIONS else 1
+            pool = 32 if team_operations(device.arch, device.subgroup) is SHARED_OPERATIONS else 1
             text += "\n\n" + entry_text(name, signature, prepared, pool, not device.software)
         self.module = load(text)
         self._queue = self._make(np.dtype(np.int32), 1)

@@ -31,7 +31,7 @@ KINDS = {
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
 RESULTS = {
     "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
-    "vec3": VEC, "words": WORDS, "put": NOTHING, "append": NOTHING, "barrier": NOTHING,
+    "vec3": VEC, "words": WORDS, "put": NOTHING, "collect": NOTHING, "barrier": NOTHING,
 }  # fmt: skip
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 
@@ -179,8 +179,6 @@ class _Rewriter:
         if isinstance(node, ast.Assign):
             return self.assign(node)
         if isinstance(node, ast.Expr):
-            if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "append":
-                return self.face.spell["append"](*[self.text(a) for a in node.value.args]).splitlines()
             return [self.text(node.value)]
         if isinstance(node, ast.If):
             return self.branch(node)

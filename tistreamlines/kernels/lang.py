@@ -175,11 +175,11 @@ def spread(array, start, pattern, table):
     return array[start + np.asarray(pattern)]
 
 
-def append(items, count, condition, value):
-    """The lanes for which ``condition`` holds put their ``value`` at the end of ``items``; ``count[0]`` grows."""
-    for v in np.broadcast_to(value, LANES)[np.broadcast_to(condition, LANES)]:
-        items[count[0]] = v
-        count[0] += 1
+def collect(items, count, marks):
+    """List in ``items`` the number ``l + 32 k`` for each bit k of lane l's ``marks``; ``count[0]`` says how many."""
+    found = [lane + 32 * k for k in range(31) for lane in range(LANES) if int(marks[lane]) >> k & 1]
+    items[: len(found)] = found
+    count[0] = len(found)
 
 
 def team_min(x):

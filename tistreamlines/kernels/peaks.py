@@ -8,12 +8,12 @@ from .lang import (
     Reals,
     Record,
     absolute,
-    append,
     at,
     barrier,
+    collect,
     each,
     i32,
-    lane,
+    lanes,
     maximum,
     minimum,
     real,
@@ -92,7 +92,7 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
     """
     base = maximum(low, 0.0)
     threshold = rule.relative_threshold * (high - base)
-    scratch.counter[0] = 0
+    marks = lanes(0)
     barrier()
     for block in range(VERTEX_CHUNKS // VERTEX_UNROLL):
         for turn in unrolled(VERTEX_UNROLL):
@@ -106,7 +106,8 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
                 largest = maximum(largest, other)
                 smallest = minimum(smallest, other)
             is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
-            append(scratch.candidates, scratch.counter, is_peak, real(lane() + c))
+            marks = marks | where(is_peak, 1 << (block * VERTEX_UNROLL + turn), 0)
+    collect(scratch.candidates, scratch.counter, marks)
     barrier()
 
 

@@ -1,0 +1,137 @@
+"""``tistreamlines verify``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from .. import io, verify as verifying
+from ..backends.devices import ARCHS
+from ..census import versions
+from ..io.writer import check_target
+from ..parameters import Parameters, options
+from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .progress import Display
+
+SEEDS = 200
+SERIES = ("dwi", "bvals", "bvecs")
+# What the runs differ in, and what they do not write.
+VARIED = ("nseeds", "arch", "threads", "chunk_size", "json_stats")
+SHARED = [name for name in options() if name not in VARIED]
+HELP = f"""Run the same seeds on every arch here and compare the bits.
+
+DWI BVALS BVECS are as for track; without them a small phantom is tracked. On the CPU, chunks of
+{" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and other numbers of threads are tried too. Each run is a process
+of its own, and is compared with the first. Where two part, the first streamline and step are told; steps are counted
+from the seed. Exit code: 0 if all bits are equal, 1 if not, or if a run failed; with --fast, differences do not count.
+"""
+
+
+@click.command("verify", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
+@click.option(
+    "--nseeds", type=click.IntRange(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", cls=GroupedOption,
+    group="Comparison", show_default=False,
+    help="Number of random seeds. Software Vulkan devices do a few thousand points a second on each core, GPUs some "
+    f"hundred million: 20,000 and more are no trouble there.  [default: {SEEDS} seeds]",
+)  # fmt: skip
+@click.option(
+    "--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)), cls=GroupedOption, group="Comparison",
+    help="An arch to run; may be given several times.  [default: all that are here, software devices too]",
+)  # fmt: skip
+@click.option(
+    "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", cls=GroupedOption, group="Comparison",
+    help="A run that takes longer is stopped and counts as failed.  [default: no limit]",
+)  # fmt: skip
+@click.option(
+    "--json", "json_file", metavar="FILE", cls=GroupedOption, group="Comparison",
+    help="Write the table as JSON, with whole hashes.  [default: not written]",
+)  # fmt: skip
+@parameter_options(SHARED)
+@verbosity
+@click.pass_context
+def verify(
+    context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], time_limit: float | None,
+    json_file: str | None, quiet: bool, verbose: bool, **_: Any,
+) -> int:  # fmt: skip
+    if len(series) not in (0, 3):
+        raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
+    shared = _parameters(context, nseeds)
+    if json_file is not None:
+        check_target(Path(json_file), force=bool(context.params["force"]))
+    chosen = verifying.variants(archs)
+    with Display(quiet=quiet, verbose=verbose) as display, tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
+        folder = Path(name)
+        paths = dict(zip(SERIES, series, strict=True)) if series else _phantom(folder, shared, display)
+        shared.setdefault("cache_dir", str(folder / "cache"))  # so that the FA map is fitted once
+        runs = list(
+            verifying.compare(
+                paths, shared, chosen, folder, time_limit=time_limit, report=lambda variant: display.stage(str(variant))
+            )
+        )
+    if not quiet:
+        _print_table(runs)
+    failed = [run for run in runs if run.outcome == "failed"]
+    differing = [run for run in runs if run.outcome == "differs"]
+    if json_file is not None:
+        content = {
+            "equal": not (failed or differing), "parameters": shared, "runs": [run.as_dict() for run in runs],
+            "versions": versions(),
+        }  # fmt: skip
+        io.write_json(json_file, content, force=bool(context.params["force"]))
+    return int(bool(failed) or (bool(differing) and bool(context.params["exact"])))
+
+
+def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
+    """Return the parameters that all runs share, checked together before any of them starts."""
+    shared = {name: value for name, value in given(context).items() if name in SHARED and name != "force"}
+    if "seeds" not in shared or context.get_parameter_source("nseeds") is not ParameterSource.DEFAULT:
+        shared["nseeds"] = nseeds
+    Parameters.given(shared)
+    return shared
+
+
+def _phantom(folder: Path, shared: dict[str, Any], display: Display) -> dict[str, str]:
+    """Make a small phantom; return the paths of its series, and share its mask."""
+    from ..phantom import make_phantom, save_phantom
+
+    display.stage("Making a phantom")
+    save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
+    shared.setdefault("mask", str(folder / "mask.nii.gz"))
+    return {name: str(folder / file) for name, file in zip(SERIES, ("dwi.nii.gz", "dwi.bval", "dwi.bvec"), strict=True)}
+
+
+def _print_table(runs: list[verifying.Run]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits"):
+        right = heading in ("streamlines", "points", "seconds")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for run in runs:
+        where = run.variant
+        chunk = "automatic" if where.chunk_size is None else f"{where.chunk_size:,}"
+        threads = "" if where.arch != "cpu" else "all" if where.threads is None else str(where.threads)
+        counts = ("", "", "", "") if run.outcome == "failed" else (
+            f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
+        )  # fmt: skip
+        table.add_row(where.arch, run.device, chunk, threads, *counts, run.outcome)
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a pipe has no width to wrap at
+        console = Console(highlight=False, width=400)
+    console.print(table)
+    for line in _findings(runs):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _findings(runs: list[verifying.Run]) -> list[str]:
+    """Say of each run that is not equal why, and of all what it comes to."""
+    reference = next((run.variant for run in runs if run.outcome == "reference"), None)
+    lines = [f"{run.variant} failed: {run.error}" for run in runs if run.outcome == "failed"]
+    lines += [f"{run.variant} parts from {reference} at {run.difference}" for run in runs if run.outcome == "differs"]
+    return lines or [f"All {len(runs)} runs gave the same bits."]
