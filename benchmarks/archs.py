@@ -1,6 +1,6 @@
 """Time one arch on one data set, and hash what it tracks: one JSON line a run.
 
-    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--fast] [--profile] [--chunk N] [--threads N] [--repeat K]
+    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--fast] [--profile] [--chunks N,N] [--threads N] [--repeat K]
 
 The phantom is the Stanford-shaped one of the peers' script (--peers names its folder), so that both see the same data
 and the same seeds.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
@@ -9,7 +9,9 @@ and the same seeds.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
+import itertools
 import json
 import sys
 import tempfile
@@ -65,7 +67,7 @@ def main() -> None:
     parser.add_argument("--model", default="opdt")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--chunk", type=int)
+    parser.add_argument("--chunks", default="0", help="seeds a chunk, several by commas; 0 fits the device")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
@@ -79,11 +81,12 @@ def main() -> None:
     prepared = prepare_boot(signals, gtab, fa, 0.1, seeds, model=options.model)
     settings = Settings(
         step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads,
-        chunk_size=options.chunk, profile=options.profile,
+        profile=options.profile,
     )  # fmt: skip
     device = choose(options.arch)
     engine = Engine(prepared, space, device, settings)
-    for run in range(options.repeat):
+    for chunk, run in itertools.product(map(int, options.chunks.split(",")), range(options.repeat)):
+        engine.settings = dataclasses.replace(settings, chunk_size=chunk or None)
         engine.tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
         batches = list(engine.track(seeds))
         digest = hashlib.sha256()
@@ -96,7 +99,7 @@ def main() -> None:
             "streamlines": len(points), "points": int(points.sum()), "mean_points": round(float(points.mean()), 3),
             "median_points": float(np.median(points)), "compile": round(seconds["compile"], 2),
             **{k: round(seconds[k], 4) for k in ("track", "kernels", "start", "grow", "pack", "unpack")},
-            "mpoints_per_second": round(points.sum() / seconds["track"] / 1e6, 3), "sha256": digest.hexdigest()[:16],
+            "mpoints_per_second": round(points.sum() / seconds["track"] / 1e6, 3), "sha256": digest.hexdigest(),
         }  # fmt: skip
         print(json.dumps(row), flush=True)
 

@@ -96,7 +96,7 @@ def lanewise(item: i32, a: Reals, index: Ints, out: Reals, picked: Ints, counter
     put(out, 32 * item * 8, x * 2.0)
     put(out, 256 * item + 224, x)
     if item == 0:
-        collect(picked, counter, where((x > 0.0) & (x >= y), 8, 0) | where(lane() < 2, 1, 0))
+        collect(picked, counter, where((x > 0.0) & (x >= y), 8, 0) | where(lane() < 2, 1, 0), 64)
 
 
 @twin

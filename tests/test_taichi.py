@@ -1,8 +1,8 @@
 """The faces that Taichi compiles against the CPU's, bit for bit.
 
 Taichi is global to a process, so each arch has a process of its own, which saves what it computed.  An arch without a
-device is skipped.  Taichi's own CPU arch, x64, takes the same text, but only functions of scalars: a team's lanes meet at
-a block's barrier, which x64 lacks.
+device is skipped.  Taichi's own CPU arch, x64, takes the same text, but only functions of scalars: a team's lanes meet
+at a block's barrier, which x64 lacks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from conftest import python
 from faces import ints, reals
 from faces import run as run_on_cpu
 from synthetic import boot_case, gradients, noisy_crossing
-from test_boot import KEYS, refitted
 from test_interpolate import sample
 from test_lang import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, whole
 from test_maths import divide_all, log_all, random_floats, square_root_all
@@ -31,8 +30,9 @@ from tistreamlines.backends.devices import ARCHS, Device, choose
 from tistreamlines.backends.link import link
 from tistreamlines.engine import Engine, Settings
 from tistreamlines.errors import DeviceError
-from tistreamlines.kernels.interpolate import Volume, inside
-from tistreamlines.kernels.lang import Ints, Reals, i32, real, twin, vec3
+from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
+from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
+from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, drawn_signals, fit_model
 from tistreamlines.kernels.peaks import dot
 from tistreamlines.models import Prepared, prepare_boot
 from tistreamlines.tractogram import Space
@@ -40,13 +40,13 @@ from tistreamlines.tractogram import Space
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
 FILL, SCRATCH = {"PATTERN": OFFSETS, "ROW_CHUNKS": 2}, {"row": ("reals", 64)}
 GPUS = [arch for arch in ARCHS if arch != "cpu"]
-SHAPE, STEP_MM, SEEDS = (7, 7, 7), 0.9, 40
+SHAPE, SIDES, STEP_MM, SEEDS = (7, 7, 7), np.array([2.0, 1.5, 2.5]), 0.9, 40
 ENGINES: dict[str, dict[str, Any]] = {
     "opdt": {},
     "csa": {"model": "csa"},
     "opdt, all options": {"sh_order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
 }
-CHUNKS = (None, 7)
+RUNS = [("opdt", None), ("opdt", 7), ("csa", 7), ("opdt, all options", 7)]  # with their chunks; the CPU's is one
 
 
 # ---------------------------------------------------------------------------------------------- what is computed
@@ -71,6 +71,17 @@ def horner(item: i32, a: Reals, out: Reals):
     for turn in range(20):
         y = (y * x + 0.7) * 0.6 - real(turn) * (0.1 * x)
     out[item] = y
+
+
+@twin
+def refit(item: i32, volume: Volume, method: Boot, scratch: BootScratch, points: Reals, key: Ints, out: Reals):
+    """Coefficients drawn with counter ``item``."""
+    interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
+    barrier()
+    drawn_signals(method, scratch, u32(item), u32(1), u32(2), u32(0), key)
+    fit_model(method, scratch)
+    for j in range(COEFFICIENTS):
+        out[item * COEFFICIENTS + j] = scratch.coefficients[j]
 
 
 def scalar_cases() -> dict[str, Case]:
@@ -114,7 +125,7 @@ def team_cases() -> dict[str, Case]:
     }  # fmt: skip
     counter, key, _ = KNOWN[2]
     return {
-        "lanewise": (lanewise, 2, {"a": a, "index": index, "out": reals(512), "picked": reals(64), "counter": ints(1)}),
+        "lanewise": (lanewise, 2, {"a": a, "index": index, "out": reals(512), "picked": ints(64), "counter": ints(1)}),
         "shares": (shares, 1, {"out": ints(46)}),
         "philox of lanes": (lane_words, 1, {"counter": words(counter), "key": words(key), "out": ints(256)}),
         "interpolate": (sample, 200, volume | {"points": points.ravel(), "found": ints(200), "out": reals(200 * 64)}),
@@ -124,8 +135,9 @@ def team_cases() -> dict[str, Case]:
 def refit_case(model: str) -> tuple[Prepared, Case]:
     """Coefficients of the model fitted to redrawn signals."""
     prepared = boot_case(model=model)
-    out = {"p": (1.25, 0.75, 1.0), "out": reals(50 * prepared.fill["COEFFICIENTS"])}
-    return prepared, (refitted, 50, prepared.arrays | prepared.scalars | KEYS | out)
+    points = np.random.default_rng(3).uniform(-0.5, 2.4, 150).astype(np.float32)
+    own = {"points": points, "key": np.array([11, -12]), "out": reals(50 * prepared.fill["COEFFICIENTS"])}
+    return prepared, (refit, 50, prepared.arrays | prepared.scalars | own)
 
 
 def arrays_of(case: Case) -> list[str]:
@@ -140,7 +152,7 @@ def engine_output(arch: str, name: str, chunk: int | None, exact: bool = True) -
     seeds = np.random.default_rng(1).uniform(0.5, 5.5, (SEEDS, 3)).astype(np.float32)
     prepared = prepare_boot(data, gradients(), stop_map, 0.5, seeds.astype(float), **ENGINES[name])
     settings = Settings(STEP_MM, max_steps=40, rng_seed=2**40 + 5, exact=exact, chunk_size=chunk)
-    space = Space(np.diag([2.0, 1.5, 2.5, 1.0]), SHAPE)
+    space = Space(np.diag([*SIDES, 1.0]), SHAPE)
     batches = list(Engine(prepared, space, choose(arch), settings).track(seeds, first_seed=3))
     fields = ("points", "seeds", "seed_number", "direction_number", "stop_reasons")
     joined = {field: np.concatenate([getattr(batch, field) for batch in batches]) for field in fields}
@@ -197,7 +209,7 @@ def compute_kernels(arch: str) -> dict[str, np.ndarray]:
     """All kernel cases on an arch; those of teams also as on a GPU whose teams are no subgroup."""
     if arch == "x64":
         return dict(outcomes(PlainProgram(scalar_cases()), scalar_cases()))
-    device, bare = choose(arch), Prepared(FILL, {}, {}, SCRATCH, {})
+    device, bare = choose(arch), replace(boot_case(), fill=boot_case().fill | FILL, arrays={}, scratch=SCRATCH)
     done = kernels_on_gpu(device, scalar_cases() | team_cases(), bare)
     shared = kernels_on_gpu(replace(device, subgroup=8), team_cases(), bare)
     for model in ("opdt", "csa"):
@@ -207,10 +219,8 @@ def compute_kernels(arch: str) -> dict[str, np.ndarray]:
 
 
 def compute_engines(arch: str) -> dict[str, np.ndarray]:
-    """All engine cases on an arch, in chunks of each size; one of them fast."""
-    runs = {f"{name} {chunk}": (name, chunk, True) for name in ENGINES for chunk in CHUNKS} | {
-        "fast": ("opdt", 16, False)
-    }
+    """All engine cases on an arch; one of them fast."""
+    runs = {f"{name} {chunk}": (name, chunk, True) for name, chunk in RUNS} | {"fast": ("opdt", 16, False)}
     return {f"{run}: {k}": v for run, which in runs.items() for k, v in engine_output(arch, *which).items()}
 
 
@@ -294,8 +304,7 @@ def engines(request, tmp_path_factory) -> dict[str, np.ndarray]:
     return computed("engines", request.param, tmp_path_factory.mktemp(f"{request.param}_engine"))
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(("name", "chunk"), RUNS)
 def test_engine_tracks_the_cpus_streamlines(engines, name, chunk):
     expected = engine_output("cpu", name, None)
     assert expected["lengths"].sum() > 500
@@ -310,8 +319,8 @@ def test_fast_tracks_much_the_same(engines):
     assert abs(len(lengths) - len(expected["lengths"])) <= 0.05 * len(expected["lengths"])
     assert abs(lengths.mean() - expected["lengths"].mean()) < 0.2 * expected["lengths"].mean()
     assert np.isfinite(points).all()
-    assert (points >= points.dtype.type(-0.5) * [2.0, 1.5, 2.5]).all()
-    assert (points <= (np.array(SHAPE) - 0.5) * [2.0, 1.5, 2.5]).all()
+    assert (points >= -0.5 * SIDES).all()
+    assert (points <= (np.array(SHAPE) - 0.5) * SIDES).all()
 
 
 # --------------------------------------------------------------------------------------------- the right device

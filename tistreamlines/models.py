@@ -27,7 +27,8 @@ class Prepared:
     """All that the kernels take besides seeds: constants, arrays and scalars by flat name, team memory by size.
 
     ``fill`` holds the linker's constants and holes; ``scratch`` a (kind, size) for each of the team's arrays;
-    ``shares`` says which of them may lie in another's memory where that is scarce: no stage uses both.
+    ``shares`` says which of them may lie in another's memory where that is scarce: no stage uses both.  ``tables``
+    are the arrays read most, for devices that gain by holding them in the memory that teams share.
     """
 
     fill: dict[str, Any]
@@ -35,6 +36,7 @@ class Prepared:
     scalars: dict[str, float | int]
     scratch: dict[str, tuple[str, int]]
     shares: dict[str, str]
+    tables: tuple[str, ...]
 
 
 def padded(n: int, unit: int = 32) -> int:
@@ -79,7 +81,9 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[s
     # a padding vertex copies vertex 0, so that it changes neither the least nor the greatest sample
     padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
     constants = {"VERTEX_CHUNKS": width // 32, "VERTEX_UNROLL": VERTEX_BLOCK // 32, "NEIGHBOURS": most, "SYMMETRIC": 1}
-    return constants, {"vertices": padding.T.ravel(), "neighbours": neighbours.ravel()}
+    pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
+    packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
+    return constants, {"vertices": padding.T.ravel(), "neighbours": packed.ravel()}
 
 
 def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
@@ -235,7 +239,7 @@ def prepare_boot(
     if min_separation_angle > 0:  # disjoint caps about the directions and their opposites
         most = min(most, int(1 / (1 - math.cos(math.radians(min_separation_angle) / 2))) + 1)
     fill = constants | {
-        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "MAX_DIRECTIONS": most,
+        "ROW_CHUNKS": row_width // 32, "CANDIDATES": min(row_width, 32 * constants["VERTEX_CHUNKS"]), "STOP_CHANNEL": row_width - 1, "MAX_DIRECTIONS": most,
         "SIGNAL_CHUNKS": width // 32, "SIGNAL_BLOCKS": -(-width // 256), "COEFFICIENTS": tables.coefficients,
         "SPLIT": tables.split, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "FIT_UNROLL": tables.unroll, "SPAN": tables.span,
         "SETS": tables.sets, "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
@@ -245,25 +249,30 @@ def prepare_boot(
     arrays = {
         "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
         "method_sphere_vertices": ball["vertices"], "method_sphere_neighbours": ball["neighbours"],
-        "method_basis": _wide(basis.T, width).ravel(), "method_leverage": _wide(leverage, width),
+        "method_basis": _wide(basis.T[1:], width).ravel(), "method_leverage": _wide(leverage, width),
         "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
-        "method_bias": _wide(bias, 32 * tables.groups), "method_sampling": padding.T.ravel(),
+        "method_bias": _wide(bias, 32 * tables.groups), "method_sampling": padding.T[1:].ravel(),
     }  # fmt: skip
     scalars = {
         "stopping_threshold": threshold, "method_sphere_count": len(vertices),
         "method_rule_relative_threshold": relative_peak_threshold,
         "method_rule_cos_separation": math.cos(math.radians(min_separation_angle)),
         "method_rule_cos_angle": math.cos(math.radians(max_angle)), "method_signals": signals,
+        "method_first_basis": basis[0, 0], "method_first_harmonic": sampling[0, 0],
         "method_min_signal": min_signal, "method_angular_weight": angular_weight,
     }  # fmt: skip
     scratch = {
         "scratch_row": ("reals", row_width), "scratch_transformed": ("reals", max(tables.sets * tables.span, 32 * constants["VERTEX_CHUNKS"])),
         "scratch_sums": ("reals", 32 * tables.groups), "scratch_coefficients": ("reals", 32 * tables.groups),
-        "scratch_odf": ("reals", 32 * constants["VERTEX_CHUNKS"]), "scratch_peaks_candidates": ("reals", 32 * constants["VERTEX_CHUNKS"]),
+        "scratch_odf": ("reals", 32 * constants["VERTEX_CHUNKS"]), "scratch_peaks_candidates": ("reals", fill["CANDIDATES"]),
         "scratch_peaks_kept": ("ints", most), "scratch_peaks_counter": ("ints", 1),
     }  # fmt: skip
     fill |= {
         "Method": boot.Boot, "Scratch": boot.BootScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
         "initial_directions": boot.initial_directions, "next_direction": boot.next_direction,
     }  # fmt: skip
-    return Prepared(fill, arrays, scalars, scratch, {"scratch_peaks_candidates": "scratch_transformed"})
+    # the transformed signals are spent when the ODF is sampled, and the row when peaks are found, unless for a new draw
+    shares = {"scratch_odf": "scratch_transformed"}
+    if boot_rule == "dipy":
+        shares["scratch_peaks_candidates"] = "scratch_row"
+    return Prepared(fill, arrays, scalars, scratch, shares, ("method_sampling", "method_fit"))

@@ -406,14 +406,14 @@ def pick(typingctx, lanes, number):
 
 
 @njit
-def collect(items, count, marks):
+def collect(items, count, marks, limit):
     """List ``l + 32 k`` for each bit k of lane l's marks."""
     n = 0
     flags = move_mask(marks != 0)
     while flags != 0:
         lane_number = trailing_zeros(flags)
         rest = types.uint64(pick(marks, lane_number))
-        while rest != 0:
+        while rest != 0 and n < limit:
             items[n] = lane_number + types.uint64(32) * trailing_zeros(rest)
             n += 1
             rest = rest & (rest - types.uint64(1))

@@ -7,7 +7,7 @@ linkings of one function can never be taken for each other.
 What it does to a function's syntax tree:
 
 * records are spread into their fields, holes and constants are filled in, branches on constants are cut;
-* every product, and every sum that feeds another operation, is guarded where a face asks for it (see ``Face``);
+* every product and every sum of reals is guarded where a face asks for it (see ``Face``), but for running sums;
 * words (u32) wrap at 32 bits; literals take the face's precision; team operations take the face's spelling.
 """
 
@@ -187,7 +187,8 @@ class _Rewriter:
         if isinstance(node, ast.For):
             return self.loop(node)
         if isinstance(node, ast.Return) and node.value is not None:
-            return [f"return {self.text(node.value)}"]
+            text, kind = self.expression(node.value)
+            return [f"return {self.guarded(node.value, text) if kind == REAL else text}"]
         raise SyntaxError(f"{self.tree.name}: the kernel language has no {type(node).__name__}")
 
     def assign(self, node: ast.Assign) -> list[str]:
@@ -199,7 +200,7 @@ class _Rewriter:
                 text = self.guarded(node.value, text)
             self.env[target.id] = kind
             return [f"{target.id} = {text}"]
-        return [f"{self.text(target)} = {text}"]
+        return [f"{self.text(target)} = {self.guarded(node.value, text) if kind == REAL else text}"]
 
     def branch(self, node: ast.If) -> list[str]:
         known = self.known(node.test)
@@ -280,16 +281,13 @@ class _Rewriter:
         left, lk = self.expression(node.left)
         right, rk = self.expression(node.right)
         if REAL in (lk, rk):
-            left, right = self.guarded_operand(node.left, left), self.guarded_operand(node.right, right)
+            left, right = self.guarded(node.left, left), self.guarded(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
         kind = next(k for k in (REAL, WORD, BOOL, INT) if k in (lk, rk))
         text = f"({left} {symbol} {right})"
         if kind == WORD and self.face.wrap_words:
             text = self.face.spell["u32"](text)
         return text, kind
-
-    def guarded_operand(self, node: ast.expr, text: str) -> str:
-        return self.guarded(node, text)
 
     def on_Compare(self, node: ast.Compare) -> tuple[str, str]:
         symbol = ast.unparse(ast.Compare(ast.Name("a"), node.ops, [ast.Name("b")]))[2:-2]
@@ -303,8 +301,12 @@ class _Rewriter:
             if record is not None:
                 out += [name for name, _ in flat_fields(path.replace(".", "_"), record, self.fill)]
             else:
-                out.append(self.text(argument))
+                out.append(self.argument(argument))
         return out
+
+    def argument(self, node: ast.expr) -> str:
+        text, kind = self.expression(node)
+        return self.guarded(node, text) if kind == REAL else text
 
     def record_of(self, node: ast.expr) -> type | None:
         """Record that a name or an attribute chain stands for, if it does."""
@@ -330,7 +332,7 @@ class _Rewriter:
             return f"{callee.__name__}({', '.join(inner)})", kind
         name = node.func.id
         kind = RESULTS.get(name) or self.kind_of_call(name, node.args)
-        return self.face.spell[name](*[self.text(a) for a in node.args]), kind
+        return self.face.spell[name](*[self.argument(a) for a in node.args]), kind
 
     def kind_of_call(self, name: str, args: list[ast.expr]) -> str:
         kinds = [self.expression(a)[1] for a in args]

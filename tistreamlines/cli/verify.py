@@ -9,7 +9,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from .. import io, verify as verifying
+from .. import io
+from .. import verify as verifying
 from ..backends.devices import ARCHS
 from ..census import versions
 from ..io.writer import check_target
@@ -60,30 +61,47 @@ def verify(
 ) -> int:  # fmt: skip
     if len(series) not in (0, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
-    shared = _parameters(context, nseeds)
+    shared, force = _parameters(context, nseeds), bool(context.params["force"])
     if json_file is not None:
-        check_target(Path(json_file), force=bool(context.params["force"]))
+        check_target(Path(json_file), force=force)
     chosen = verifying.variants(archs)
-    with Display(quiet=quiet, verbose=verbose) as display, tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
-        folder = Path(name)
-        paths = dict(zip(SERIES, series, strict=True)) if series else _phantom(folder, shared, display)
-        shared.setdefault("cache_dir", str(folder / "cache"))  # so that the FA map is fitted once
-        runs = list(
-            verifying.compare(
-                paths, shared, chosen, folder, time_limit=time_limit, report=lambda variant: display.stage(str(variant))
-            )
-        )
+    with Display(quiet=quiet, verbose=verbose) as display:
+        runs = _run(series, shared, chosen, time_limit, display)
     if not quiet:
         _print_table(runs)
-    failed = [run for run in runs if run.outcome == "failed"]
-    differing = [run for run in runs if run.outcome == "differs"]
+    outcomes = {run.outcome for run in runs}
     if json_file is not None:
-        content = {
-            "equal": not (failed or differing), "parameters": shared, "runs": [run.as_dict() for run in runs],
-            "versions": versions(),
-        }  # fmt: skip
-        io.write_json(json_file, content, force=bool(context.params["force"]))
-    return int(bool(failed) or (bool(differing) and bool(context.params["exact"])))
+        io.write_json(json_file, _record(series, shared, runs), force=force)
+    return int("failed" in outcomes or ("differs" in outcomes and bool(context.params["exact"])))
+
+
+def _run(
+    series: tuple[str, ...], shared: dict[str, Any], chosen: list[verifying.Variant], time_limit: float | None,
+    display: Display,
+) -> list[verifying.Run]:  # fmt: skip
+    """Run all variants in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
+        folder = Path(name)
+        common = {"cache_dir": str(folder / "cache")}  # so that the FA map is fitted once
+        if not series:
+            display.stage("Making a phantom")
+            series, common["mask"] = _phantom(folder)
+        compared = verifying.compare(
+            dict(zip(SERIES, series, strict=True)), common | shared, chosen, folder, time_limit=time_limit,
+            report=lambda variant: display.stage(str(variant)),
+        )  # fmt: skip
+        return list(compared)
+
+
+def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifying.Run]) -> dict[str, Any]:
+    """Gather the content of --json."""
+    return {
+        "equal": all(run.outcome in ("reference", "equal") for run in runs),
+        "series": list(series) or "phantom",
+        "parameters": shared,
+        "runs": [run.as_dict() for run in runs],
+        "versions": versions(),
+    }
 
 
 def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
@@ -95,14 +113,13 @@ def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
     return shared
 
 
-def _phantom(folder: Path, shared: dict[str, Any], display: Display) -> dict[str, str]:
-    """Make a small phantom; return the paths of its series, and share its mask."""
+def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
+    """Make a small phantom; return the paths of its series and of its mask."""
     from ..phantom import make_phantom, save_phantom
 
-    display.stage("Making a phantom")
     save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
-    shared.setdefault("mask", str(folder / "mask.nii.gz"))
-    return {name: str(folder / file) for name, file in zip(SERIES, ("dwi.nii.gz", "dwi.bval", "dwi.bvec"), strict=True)}
+    dwi, bvals, bvecs, mask = (str(folder / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz"))
+    return (dwi, bvals, bvecs), mask
 
 
 def _print_table(runs: list[verifying.Run]) -> None:

@@ -175,9 +175,12 @@ def spread(array, start, pattern, table):
     return array[start + np.asarray(pattern)]
 
 
-def collect(items, count, marks):
-    """List in ``items`` the number ``l + 32 k`` for each bit k of lane l's ``marks``; ``count[0]`` says how many."""
-    found = [lane + 32 * k for k in range(31) for lane in range(LANES) if int(marks[lane]) >> k & 1]
+def collect(items, count, marks, limit):
+    """List in ``items`` the number ``l + 32 k`` for each bit k of lane l's ``marks``; ``count[0]`` says how many.
+
+    What exceeds ``limit`` is left out.
+    """
+    found = [number + 32 * k for number in range(LANES) for k in range(31) if int(marks[number]) >> k & 1][:limit]
     items[: len(found)] = found
     count[0] = len(found)
 

@@ -64,6 +64,7 @@ class Boot(Record):
 
     basis : U, [coefficient][signal]; leverage : sqrt(1 - H_tt) [signal]; fit : the fit matrix [step][lane];
     pattern : FIT_PATTERN as an array; bias : added to a coefficient; sampling : harmonics [coefficient][vertex].
+    The first coefficient, of degree 0, has the same factor everywhere: first_basis, first_harmonic.
     """
 
     sphere: Sphere
@@ -74,6 +75,8 @@ class Boot(Record):
     pattern: Ints
     bias: Reals
     sampling: Reals
+    first_basis: real
+    first_harmonic: real
     signals: i32
     min_signal: real
     angular_weight: real
@@ -98,10 +101,10 @@ def b0_scale(method: Boot, row: Reals) -> real:
 
 @twin
 def fitted(method: Boot, row: Reals, c: i32) -> real:
-    """The harmonics' fit of 32 signals from ``c`` on; the first harmonic, of degree 0, is the same for all."""
-    h = lanes(method.basis[0] * row[32 * SIGNAL_CHUNKS])
+    """The harmonics' fit of 32 signals from ``c`` on."""
+    h = lanes(method.first_basis * row[32 * SIGNAL_CHUNKS])
     for j in unrolled(COEFFICIENTS - 1):
-        h = h + at(method.basis, (j + 1) * (32 * SIGNAL_CHUNKS) + c) * row[32 * SIGNAL_CHUNKS + 1 + j]
+        h = h + at(method.basis, j * (32 * SIGNAL_CHUNKS) + c) * row[32 * SIGNAL_CHUNKS + 1 + j]
     return h
 
 
@@ -195,11 +198,8 @@ def fit_model(method: Boot, scratch: BootScratch):
 
 @twin
 def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
-    """Sample the ODF on the sphere; its least and greatest sample go to ``sums``.
-
-    The first harmonic, of degree 0, is the same for all vertices.
-    """
-    mean = lanes(method.sampling[0] * scratch.coefficients[0])
+    """Sample the ODF on the sphere; its least and greatest sample go to ``sums``."""
+    mean = lanes(method.first_harmonic * scratch.coefficients[0])
     low = lanes(3.0e38)
     high = lanes(-3.0e38)
     for block in range(VERTEX_CHUNKS // VERTEX_UNROLL):
@@ -207,7 +207,7 @@ def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
             c = (block * VERTEX_UNROLL + turn) * 32
             value = mean
             for j in unrolled(COEFFICIENTS - 1):
-                value = value + at(method.sampling, (j + 1) * (32 * VERTEX_CHUNKS) + c) * scratch.coefficients[j + 1]
+                value = value + at(method.sampling, j * (32 * VERTEX_CHUNKS) + c) * scratch.coefficients[j + 1]
             if ANGULAR:
                 cosine = at(method.sphere.vertices, c) * heading[0]
                 cosine = cosine + at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS) * heading[1]

@@ -1,0 +1,50 @@
+"""What the drop-ins are tested on: the head in memory and on disk."""
+
+from __future__ import annotations
+
+import nibabel as nib
+import numpy as np
+from dipy.core.gradients import gradient_table
+from dipy.core.sphere import HemiSphere
+from dipy.data import get_sphere
+
+import tistreamlines as ts
+from tistreamlines.tractogram import Space
+
+THRESHOLD = 0.3
+
+
+class Scene:
+    """The head in memory and on disk: data, gradients, sphere, stop map, seeds in voxels."""
+
+    def __init__(self, head, folder):
+        phantom = head.phantom
+        self.head, self.folder, self.data = head, folder, phantom.data
+        self.image = nib.load(head.series[0])
+        self.gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
+        self.sphere = HemiSphere.from_sphere(get_sphere(name="repulsion724"))
+        self.stop = np.sum([bundle.membership for bundle in phantom.bundles], axis=0, dtype=np.float32)
+        white = np.argwhere(self.stop > 0.5)[::60]
+        space = Space(self.image.affine, self.stop.shape)
+        # as they come back from RASmm, so that the files hold the very same seeds
+        self.seeds_mm = space.to_ras(white + np.random.default_rng(0).uniform(-0.5, 0.5, white.shape))
+        self.seeds = space.to_voxel(self.seeds_mm)
+        np.save(folder / "seeds.npy", self.seeds_mm)
+        nib.save(nib.Nifti1Image(self.stop, phantom.affine), folder / "stop.nii.gz")
+
+    def getter(self, kind="opdt", **options):
+        make = {"opdt": ts.BootDirectionGetter.from_dipy_opdt, "csa": ts.BootDirectionGetter.from_dipy_csa}[kind]
+        return make(self.gtab, self.sphere, **{"sh_order_max": 4, **options})
+
+    def tracker(self, dg=None, **options):
+        return ts.Tracker(
+            dg or self.getter(), self.data, self.stop, THRESHOLD, self.sphere.vertices, self.sphere.edges,
+            **{"arch": "cpu", **options},
+        )  # fmt: skip
+
+    def track(self, **options):
+        """Streamlines of ts.track on the files: points and batch."""
+        series, files = self.head.series, {name: self.folder / name for name in ("seeds.npy", "stop.nii.gz")}
+        common = {"stop_map": files["stop.nii.gz"], "stop_threshold": THRESHOLD, "arch": "cpu"}
+        (batch,) = ts.track(*series, mask=self.head.mask, seeds=files["seeds.npy"], **common, **options)
+        return batch

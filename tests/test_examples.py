@@ -1,0 +1,54 @@
+"""The examples run as they are, without arguments, and print what they found."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tistreamlines
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PACKAGES = str(Path(tistreamlines.__file__).parent.parent)
+
+
+def example(name, *arguments, folder):
+    """Run an example in an empty folder; return what it printed."""
+    environment = {**os.environ, "PYTHONPATH": PACKAGES}
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=240, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_has_a_test():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"bootstrap.py", "drop_in.py"}
+
+
+def test_bootstrap(tmp_path):
+    shown = example("bootstrap.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    assert int(re.search(r"longest has (\d+) points", shown)[1]) > 40
+    assert not list(tmp_path.iterdir())
+
+
+def test_bootstrap_on_files(tmp_path, head):
+    example("bootstrap.py", *head.series, "brain.tck", folder=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"brain.tck", "brain.json"}
+
+
+def test_drop_in(tmp_path):
+    shown = example("drop_in.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines from \d+ seeds", shown)[1]) > 300
+    for name in ("seeds", "seed_number", "direction_number", "stop_reasons"):
+        assert name in shown
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_they_say_what_they_are(path):
+    assert path.read_text(encoding="utf-8").startswith('"""')

@@ -1,0 +1,233 @@
+"""``verify``: equal runs, planted differences, crashes."""
+
+import hashlib
+import json
+import tempfile
+
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines import verify as verifying
+from tistreamlines.backends.devices import list_devices
+from tistreamlines.difference import Kept, first_difference, members
+from tistreamlines.tractogram import Batch
+from tistreamlines.verify import Variant
+
+SEEDS = 60
+PRESENT = {device.arch for device in list_devices() if device.available}
+
+
+@pytest.fixture
+def verify(run, head, tmp_path, monkeypatch):
+    """Compare given variants on the head; return the outcome and the JSON."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def call(chosen=None, *options):
+        if chosen is not None:
+            monkeypatch.setattr(verifying, "variants", lambda archs: list(chosen))
+        report = tmp_path / "report.json"
+        done = run(
+            "verify", *head.series, "--mask", head.mask, "--nseeds", SEEDS, "--json", report, "--force", *options
+        )
+        return done, json.loads(report.read_text())
+
+    yield call
+    assert {path.name for path in tmp_path.iterdir()} <= {"report.json"}, "the temporary folder is still there"
+
+
+def batches(head, **parameters):
+    return list(ts.track(*head.series, mask=head.mask, arch="cpu", nseeds=SEEDS, **parameters))
+
+
+class TestVariants:
+    def test_all(self):
+        found = verifying.variants()
+        assert found[0] == Variant("cpu")
+        assert {v.arch for v in found} == PRESENT
+        assert {v.chunk_size for v in found if v.arch == "cpu"} == {None, 137, 5000}
+
+    def test_named(self):
+        assert {v.arch for v in verifying.variants(["cpu"])} == {"cpu"}
+        assert len(verifying.variants(["cpu"])) >= 3
+
+    @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+    def test_one_alone_is_run_twice(self):
+        assert verifying.variants(["vulkan"]) == [Variant("vulkan")] * 2
+
+    def test_a_missing_arch(self, run):
+        absent = next(arch for arch in ("metal", "cuda") if arch not in PRESENT)
+        done = run("verify", "--arch", absent)
+        assert done.code == 1
+        assert "cannot run here" in done.err
+
+
+class TestEqual:
+    def test_cpu(self, verify, head):
+        done, report = verify(None, "--arch", "cpu")
+        assert done.code == 0, done.out + done.err
+        assert "gave the same bits" in done.out
+        assert report["equal"]
+        runs = report["runs"]
+        assert len(runs) >= 3
+        (batch,) = batches(head)
+        digest = hashlib.sha256(batch.points.tobytes() + batch.lengths.astype("<u4").tobytes()).hexdigest()
+        assert {row["sha256"] for row in runs} == {digest}
+        assert digest[:16] in done.out
+        assert {row["points"] for row in runs} == {len(batch.points)}
+        assert {row["outcome"] for row in runs} == {"reference", "equal"}
+
+    @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+    def test_every_arch_on_the_phantom_that_it_makes(self, run):
+        done = run("verify", "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
+        assert done.code == 0, done.out + done.err
+        assert sum("reference" in line for line in done.out.splitlines()) == 1
+        for arch in PRESENT:
+            assert any(line.startswith(arch) for line in done.out.splitlines())
+
+
+class TestDifferences:
+    @staticmethod
+    def from_the_seed(batch, seed, direction, half):
+        """Points of a half-streamline."""
+        (row,) = np.flatnonzero((batch.seed_number == seed) & (batch.direction_number == direction))
+        points = batch.points[batch.offsets[row] : batch.offsets[row + 1]]
+        start = np.linalg.norm(points - batch.seeds[row], axis=1).argmin()
+        return points[start:] if half == "forward" else points[start::-1]
+
+    planted = (Variant("cpu"), Variant("cpu", others={"rng_seed": 1}), Variant("cpu", 7))
+
+    def test_other_draws(self, verify, head):
+        done, report = verify(self.planted)
+        assert done.code == 1
+        first, second, third = report["runs"]
+        assert (first["outcome"], second["outcome"], third["outcome"]) == ("reference", "differs", "equal")
+        assert first["sha256"] != second["sha256"]
+        found = second["difference"]
+        (a,), (b,) = batches(head), batches(head, rng_seed=1)
+        keys = [set(zip(x.seed_number.tolist(), x.direction_number.tolist(), strict=True)) for x in (a, b)]
+        assert (found["seed"], found["direction"]) in keys[0] & keys[1]
+        half, step = found["half"], found["step"]
+        for word in (f"seed {found['seed']}", f"direction {found['direction']}", f"step {step} {half}"):
+            assert word in done.out
+        ways = [self.from_the_seed(x, found["seed"], found["direction"], half) for x in (a, b)]
+        assert np.array_equal(ways[0][:step], ways[1][:step])
+        for way, point in zip(ways, found["points"], strict=True):
+            assert way[step].tolist() == point
+        points = [set(map(tuple, x.points.tolist())) for x in (a, b)]
+        assert tuple(found["points"][0]) in points[0] - points[1]
+        assert tuple(found["points"][1]) in points[1] - points[0]
+
+    def test_do_not_count_when_fast(self, verify):
+        chosen = [Variant("cpu", others={"exact": True, "rng_seed": seed}) for seed in (0, 1)]  # compiled already
+        done, report = verify(chosen, "--fast")
+        assert done.code == 0
+        assert not report["equal"]
+        assert "parts from cpu" in done.out
+
+
+class TestFailures:
+    def test_one_does_not_stop_the_rest(self, verify):
+        done, report = verify([Variant("cpu"), Variant("cpu", others={"max_angle": 100}), Variant("cpu", 9)])
+        assert done.code == 1
+        assert [row["outcome"] for row in report["runs"]] == ["reference", "failed", "equal"]
+        assert "exit code 1: --max-angle is 100" in done.out
+
+    def test_a_crash(self, verify, monkeypatch):
+        monkeypatch.setattr(verifying, "WORKER", "import os, sys; print('last words', file=sys.stderr); os.abort()")
+        done, report = verify([Variant("cpu")])
+        assert done.code == 1
+        assert report["runs"][0]["outcome"] == "failed"
+        assert "last words" in done.out
+
+    def test_time_limit(self, verify):
+        done, _ = verify([Variant("cpu")], "--time-limit", 0.05)
+        assert done.code == 1
+        assert "stopped after 0.05 s" in done.out
+
+    def test_wrong_use(self, run, head):
+        assert run("verify", head.series[0]).code == 2
+        assert run("verify", "--max-angle", 100).code == 2
+        assert run("verify", "--arch", "opencl").code == 2
+        assert run("verify", "--seeds", "a.npy", "--nseeds", 3).code == 2
+
+    def test_no_report_over_another_file(self, run, tmp_path):
+        (tmp_path / "a.json").write_text("{}")
+        assert run("verify", "--json", tmp_path / "a.json").code == 1
+
+
+def test_help(run):
+    shown = " ".join(run("verify", "--help").out.split())
+    for word in ("[DWI BVALS BVECS]", "--nseeds", "default: 200 seeds", "--time-limit", "--json", "--fast", "--mask"):
+        assert word in shown
+    for name in ("--chunk-size", "--json-stats"):
+        assert name not in shown
+
+
+SEED = [0.5, 0.25, 0]
+
+
+def batch(*halves):
+    """Streamlines along x through SEED with so many steps backward and forward."""
+    points = [np.array(SEED) + [[k, 0, 0] for k in range(-back, ahead + 1)] for back, ahead in halves]
+    n = len(halves)
+    offsets = np.concatenate([[0], np.cumsum([len(p) for p in points])])
+    return Batch(
+        np.concatenate(points), offsets, np.tile(SEED, (n, 1)), 10 + np.arange(n), np.zeros(n), np.ones((n, 2))
+    )
+
+
+@pytest.fixture
+def keep(tmp_path):
+    def call(name, kept):
+        (tmp_path / name).mkdir()
+        for member, array in members(kept):
+            (tmp_path / name / member).write_bytes(array.tobytes())
+        return Kept(tmp_path / name)
+
+    return call
+
+
+class TestFirstDifference:
+    halves = ((2, 3), (4, 1), (3, 5))
+
+    def found(self, keep, other):
+        return first_difference(keep("a", batch(*self.halves)), keep("b", other))
+
+    def test_none(self, keep):
+        assert self.found(keep, batch(*self.halves)) is None
+
+    @pytest.mark.parametrize(
+        ("streamline", "point", "half", "step"), [(0, 5, "forward", 3), (1, 1, "backward", 3), (2, 3, "forward", 0)]
+    )
+    def test_a_bit(self, keep, streamline, point, half, step):
+        other = batch(*self.halves)
+        other.points.view(np.uint32)[other.offsets[streamline] + point, 1] ^= 1
+        found = self.found(keep, other)
+        assert (found.streamline, found.seed, found.half, found.step) == (streamline, 10 + streamline, half, step)
+        assert found.points[0] != found.points[1]
+
+    def test_minus_zero_is_another_bit(self, keep):
+        other = batch(*self.halves)
+        other.points[8, 2] = -0.0
+        assert self.found(keep, other).streamline == 1
+
+    def test_a_longer_backward_half(self, keep):
+        found = self.found(keep, batch((2, 3), (5, 1), (3, 5)))
+        assert (found.streamline, found.half, found.step) == (1, "backward", 5)
+        assert found.points[0] is None
+        assert "no point against (-4.5 0.25 0) mm" in str(found)
+
+    def test_the_first_of_several(self, keep):
+        other = batch((2, 3), (4, 2), (3, 4))
+        other.points[0, 0] += 1
+        assert self.found(keep, other).streamline == 0
+
+    def test_a_streamline_that_only_one_has(self, keep):
+        found = self.found(keep, batch(*self.halves[:2]))
+        assert (found.streamline, found.seed, found.step) == (2, 12, None)
+        assert "only one of them has" in str(found)
+
+    def test_nothing_at_all(self, keep):
+        empty = Batch(np.empty((0, 3)), np.array([0]), *(np.empty(s) for s in ((0, 3), 0, 0, (0, 2))))
+        assert self.found(keep, empty).streamline == 0
