@@ -1,6 +1,7 @@
 """Time one arch on one data set, and hash what it tracks: one JSON line a run.
 
-    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--fast] [--profile] [--chunks N,N] [--threads N] [--repeat K]
+    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--model opdt|csa] [--fast] [--profile]
+        [--chunks N,N] [--threads N] [--repeat K] [--peers FOLDER]
 
 The phantom is the Stanford-shaped one of the peers' script (--peers names its folder), so that both see the same data
 and the same seeds.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.

@@ -19,7 +19,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from archs import load, seeds_in
 
-
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.lang import Constant, Ints, Reals, barrier, i32, real, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import Boot, BootScratch, drawn_signals, fit_model, sample_odf
@@ -35,7 +34,16 @@ CHOOSE = Constant("1: the stage is run")
 
 
 @twin
-def stages(item: i32, steps: i32, points: Reals, key: Ints, volume: Volume, method: Boot, scratch: BootScratch, codes: Ints):
+def stages(
+    item: i32,
+    steps: i32,
+    points: Reals,
+    key: Ints,
+    volume: Volume,
+    method: Boot,
+    scratch: BootScratch,
+    codes: Ints,
+):
     """Steps of the bootstrap at a seed; constants leave stages out."""
     code = 0
     for step in range(steps):
@@ -83,7 +91,8 @@ def main() -> None:
     whole = None
     for left_out in ("", *STAGES):
         fill = prepared.fill | {s: int(s != left_out) for s in STAGES}
-        program = open_program(device, [stages], replace(prepared, fill=fill, shares={}), Settings(1.0, exact=not options.fast))
+        variant = replace(prepared, fill=fill, shares={})
+        program = open_program(device, [stages], variant, Settings(1.0, exact=not options.fast))
         values = prepared.scalars | {k: program.array(v) for k, v in prepared.arrays.items()}
         values |= {"points": program.array(seeds.ravel()), "key": program.array(np.array([1, 0]))}
         values |= {"codes": program.empty(len(seeds), "ints"), "steps": options.steps}
@@ -96,8 +105,9 @@ def main() -> None:
             best = min(best, time.perf_counter() - begun)
         ns = best / len(seeds) / options.steps * 1e9
         whole = whole or ns
-        row = {"arch": options.arch, "device": device.name, "exact": not options.fast, "left_out": left_out or "nothing"}
-        row |= {"ns_per_step": round(ns, 3), "msteps_per_second": round(1e3 / ns, 1), "saved_percent": round(100 * (1 - ns / whole), 1)}
+        row = {"arch": options.arch, "device": device.name, "exact": not options.fast}
+        row |= {"left_out": left_out or "nothing", "ns_per_step": round(ns, 3)}
+        row |= {"msteps_per_second": round(1e3 / ns, 1), "saved_percent": round(100 * (1 - ns / whole), 1)}
         print(json.dumps(row), flush=True)
 
 

@@ -15,6 +15,7 @@ from tistreamlines.kernels.lang import (
     at,
     barrier,
     bits,
+    collect,
     each,
     floor,
     from_bits,
@@ -169,7 +170,8 @@ def test_lane_values(face):
         ]  # fmt: skip
         assert np.allclose(got, expected, rtol=bound, atol=bound)
     x, y = a[:32], a[index[:32]]
-    picked = [*(np.flatnonzero((x > 0) & (x >= y)) + 100), 0, 1]
+    marked = (x > 0) & (x >= y)
+    picked = [n for number in range(32) for n in [number] * (number < 2) + [number + 96] * int(marked[number])]
     assert held["counter"][0] == len(picked)
     assert held["picked"][: len(picked)].tolist() == picked
 

@@ -94,10 +94,10 @@ def tables(name: str, threshold: float, separation: float, angle: float = 60.0):
         "rule_cos_angle": math.cos(math.radians(angle)),
     }  # fmt: skip
     scratch = {
-        "odf": ("reals", width), "scratch_candidates": ("ints", width), "scratch_kept": ("ints", width),
+        "odf": ("reals", width), "scratch_candidates": ("reals", width), "scratch_kept": ("ints", width),
         "scratch_counter": ("ints", 1),
     }  # fmt: skip
-    return constants | {"NEGATIVE_PEAK": 1, "MOST": width}, values, scratch
+    return constants | {"NEGATIVE_PEAK": 1, "CANDIDATES": width, "MOST": width}, values, scratch
 
 
 def found(face: str, name: str, odfs: np.ndarray, threshold: float, separation: float, **fill) -> list[list[int]]:

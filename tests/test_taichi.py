@@ -265,7 +265,7 @@ def assert_cpus_bits(case: Case, got: dict[str, np.ndarray], name: str, fill: An
         if array == "picked":
             mine, other = np.sort(mine), np.sort(other)
         assert mine.dtype == other.dtype
-        if name != "scalars":  # there a compiler makes -0.25 a whole number and a real again, and drops no sign
+        if name != "scalars":  # lavapipe makes -0.25, cut to a whole number, -0
             mine, other = mine.view(np.int32), other.view(np.int32)
         parted = np.flatnonzero(mine != other)
         assert not len(parted), f"{name}: {array} parts at {parted[:10]}: {mine[parted[:5]]}, not {other[parted[:5]]}"

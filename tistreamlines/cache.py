@@ -92,35 +92,37 @@ def pack_prepared(prepared: Prepared, space: Space) -> Entry:
     values: dict[str, Any] = {"affine": space.affine.tolist(), "shape": space.shape}
     for part in fields(Prepared):
         if part.name != "arrays":
-            values[part.name] = {name: _encoded(value) for name, value in getattr(prepared, part.name).items()}
+            values[part.name] = _encoded(getattr(prepared, part.name))
     return {_TABLE + name: array for name, array in prepared.arrays.items()}, values
 
 
 def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
     """Undo :func:`pack_prepared`."""
     parts: dict[str, Any] = {
-        part.name: {name: _decoded(value) for name, value in values[part.name].items()}
-        for part in fields(Prepared)
-        if part.name != "arrays"
+        part.name: _decoded(values[part.name]) for part in fields(Prepared) if part.name != "arrays"
     }
     tables = {name.removeprefix(_TABLE): array for name, array in arrays.items() if name.startswith(_TABLE)}
     return Prepared(arrays=tables, **parts), Space(np.array(values["affine"]), tuple(values["shape"]))
 
 
 def _encoded(value: Any) -> Any:
-    """Numbers, words and tuples as they are, a kernel function or record by where it is defined."""
+    """Numbers, words, tuples and dictionaries as they are, a kernel function or record by where it is defined."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (int, float, str)):
         return value
     if isinstance(value, tuple):
         return [_encoded(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _encoded(item) for name, item in value.items()}
     return {"kernel": f"{getattr(value, 'function', value).__module__}:{value.__name__}"}
 
 
 def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_decoded(item) for item in value)
+    if isinstance(value, dict) and set(value) != {"kernel"}:
+        return {name: _decoded(item) for name, item in value.items()}
     if isinstance(value, dict):
         module, name = value["kernel"].split(":")
         if not module.startswith(_KERNELS):

@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from .backends import open_program
 from .backends.devices import Device
-from .kernels import propagate, seeding
+from .kernels import propagate
 from .models import Prepared
 from .outcome import Stop
 from .tractogram import Batch, Space
+from .unpacking import Grown, Unpacker
 
 Array = npt.NDArray[Any]
 LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
@@ -76,20 +77,6 @@ class Tally:
     points: int = 0
 
 
-@dataclass
-class _Grown:
-    """A chunk back on the host: accepted streamlines as codes."""
-
-    first_seed: int
-    seeds: Array
-    seed: Array
-    branch: Array
-    lengths: Array
-    status: Array
-    words: Array
-    slot: Array
-
-
 class Engine:
     """Grows streamlines on one device.
 
@@ -107,7 +94,7 @@ class Engine:
         begun = time.perf_counter()
         roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
         self.program = open_program(device, roots, prepared, settings)
-        self.host = host_program(prepared, settings.threads)
+        self.unpacker = Unpacker(prepared, space, settings.threads)
         key = settings.rng_seed & 0xFFFFFFFFFFFFFFFF
         steps = settings.step_mm / space.voxel_sizes
         self.rules = {f"rules_step_{a}": float(s) for a, s in zip("xyz", steps, strict=True)} | {
@@ -123,12 +110,16 @@ class Engine:
         self.program.kernel_seconds()
 
     def _warm_up(self) -> None:
-        """Compile every kernel on a seed in the middle of the stored voxels."""
+        """Compile every kernel: grow from a seed in the middle of the stored voxels, and bring a made-up step back."""
         index = np.flatnonzero(self.prepared.arrays["volume_index"])
         middle = index[len(index) // 2] if len(index) else 0
         seed = np.array(np.unravel_index(middle, self.space.shape), np.float32)[None]
         for _ in self._batches(seed, 1, 0):
             pass
+        self.program.upload(self.values["halves_length"], np.ones(2, np.int32))
+        self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
+        none = np.zeros(1, np.int64)
+        self._batch(self._pack(0, seed, none, none, np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)))
         self._rate = 0.0
 
     # -- memory
@@ -185,7 +176,7 @@ class Engine:
         self.tally.seconds[name] += time.perf_counter() - begun
 
     def _batches(self, seeds: Array, chunk: int, first_seed: int) -> Iterator[Batch]:
-        grown: _Grown | None = None
+        grown: Grown | None = None
         for first in range(0, len(seeds), chunk):
             part = seeds[first : first + chunk]
             with self._stage("start"):
@@ -213,7 +204,8 @@ class Engine:
         slot = exclusive_sum(counts)
         count = int(slot[-1]) + int(counts[-1])
         values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot.astype(np.int32))
-        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 6, "length": 2, "status": 2, "codes": 2 * self.settings.max_steps}
+        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 6, "length": 2, "status": 2}
+        sizes["codes"] = 2 * self.settings.max_steps
         for name, size in sizes.items():
             values[f"halves_{name}"] = self._buffer(name, max(count, 1) * size, "reals" if name == "point" else "ints")
         self.program.run("enlist", n, values)
@@ -241,7 +233,7 @@ class Engine:
             self._rate = (taken - before) / max(seconds, 1e-6)
         return taken
 
-    def _collect(self, seeds: Array, first_seed: int, count: int) -> _Grown:
+    def _collect(self, seeds: Array, first_seed: int, count: int) -> Grown:
         """Finish a chunk's growth and bring the accepted streamlines back."""
         with self._stage("grow"):
             taken = self._settle(count, 0)
@@ -258,7 +250,7 @@ class Engine:
         with self._stage("pack"):
             return self._pack(first_seed, seeds, seed, branch, lengths.reshape(-1, 2), status.reshape(-1, 2))
 
-    def _pack(self, first_seed: int, seeds: Array, seed: Array, branch: Array, lengths: Array, status: Array) -> _Grown:
+    def _pack(self, first_seed: int, seeds: Array, seed: Array, branch: Array, lengths: Array, status: Array) -> Grown:
         steps = lengths.sum(axis=1)
         mm = steps * self.settings.step_mm
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
@@ -276,47 +268,10 @@ class Engine:
                     "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
                 },
             )  # fmt: skip
-        return _Grown(first_seed, seeds, seed[kept], branch[kept], lengths[kept], status[kept], packed, slot)
+        return Grown(first_seed, seeds, seed[kept], branch[kept], lengths[kept], status[kept], packed, slot)
 
-    def _batch(self, grown: _Grown) -> Batch:
-        """Turn codes into points in RASmm."""
-        points = grown.lengths.sum(axis=1) + 1
-        offsets = np.concatenate([[0], np.cumsum(points)]).astype(np.int64)
-        origin = grown.seeds[grown.seed]
-        out = np.empty(3 * int(offsets[-1]), np.float32)
-        n = len(points)
-        if n:
-            affine = self.space.affine[:3].ravel()
-            names = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")
-            self.host.run(
-                "unpack", n,
-                self.host_values | {f"affine_{k}": float(v) for k, v in zip(names, affine, strict=True)} | self.rules | {
-                    "rules_first_seed": 0, "words": grown.words, "slot": grown.slot.astype(np.int32),
-                    "lengths": np.ascontiguousarray(grown.lengths.ravel(), np.int32), "seeds": origin.ravel(),
-                    "offset": offsets[:-1].astype(np.int32), "out": out,
-                },
-            )  # fmt: skip
-        self.tally.streamlines += n
-        self.tally.points += int(offsets[-1])
-        return Batch(
-            out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
-            (grown.first_seed + grown.seed).astype(np.uint32), grown.branch.astype(np.uint8),
-            grown.status[:, ::-1].astype(np.uint8),
-        )  # fmt: skip
-
-    @property
-    def host_values(self) -> dict[str, Any]:
-        """The sphere, as the host's kernels take it."""
-        arrays = self.prepared.arrays
-        return {
-            "sphere_vertices": np.ascontiguousarray(arrays["method_sphere_vertices"], np.float32),
-            "sphere_neighbours": np.ascontiguousarray(arrays["method_sphere_neighbours"], np.int32),
-            "sphere_count": self.prepared.scalars["method_sphere_count"],
-        }
-
-
-def host_program(prepared: Prepared, threads: int | None) -> Any:
-    """What the host does in the kernel language, whatever the device: seeds and points."""
-    from .backends._numba import Program
-
-    return Program([seeding.place_seed, seeding.unpack], prepared.fill, {}, threads=threads)
+    def _batch(self, grown: Grown) -> Batch:
+        batch = self.unpacker.batch(grown, self.rules)
+        self.tally.streamlines += len(batch)
+        self.tally.points += len(batch.points)
+        return batch

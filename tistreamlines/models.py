@@ -12,14 +12,14 @@ import numpy.typing as npt
 from .errors import InputError
 from .kernels.methods import boot
 from .kernels.stopping import threshold as stopping
+from .sphere import SPHERES, load_sphere, padded, sphere_tables
 from .volume import build_rows, touched
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 Array = npt.NDArray[Any]
-VERTEX_BLOCK = 64  # two chunks at a time: more loads in flight for the same loop
-SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
+__all__ = ["SPHERES", "BootOptions", "Prepared", "load_sphere", "prepare_boot", "sphere_tables", "tensor_fa"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,9 @@ class Prepared:
     tables: tuple[str, ...]
 
 
-def padded(n: int, unit: int = 32) -> int:
-    """``n`` rounded up to whole chunks of 32, or to another unit."""
-    return -(-n // unit) * unit
-
-
-def tensor_fa(data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+def tensor_fa(
+    data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float32]:
     """Fractional anisotropy of DIPY's TensorModel in the mask, 0 outside it: (x, y, z) float32."""
     from dipy.reconst.dti import TensorModel
 
@@ -52,38 +49,6 @@ def tensor_fa(data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDAr
     fit = TensorModel(gtab, fit_method="WLS").fit(data[mask])
     out[mask] = np.nan_to_num(fit.fa)
     return out
-
-
-def load_sphere(name: str) -> tuple[Array, Array]:
-    """Vertices (n, 3) and edges (m, 2) of a sphere of SPHERES."""
-    from dipy.core.sphere import HemiSphere
-    from dipy.data import get_sphere
-
-    source, half = SPHERES[name]
-    sphere = get_sphere(name=source)
-    if half:
-        sphere = HemiSphere.from_sphere(sphere)
-    return np.asarray(sphere.vertices, float), np.asarray(sphere.edges, np.int64)
-
-
-def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:
-    """Constants and arrays of the kernels' Sphere record."""
-    count = len(vertices)
-    width = padded(count, VERTEX_BLOCK)
-    near: list[list[int]] = [[] for _ in range(count)]
-    for a, b in edges:
-        near[a].append(int(b))
-        near[b].append(int(a))
-    most = max(map(len, near))
-    neighbours = np.tile(np.arange(width, dtype=np.int32), (most, 1))
-    for i, row in enumerate(near):
-        neighbours[:, i] = [row[rank % len(row)] for rank in range(most)]
-    # a padding vertex copies vertex 0, so that it changes neither the least nor the greatest sample
-    padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
-    constants = {"VERTEX_CHUNKS": width // 32, "VERTEX_UNROLL": VERTEX_BLOCK // 32, "NEIGHBOURS": most, "SYMMETRIC": 1}
-    pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
-    packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
-    return constants, {"vertices": padding.T.ravel(), "neighbours": packed.ravel()}
 
 
 def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
@@ -96,7 +61,9 @@ def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
         )
 
 
-def _dipy_model(kind: str, gtab: GradientTable, order: int, smooth: float, min_signal: float) -> tuple[Any, Array, Array]:
+def _dipy_model(
+    kind: str, gtab: GradientTable, order: int, smooth: float, min_signal: float
+) -> tuple[Any, Array, Array]:
     """A model, its fit matrix (coefficients, signals) and the constant added to each coefficient."""
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
@@ -151,7 +118,7 @@ class BootTables:
 
     def fit(self, matrix: Array) -> Array:
         """The fit matrix as [group][step][lane]."""
-        wide = np.zeros((32 * self.groups // self.split if self.groups == 1 else 32 * self.groups, padded(self.signals)))
+        wide = np.zeros((32 * self.groups // self.split, padded(self.signals)))
         wide[: self.coefficients, : self.signals] = matrix
         if self.groups > 1:
             return wide.reshape(self.groups, 32, -1).transpose(0, 2, 1)
@@ -164,25 +131,59 @@ def _wide(table: Array, width: int) -> Array:
     return out
 
 
+@dataclass(frozen=True)
+class BootOptions:
+    """Options of the residual bootstrap, as in :mod:`tistreamlines.parameters`; angles in degrees."""
+
+    model: str = "opdt"
+    sphere: str | tuple[Array, Array] = "default"
+    sh_order: int = 4
+    sm_lambda: float = 0.006
+    min_signal: float = 1.0
+    relative_peak_threshold: float = 0.25
+    min_separation_angle: float = 45.0
+    max_angle: float = 60.0
+    angular_weight: float = 0.0
+    boot_rule: str = "dipy"
+    negative_odf: str = "dipy"
+    attempts: int = 5
+
+    @property
+    def most_directions(self) -> int:
+        """Greatest number of peaks: disjoint caps about the directions and their opposites fill the sphere."""
+        if self.min_separation_angle <= 0:
+            return 2**15
+        return int(1 / (1 - math.cos(math.radians(self.min_separation_angle) / 2))) + 1
+
+
+@dataclass(frozen=True)
+class _Residuals:
+    """The bootstrap's own linear fit: an orthonormal basis of the harmonics, and the leveraged, centred residuals."""
+
+    basis: Array
+    leverage: Array
+    centred: Array
+    mean: Array
+
+    @classmethod
+    def of(cls, harmonics: Array) -> _Residuals:
+        from dipy.reconst.shm import hat, lcr_matrix
+
+        basis = np.linalg.qr(harmonics)[0]
+        leverage = np.sqrt(1 - (basis**2).sum(axis=1))
+        leveraged = (np.eye(len(basis)) - basis @ basis.T) / leverage[:, None]
+        mean = leveraged.mean(axis=0)
+        assert np.allclose(leveraged - mean, lcr_matrix(hat(harmonics)))
+        return cls(basis, leverage, leveraged - mean, mean)
+
+
 def prepare_boot(
     data: npt.NDArray[np.float32],
     gtab: GradientTable,
     stop_map: npt.NDArray[np.float32],
     threshold: float,
     seeds: npt.NDArray[np.float64],
-    *,
-    model: str = "opdt",
-    sphere: str | tuple[Array, Array] = "default",
-    sh_order: int = 4,
-    sm_lambda: float = 0.006,
-    min_signal: float = 1.0,
-    relative_peak_threshold: float = 0.25,
-    min_separation_angle: float = 45.0,
-    max_angle: float = 60.0,
-    angular_weight: float = 0.0,
-    boot_rule: str = "dipy",
-    negative_odf: str = "dipy",
-    attempts: int = 5,
+    **options: Any,
 ) -> Prepared:
     """Tables of the residual bootstrap.
 
@@ -192,87 +193,120 @@ def prepare_boot(
     gtab : DIPY's gradient table of the n volumes; the b0s may be anywhere.
     stop_map : (x, y, z); threshold : streamlines go on where it is above this.
     seeds : (m, 3) voxel coordinates.
-    Angles are in degrees; the other parameters are those of :mod:`tistreamlines.parameters`.
+    options : those of :class:`BootOptions`.
 
     Raises
     ------
     InputError
         Where the data are not a single shell, or have fewer directions than coefficients.
     """
-    from dipy.reconst.shm import hat, real_sh_descoteaux, cart2sphere
-
+    chosen = BootOptions(**options)
     _single_shell(gtab)
-    fitted, matrix, bias = _dipy_model(model, gtab, sh_order, sm_lambda, min_signal)
-    dwi = ~gtab.b0s_mask
-    signals, degrees = int(dwi.sum()), np.asarray(fitted.l_values, int)
-    tables = BootTables(signals, len(degrees), sh_order // 2 + 1 if model == "opdt" else 1)
-    if signals <= len(degrees):
+    fitted, matrix, bias = _dipy_model(chosen.model, gtab, chosen.sh_order, chosen.sm_lambda, chosen.min_signal)
+    dwi, degrees = ~gtab.b0s_mask, np.asarray(fitted.l_values, int)
+    sets = chosen.sh_order // 2 + 1 if chosen.model == "opdt" else 1
+    tables = BootTables(int(dwi.sum()), len(degrees), sets)
+    if tables.signals <= tables.coefficients:
         raise InputError(
-            f"{signals} diffusion-weighted volumes cannot give residuals of order {sh_order} "
-            f"({len(degrees)} coefficients): lower --sh-order"
+            f"{tables.signals} diffusion-weighted volumes cannot give residuals of order {chosen.sh_order} "
+            f"({tables.coefficients} coefficients): lower --sh-order"
         )
-    vertices, edges = load_sphere(sphere) if isinstance(sphere, str) else sphere
-    constants, ball = sphere_tables(vertices, edges)
-    _, theta, phi = cart2sphere(*vertices.T)
-    sampling = real_sh_descoteaux(sh_order, theta, phi, legacy=True)[0]
-    padding = np.concatenate([sampling, np.repeat(sampling[:1], 32 * constants["VERTEX_CHUNKS"] - len(vertices), axis=0)])
-    # the bootstrap's own fit: an orthonormal basis of the harmonics at the gradients
-    basis = np.linalg.qr(fitted.B)[0]
-    assert np.allclose(basis @ basis.T, hat(fitted.B))
-    leverage = np.sqrt(1 - (basis**2).sum(axis=1))
-    leveraged = (np.eye(signals) - basis @ basis.T) / leverage[:, None]
-    mean = leveraged.mean(axis=0)
-    width = padded(signals)
+    residuals = _Residuals.of(fitted.B)
+    width = padded(tables.signals)
     row_width = width + padded(len(degrees) + 3)
     stop = stop_map.ravel()
 
     def fill_rows(values: Array, voxels: Array, rows: Array) -> None:
         weighted = values[:, dwi]
-        rows[:, :signals] = weighted @ (leveraged - mean).T
-        rows[:, width : width + len(degrees)] = weighted @ basis
-        rows[:, -3] = weighted @ mean
+        rows[:, : tables.signals] = weighted @ residuals.centred.T
+        rows[:, width : width + len(degrees)] = weighted @ residuals.basis
+        rows[:, -3] = weighted @ residuals.mean
         rows[:, -2] = values[:, ~dwi].mean(axis=1)
         rows[:, -1] = stop[voxels]
 
     index, rows = build_rows(data, touched(stop_map, threshold, seeds), row_width, fill_rows)
-    most = len(vertices)
-    if min_separation_angle > 0:  # disjoint caps about the directions and their opposites
-        most = min(most, int(1 / (1 - math.cos(math.radians(min_separation_angle) / 2))) + 1)
-    fill = constants | {
-        "ROW_CHUNKS": row_width // 32, "CANDIDATES": min(row_width, 32 * constants["VERTEX_CHUNKS"]), "STOP_CHANNEL": row_width - 1, "MAX_DIRECTIONS": most,
-        "SIGNAL_CHUNKS": width // 32, "SIGNAL_BLOCKS": -(-width // 256), "COEFFICIENTS": tables.coefficients,
-        "SPLIT": tables.split, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "FIT_UNROLL": tables.unroll, "SPAN": tables.span,
-        "SETS": tables.sets, "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
-        "OPDT": int(model == "opdt"), "ATTEMPTS": attempts, "UNTIL_FIT": int(boot_rule == "cuslines"),
-        "ANGULAR": int(angular_weight > 0), "NEGATIVE_PEAK": int(negative_odf == "dipy"),
-    }  # fmt: skip
-    arrays = {
+    ball, ball_arrays, sampling = _sampled_sphere(chosen)
+    arrays = ball_arrays | {
         "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
-        "method_sphere_vertices": ball["vertices"], "method_sphere_neighbours": ball["neighbours"],
-        "method_basis": _wide(basis.T[1:], width).ravel(), "method_leverage": _wide(leverage, width),
+        # the first coefficient, of degree 0, has the same factor everywhere: a scalar in place of a row
+        "method_basis": _wide(residuals.basis.T[1:], width).ravel(), "method_sampling": sampling.T[1:].ravel(),
+        "method_leverage": _wide(residuals.leverage, width), "method_bias": _wide(bias, 32 * tables.groups),
         "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
-        "method_bias": _wide(bias, 32 * tables.groups), "method_sampling": padding.T[1:].ravel(),
     }  # fmt: skip
-    scalars = {
-        "stopping_threshold": threshold, "method_sphere_count": len(vertices),
-        "method_rule_relative_threshold": relative_peak_threshold,
-        "method_rule_cos_separation": math.cos(math.radians(min_separation_angle)),
-        "method_rule_cos_angle": math.cos(math.radians(max_angle)), "method_signals": signals,
-        "method_first_basis": basis[0, 0], "method_first_harmonic": sampling[0, 0],
-        "method_min_signal": min_signal, "method_angular_weight": angular_weight,
+    scalars = _scalars(chosen, threshold) | {
+        "method_sphere_count": ball.pop("count"), "method_signals": tables.signals,
+        "method_first_basis": residuals.basis[0, 0], "method_first_harmonic": sampling[0, 0],
     }  # fmt: skip
-    scratch = {
-        "scratch_row": ("reals", row_width), "scratch_transformed": ("reals", max(tables.sets * tables.span, 32 * constants["VERTEX_CHUNKS"])),
-        "scratch_sums": ("reals", 32 * tables.groups), "scratch_coefficients": ("reals", 32 * tables.groups),
-        "scratch_odf": ("reals", 32 * constants["VERTEX_CHUNKS"]), "scratch_peaks_candidates": ("reals", fill["CANDIDATES"]),
-        "scratch_peaks_kept": ("ints", most), "scratch_peaks_counter": ("ints", 1),
+    constants = ball | _constants(chosen, tables, row_width, degrees, ball["VERTEX_CHUNKS"])
+    # the transformed signals are spent when the ODF is sampled, and the row when peaks are found, unless for a new draw
+    shares = {"scratch_odf": "scratch_transformed"}
+    if chosen.boot_rule == "dipy":
+        shares["scratch_peaks_candidates"] = "scratch_row"
+    scratch = _scratch(tables, constants)
+    return Prepared(constants | _holes(), arrays, scalars, scratch, shares, ("method_sampling", "method_fit"))
+
+
+def _sampled_sphere(chosen: BootOptions) -> tuple[dict[str, int], dict[str, Array], Array]:
+    """Constants and arrays of the sphere, and the harmonics at its vertices, padding included."""
+    from dipy.core.geometry import cart2sphere
+    from dipy.reconst.shm import real_sh_descoteaux
+
+    vertices, edges = load_sphere(chosen.sphere) if isinstance(chosen.sphere, str) else chosen.sphere
+    constants, ball = sphere_tables(vertices, edges)
+    _, theta, phi = cart2sphere(*vertices.T)
+    sampling = real_sh_descoteaux(chosen.sh_order, theta, phi, legacy=True)[0]
+    padding = np.repeat(sampling[:1], 32 * constants["VERTEX_CHUNKS"] - len(vertices), axis=0)
+    arrays = {f"method_sphere_{name}": table for name, table in ball.items()}
+    return constants | {"count": len(vertices)}, arrays, np.concatenate([sampling, padding])
+
+
+def _scalars(chosen: BootOptions, threshold: float) -> dict[str, float | int]:
+    """The kernels' thresholds; degrees become cosines here."""
+    return {
+        "stopping_threshold": threshold,
+        "method_rule_relative_threshold": chosen.relative_peak_threshold,
+        "method_rule_cos_separation": math.cos(math.radians(chosen.min_separation_angle)),
+        "method_rule_cos_angle": math.cos(math.radians(chosen.max_angle)),
+        "method_min_signal": chosen.min_signal,
+        "method_angular_weight": chosen.angular_weight,
+    }
+
+
+def _constants(
+    chosen: BootOptions, tables: BootTables, row_width: int, degrees: Array, vertex_chunks: int
+) -> dict[str, Any]:
+    """What the linker fixes."""
+    width = padded(tables.signals)
+    return {
+        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": min(row_width, 32 * vertex_chunks),
+        "MAX_DIRECTIONS": min(32 * vertex_chunks, chosen.most_directions), "SIGNAL_CHUNKS": width // 32,
+        "SIGNAL_BLOCKS": -(-width // 256), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
+        "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "FIT_UNROLL": tables.unroll, "SPAN": tables.span,
+        "SETS": tables.sets, "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
+        "OPDT": int(chosen.model == "opdt"), "ATTEMPTS": chosen.attempts,
+        "UNTIL_FIT": int(chosen.boot_rule == "cuslines"), "ANGULAR": int(chosen.angular_weight > 0),
+        "NEGATIVE_PEAK": int(chosen.negative_odf == "dipy"),
     }  # fmt: skip
-    fill |= {
+
+
+def _scratch(tables: BootTables, constants: dict[str, Any]) -> dict[str, tuple[str, int]]:
+    """Team memory."""
+    odf = 32 * constants["VERTEX_CHUNKS"]
+    return {
+        "scratch_row": ("reals", 32 * constants["ROW_CHUNKS"]),
+        "scratch_transformed": ("reals", max(tables.sets * tables.span, odf)),
+        "scratch_sums": ("reals", 32 * tables.groups),
+        "scratch_coefficients": ("reals", 32 * tables.groups),
+        "scratch_odf": ("reals", odf),
+        "scratch_peaks_candidates": ("reals", constants["CANDIDATES"]),
+        "scratch_peaks_kept": ("ints", constants["MAX_DIRECTIONS"]),
+        "scratch_peaks_counter": ("ints", 1),
+    }
+
+
+def _holes() -> dict[str, Any]:
+    """The method and the stopping rule that the engine's kernels are linked with."""
+    return {
         "Method": boot.Boot, "Scratch": boot.BootScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
         "initial_directions": boot.initial_directions, "next_direction": boot.next_direction,
     }  # fmt: skip
-    # the transformed signals are spent when the ODF is sampled, and the row when peaks are found, unless for a new draw
-    shares = {"scratch_odf": "scratch_transformed"}
-    if boot_rule == "dipy":
-        shares["scratch_peaks_candidates"] = "scratch_row"
-    return Prepared(fill, arrays, scalars, scratch, shares, ("method_sampling", "method_fit"))

@@ -12,7 +12,9 @@ from .errors import InputError
 BLOCK = 16384
 
 
-def touched(stop_map: npt.NDArray[np.float32], threshold: float, seeds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def touched(
+    stop_map: npt.NDArray[np.float32], threshold: float, seeds: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
     """Voxels whose rows tracking can read.
 
     A point above the threshold has a corner above it, so all its corners lie within a voxel of one that is; seeds
@@ -28,7 +30,7 @@ def touched(stop_map: npt.NDArray[np.float32], threshold: float, seeds: npt.NDAr
 
     if threshold < 0:
         return np.ones(stop_map.shape, bool)
-    keep = maximum_filter(stop_map > threshold, size=3, mode="constant")
+    keep: npt.NDArray[np.bool_] = np.asarray(maximum_filter(stop_map > threshold, size=3, mode="constant"), bool)
     shape = np.asarray(stop_map.shape)
     near = seeds[((seeds >= -0.5) & (seeds < shape - 0.5)).all(axis=1)]
     low = np.floor(near).astype(np.int64)

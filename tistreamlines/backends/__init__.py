@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..kernels.lang import Twin
     from ..engine import Settings
+    from ..kernels.lang import Twin
     from ..models import Prepared
     from .devices import Device
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .lang import i32, real, twin, u32, umulhi, unrolled, words
 
 
-
 @twin
 def philox(c0: u32, c1: u32, c2: u32, c3: u32, k0: u32, k1: u32) -> words:
     """Four random words for a counter of four words and a key of two."""

@@ -1,0 +1,49 @@
+"""The sampled sphere, laid out for the kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
+VERTEX_BLOCK = 64  # two chunks at a time: more loads in flight for the same loop
+
+
+def padded(n: int, unit: int = 32) -> int:
+    """``n`` rounded up to whole chunks of 32, or to another unit."""
+    return -(-n // unit) * unit
+
+
+def load_sphere(name: str) -> tuple[Array, Array]:
+    """Vertices (n, 3) and edges (m, 2) of a sphere of SPHERES."""
+    from dipy.core.sphere import HemiSphere
+    from dipy.data import get_sphere
+
+    source, half = SPHERES[name]
+    sphere = get_sphere(name=source)
+    if half:
+        sphere = HemiSphere.from_sphere(sphere)
+    return np.asarray(sphere.vertices, float), np.asarray(sphere.edges, np.int64)
+
+
+def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:
+    """Constants and arrays of the kernels' Sphere record."""
+    count = len(vertices)
+    width = padded(count, VERTEX_BLOCK)
+    near: list[list[int]] = [[] for _ in range(count)]
+    for a, b in edges:
+        near[a].append(int(b))
+        near[b].append(int(a))
+    most = max(map(len, near))
+    neighbours = np.tile(np.arange(width, dtype=np.int32), (most, 1))
+    for i, row in enumerate(near):
+        neighbours[:, i] = [row[rank % len(row)] for rank in range(most)]
+    # a padding vertex copies vertex 0, so that it changes neither the least nor the greatest sample
+    padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
+    constants = {"VERTEX_CHUNKS": width // 32, "VERTEX_UNROLL": VERTEX_BLOCK // 32, "NEIGHBOURS": most, "SYMMETRIC": 1}
+    pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
+    packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
+    return constants, {"vertices": padding.T.ravel(), "neighbours": packed.ravel()}
