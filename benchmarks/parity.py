@@ -1,10 +1,11 @@
 """Compare bootstrap tracking with DIPY's LocalTracking: same seeds, same stop map, several runs of each.
 
-    python benchmarks/parity.py FOLDER NSEEDS [--model opdt|csa] [--seeds-from FILE] [--runs K] [--out FILE]
+    python benchmarks/parity.py FOLDER NSEEDS [--model opdt|csa] [--seeds-from FILE] [--runs K] [--first F] [--out FILE]
 
 FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.  Seeds are random in the voxels of the mask whose FA is over
 0.25, or come from FILE (.npy, RASmm, n x 3).  FA with threshold 0.1 is the stop map.  Streamlines of a single point are
-dropped on both sides.  --out adds the result to a JSON file, in place of an older one of the same data, model, seeds.
+dropped on both sides.  The runs' random seeds are F to F + K - 1 in both packages.  --out adds the result to a JSON
+file, in place of an older one of the same data, model and number of seeds.
 """
 
 from __future__ import annotations
@@ -298,6 +299,7 @@ def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
     words = [os.path.relpath(w) if Path(w).is_absolute() else w for w in sys.argv[1:]]
     return {
         "data": options.folder.resolve().name, "model": options.model, "seeds": seeds,
+        "random_seeds": list(range(options.first, options.first + options.runs)),
         "command": " ".join(["python benchmarks/parity.py", *words]),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": {n: version(n) for n in ("dipy", "numpy", "numba")} | {"python": sys.version.split()[0]},
@@ -321,12 +323,13 @@ def main() -> None:
     parser.add_argument("--model", choices=("opdt", "csa"), default="opdt")
     parser.add_argument("--seeds-from", type=Path)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     case = load(options.folder, options.nseeds, options.model, options.seeds_from)
     runs: dict[str, list[Run]] = {"ours": [], "dipy": []}
     for name, tracker in (("ours", track_ours), ("dipy", track_dipy)):
-        for number in range(1, options.runs + 1):
+        for number in range(options.first, options.first + options.runs):
             runs[name].append(tracker(case, number))
             print(name, json.dumps(summary(runs[name][-1])), file=sys.stderr, flush=True)
     result = circumstances(options, len(case.seeds)) | compare(runs)

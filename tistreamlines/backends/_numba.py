@@ -84,12 +84,16 @@ def _cache_folder() -> Path:
     return folder
 
 
-def load(text: str) -> Any:
-    """Import a linked module from a file named by a hash of its text, so that compilers can cache beside it."""
-    name = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+def load(text: str, fresh: bool = False) -> Any:
+    """Import a linked module from a file named by a hash of its text, so that compilers can cache beside it.
+
+    Taichi's kernels belong to one initialisation of Taichi: ``fresh`` makes a module of its own from the same file.
+    """
+    stem = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    name = f"{stem}_{sum(m.startswith(stem) for m in sys.modules)}" if fresh else stem
     if name in sys.modules:
         return sys.modules[name]
-    path = _cache_folder() / f"{name}.py"
+    path = _cache_folder() / f"{stem}.py"
     if not path.exists():
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(descriptor, "w") as stream:

@@ -179,6 +179,11 @@ def _u32(text: str) -> str:
     return f"ti.u32({text})" if text.isdigit() else f"ti.cast({text}, ti.u32)"
 
 
+def _logic(left: str, symbol: str, right: str) -> str:
+    # Taichi would make a bitwise operation of bools, which SPIR-V does not have
+    return f"((ti.cast({left}, ti.i32) {symbol} ti.cast({right}, ti.i32)) != 0)"
+
+
 def _each(target: str, count: str) -> list[str]:
     return [
         f"for _turn_{target} in range(({count} + 31) // 32):",
@@ -239,6 +244,7 @@ def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
         decorator="@ti.func",
         spell=_spell(BARRIERS[team_kind(arch, subgroup)]),
         literal=repr,
+        logic=_logic,
         hidden=("_zero", "_lane", "_pool: ti.template()"),
         guard=(lambda text: f"_guard({text}, _zero)") if exact else None,
         each=_each,
@@ -399,7 +405,7 @@ class TaichiProgram:
         text = linked.text
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, prepared, self.block)
-        self.module = load(text)
+        self.module = load(text, fresh=True)
         self._queue = self._make(np.dtype(np.int32), 1)
         self._staging = np.empty(0, np.int32)
 

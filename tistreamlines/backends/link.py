@@ -51,6 +51,7 @@ class Face:
     wrap_words : True where 32-bit words do not wrap by themselves.
     each, unroll : functions from (target, count text) to the lines that open the loop.
     parameter : function from (name, kind) to a parameter's text.
+    logic : text of ``and`` or ``or`` of two comparisons, from (left, symbol, right).
     replaced : kernel functions that the face has natively, by name (they need not be rewritten).
     """
 
@@ -65,6 +66,7 @@ class Face:
     each: Callable[[str, str], list[str]] | None = None
     unroll: Callable[[str], str] = lambda n: f"range({n})"
     parameter: Callable[[str, str], str] = lambda name, kind: name
+    logic: Callable[[str, str, str], str] = lambda left, symbol, right: f"({left} {symbol} {right})"
     replaced: tuple[str, ...] = ()
 
 
@@ -284,7 +286,7 @@ class _Rewriter:
             left, right = self.guarded(node.left, left), self.guarded(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
         kind = next(k for k in (REAL, WORD, BOOL, INT) if k in (lk, rk))
-        text = f"({left} {symbol} {right})"
+        text = self.face.logic(left, symbol, right) if kind == BOOL else f"({left} {symbol} {right})"
         if kind == WORD and self.face.wrap_words:
             text = self.face.spell["u32"](text)
         return text, kind
