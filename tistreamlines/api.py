@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,8 @@ class BootDirectionGetter:
             )
         if str(model_type).lower() not in MODELS:
             raise ParameterError(f"model_type is {model_type!r}: give one of {', '.join(MODELS)}")
-        self.gtab, self.sphere, self.model_type = gtab, sphere, str(model_type).lower()
+        self.gtab, self.sphere = cast("GradientTable", gtab), cast("Sphere", sphere)
+        self.model_type = str(model_type).lower()
         self.sh_order_max, self.sh_lambda, self.min_signal = sh_order_max, sh_lambda, min_signal
         self.boot_rule, self.negative_odf = boot_rule, negative_odf
         self.options()

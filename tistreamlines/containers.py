@@ -17,7 +17,7 @@ from .tractogram import Batch, Space
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
-    from nibabel.streamlines import ArraySequence
+    from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
 
 PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
@@ -47,7 +47,7 @@ class Packing:
 
 def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArraySequence:
     """Wrap points (p, 3) of streamlines of the given numbers of points, without a copy."""
-    from nibabel.streamlines import ArraySequence
+    from nibabel.streamlines.array_sequence import ArraySequence
 
     wrapped = ArraySequence()
     wrapped._data = points
@@ -59,8 +59,8 @@ def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArrayS
 def tractogram(batches: Iterable[Batch], reference: Any, shape: tuple[int, ...]) -> StatefulTractogram:
     """Gather batches in a StatefulTractogram in RASmm."""
     import nibabel as nib
-    from dipy.io.stateful_tractogram import Space as Frame
     from dipy.io.stateful_tractogram import StatefulTractogram
+    from dipy.io.utils import Space as Frame
 
     if reference is None:
         reference = nib.Nifti1Image(np.zeros(shape, np.int8), np.eye(4))

@@ -143,7 +143,7 @@ def _draw_streamlines(axes: Axes, view: _View, segments: np.ndarray, colours: np
     rgba = np.concatenate([colours[order] * nearness[:, None], np.full((len(order), 1), 0.6)], axis=1)
     flat = segments[order][:, :, [view.across, view.up]]
     # Butt caps: others overlap at each vertex and show as dots where lines are translucent.
-    axes.add_collection(LineCollection(flat, colors=rgba, linewidths=0.6, capstyle="butt", zorder=2))
+    axes.add_collection(LineCollection(list(flat), colors=rgba, linewidths=0.6, capstyle="butt", zorder=2))
 
 
 def _draw_outline(axes: Axes, view: _View, brain: np.ndarray, size: float) -> None:
