@@ -26,6 +26,7 @@ from test_rng import KNOWN, lane_words, scalar_words, uniforms, words
 
 from tistreamlines.backends import _taichi
 from tistreamlines.backends._numba import load
+from tistreamlines.backends._taichi_block import TYPES
 from tistreamlines.backends.devices import ARCHS, Device, choose
 from tistreamlines.backends.link import link
 from tistreamlines.engine import Engine, Settings
@@ -176,7 +177,7 @@ class PlainProgram:
 
     @staticmethod
     def _entry(name: str, signature: list[tuple[str, str]]) -> str:
-        outer = "".join(f", {n}: {_taichi.TYPES[kind]}" for n, kind in signature if n != "item")
+        outer = "".join(f", {n}: {TYPES[kind]}" for n, kind in signature if n != "item")
         inner = ", ".join(n for n, _ in signature)
         return (
             f"@ti.kernel\ndef run_{name}(count: ti.i32, _zero: ti.i32{outer}):\n    for item in range(count):\n"
