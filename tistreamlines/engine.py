@@ -210,39 +210,33 @@ class Engine:
             values[f"halves_{name}"] = self._buffer(name, max(count, 1) * size, "reals" if name == "point" else "ints")
         self.program.run("enlist", n, values)
         self.program.run("advance", count, values | {"stride": 2, "steps": 1})
-        self._advance(count, 0)
+        self._advance(count)
         return count
 
-    def _advance(self, count: int, done: int) -> int:
-        """Launch as many steps as fit LAUNCH_SECONDS; return the number of steps that every half has been offered."""
-        left = self.settings.max_steps - done
-        steps = int(self._rate * LAUNCH_SECONDS / max(2 * count, 1)) if self._rate else FIRST_STEPS
-        steps = min(max(steps, FIRST_STEPS), left)
-        self._launched = (steps, time.perf_counter())
+    def _advance(self, count: int) -> None:
+        """Launch as many more steps as fit LAUNCH_SECONDS; halves that have taken their last stand still."""
+        steps = int(self._rate * LAUNCH_SECONDS / max(2 * count, 1))
+        steps = min(max(steps, FIRST_STEPS), self.settings.max_steps)
+        self._launched = time.perf_counter()
         self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
-        self._offered = done + steps
-        return self._offered
 
-    def _settle(self, count: int, before: int) -> int:
-        """Wait for the launch; measure the rate; return the number of steps taken by now."""
+    def _settle(self, count: int, before: int) -> tuple[Array, Array]:
+        """Wait for the launch; measure the rate; return the halves' steps and stop reasons by now."""
         self.program.sync()
-        seconds = time.perf_counter() - self._launched[1]
+        seconds = time.perf_counter() - self._launched
         lengths = self.program.host(self.values["halves_length"], 2 * count)
-        taken = int(lengths.sum())
-        if taken - before > 1000:
-            self._rate = (taken - before) / max(seconds, 1e-6)
-        return taken
+        taken = int(lengths.sum()) - before
+        if taken > 1000:
+            self._rate = taken / max(seconds, 1e-6)
+        return lengths, self.program.host(self.values["halves_status"], 2 * count)
 
     def _collect(self, seeds: Array, first_seed: int, count: int) -> Grown:
         """Finish a chunk's growth and bring the accepted streamlines back."""
         with self._stage("grow"):
-            taken = self._settle(count, 0)
-            status = self.program.host(self.values["halves_status"], 2 * count)
+            lengths, status = self._settle(count, 0)
             while (status == Stop.GROWING).any():
-                self._advance(count, self._offered if self._offered < self.settings.max_steps else 0)
-                taken = self._settle(count, taken)
-                status = self.program.host(self.values["halves_status"], 2 * count)
-        lengths = self.program.host(self.values["halves_length"], 2 * count)
+                self._advance(count)
+                lengths, status = self._settle(count, int(lengths.sum()))
         seed = self.program.host(self.values["halves_seed"], count)
         branch = self.program.host(self.values["halves_branch"], count)
         self.tally.stop_reasons += np.bincount(status, minlength=len(Stop))

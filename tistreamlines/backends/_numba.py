@@ -7,7 +7,6 @@ import importlib.util
 import os
 import sys
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,12 +183,3 @@ class Program:
     def _scalar(self, value: Any, kind: str) -> Any:
         types = {"real": self.real.type, "int": np.int64, "word": np.uint32}
         return types[kind](value) if kind in types else value
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of the compilers."""
-    import llvmlite
-    import numba
-
-    return {"numba": numba.__version__, "llvmlite": llvmlite.__version__}
