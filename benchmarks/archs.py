@@ -1,10 +1,11 @@
 """Time one arch on one data set, and hash what it tracks: one JSON line a run.
 
-    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--model opdt|csa] [--fast] [--profile]
-        [--chunks N,N] [--threads N] [--repeat K] [--peers FOLDER]
+    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--dg boot|prob|det] [--model opdt|csa]
+        [--rows pmf|sh] [--fast] [--profile] [--chunks N,N] [--threads N] [--repeat K] [--peers FOLDER]
 
 The phantom is the Stanford-shaped one of the peers' script (--peers names its folder), so that both see the same data
-and the same seeds.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
+and the same seeds; so is the PMF that prob and det follow, as samples on the sphere, or as harmonics of order 8 fitted
+to them.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
 """
 
 from __future__ import annotations
@@ -53,6 +54,37 @@ def load(data: str, peers: Path):
     return dwi.data, dwi.gtab, fa, mask & (fa > 0.25), dwi.space
 
 
+def sharpened(signals, gtab, sphere, mask):
+    """The PMF that the peers' script tracks: the sixth power of a CSA ODF of order 6, less its least sample."""
+    from dipy.reconst.shm import CsaOdfModel, real_sh_descoteaux
+
+    coefficients = CsaOdfModel(gtab, sh_order_max=6)._get_shm_coef(signals[mask].astype(float))
+    odf = coefficients @ real_sh_descoteaux(6, sphere.theta, sphere.phi, legacy=True)[0].T
+    odf = np.clip(odf - odf.min(axis=1, keepdims=True), 0, None) ** 6
+    values = np.zeros((*signals.shape[:3], len(sphere.vertices)), np.float32)
+    values[mask] = odf / odf.sum(axis=1, keepdims=True)
+    return values
+
+
+def prepare(options, signals, gtab, fa, seeds):
+    """Tables of the direction getter."""
+    from tistreamlines.models import prepare_boot
+
+    common = {"max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
+    if options.dg == "boot":
+        return prepare_boot(signals, gtab, fa, 0.1, seeds, model=options.model, **common)
+    from dipy.data import default_sphere
+    from dipy.reconst.shm import real_sh_descoteaux
+
+    from tistreamlines.models_pmf import prepare_det, prepare_prob
+
+    values = sharpened(signals, gtab, default_sphere, signals[..., gtab.b0s_mask].mean(-1) > 0)
+    if options.rows == "sh":
+        matrix = np.linalg.pinv(real_sh_descoteaux(8, default_sphere.theta, default_sphere.phi, legacy=True)[0])
+        values = values @ matrix.T.astype(np.float32)
+    return {"prob": prepare_prob, "det": prepare_det}[options.dg](options.rows, values, fa, 0.1, seeds, **common)
+
+
 def seeds_in(white, n: int):
     """Random seeds, as the peers' script places them."""
     rng = np.random.default_rng(0)
@@ -65,7 +97,9 @@ def main() -> None:
     parser.add_argument("arch")
     parser.add_argument("nseeds", type=int)
     parser.add_argument("--data", default="phantom")
+    parser.add_argument("--dg", default="boot")
     parser.add_argument("--model", default="opdt")
+    parser.add_argument("--rows", default="pmf")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--chunks", default="0", help="seeds a chunk, several by commas; 0 fits the device")
@@ -75,11 +109,10 @@ def main() -> None:
     options = parser.parse_args()
     from tistreamlines.backends.devices import choose
     from tistreamlines.engine import Engine, Settings
-    from tistreamlines.models import prepare_boot
 
     signals, gtab, fa, white, space = load(options.data, options.peers)
     seeds = seeds_in(white, options.nseeds)
-    prepared = prepare_boot(signals, gtab, fa, 0.1, seeds, model=options.model)
+    prepared = prepare(options, signals, gtab, fa, seeds)
     settings = Settings(
         step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads,
         profile=options.profile,
@@ -89,13 +122,15 @@ def main() -> None:
     for chunk, run in itertools.product(map(int, options.chunks.split(",")), range(options.repeat)):
         engine.settings = dataclasses.replace(settings, chunk_size=chunk or None)
         engine.tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
-        batches = list(engine.track(seeds))
+        # batches are let go as they come, as by whoever writes them to a file; a second pass hashes them
+        points = np.concatenate([batch.lengths for batch in engine.track(seeds)])
+        seconds = dict(engine.tally.seconds)
         digest = hashlib.sha256()
-        for batch in batches:
+        for batch in engine.track(seeds):
             digest.update(batch.points)
-        points, seconds = np.concatenate([b.lengths for b in batches]), engine.tally.seconds
         row = {
-            "arch": options.arch, "device": device.name, "data": Path(options.data).name, "model": options.model,
+            "arch": options.arch, "device": device.name, "data": Path(options.data).name,
+            "dg": options.dg, "model": options.model if options.dg == "boot" else options.rows,
             "exact": settings.exact, "chunk": engine.chunk_size(), "seeds": options.nseeds, "run": run,
             "streamlines": len(points), "points": int(points.sum()), "mean_points": round(float(points.mean()), 3),
             "median_points": float(np.median(points)), "compile": round(seconds["compile"], 2),

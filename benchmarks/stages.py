@@ -20,9 +20,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from archs import load, seeds_in
 
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Constant, Ints, Reals, barrier, i32, real, twin, u32, vec3
-from tistreamlines.kernels.methods.boot import Boot, BootScratch, drawn_signals, fit_model, sample_odf
+from tistreamlines.kernels.lang import Constant, Ints, Reals, barrier, i32, lane, lanes, minimum, real, twin, u32, vec3
+from tistreamlines.kernels.methods.boot import (
+    PASS,
+    PASSES,
+    SIGNAL_CHUNKS,
+    Boot,
+    BootScratch,
+    begin_fit,
+    draw_pass,
+    end_fit,
+    fit_pass,
+    sample_odf,
+)
 from tistreamlines.kernels.peaks import closest_peak, collect_maxima, direction, keep_separated
+from tistreamlines.kernels.rng import philox
 
 STAGES = ("INTERPOLATE", "DRAW", "FIT", "SAMPLE", "MAXIMA", "CHOOSE")
 INTERPOLATE = Constant("1: the stage is run")
@@ -55,9 +67,14 @@ def stages(
         barrier()
         heading = direction(method.sphere, code & 511)
         if (step == 0) | (DRAW == 1):
-            drawn_signals(method, scratch, u32(item), u32(step), u32(0), u32(0), key)
+            w = philox(lanes(u32(item)), lanes(u32(step)), lanes(u32(0)), u32(lane()), u32(key[0]), u32(key[1]))
+            for turn in range(PASSES):
+                draw_pass(method, scratch, w[0] + u32(turn), turn * PASS, minimum(PASS, SIGNAL_CHUNKS - turn * PASS))
         if (step == 0) | (FIT == 1):
-            fit_model(method, scratch)
+            begin_fit(scratch)
+            for turn in range(PASSES):
+                fit_pass(method, scratch, turn * PASS, minimum(PASS, SIGNAL_CHUNKS - turn * PASS))
+            end_fit(method, scratch)
         if (step == 0) | (SAMPLE == 1):
             sample_odf(method, scratch, heading)
         if (step == 0) | (MAXIMA == 1):

@@ -9,8 +9,8 @@ from scipy.stats import chi2
 from synthetic import boot_case
 
 from tistreamlines.kernels import seeding
-from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, lane, lanes, put, twin, u32
-from tistreamlines.kernels.methods.boot import SIGNAL_CHUNKS, SPAN, Boot, BootScratch, drawn_signals
+from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, lane, lanes, minimum, put, twin, u32, where
+from tistreamlines.kernels.methods.boot import PASS, PASSES, SIGNAL_CHUNKS, SPAN, Boot, BootScratch, draw_pass
 from tistreamlines.kernels.rng import philox, uniform
 
 # Random123's kat_vectors: counter, key, answer of philox4x32 with 10 rounds
@@ -59,11 +59,19 @@ def draw(item: i32, method: Boot, scratch: BootScratch, row: Reals, width: i32, 
     for i in range(width):
         scratch.row[i] = row[i]
     barrier()
-    drawn_signals(method, scratch, u32(item), u32(1), u32(2), u32(0), key)
-    barrier()
-    for i in range(SIGNAL_CHUNKS * 32):
-        out[2 * (item * SIGNAL_CHUNKS * 32 + i)] = scratch.transformed[i]
-        out[2 * (item * SIGNAL_CHUNKS * 32 + i) + 1] = scratch.transformed[SPAN + i]
+    k0 = u32(key[0])
+    k1 = u32(key[1])
+    for turn in range(PASSES):
+        w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(2)), u32(lane() + 32 * (turn // 4)), k0, k1)
+        word = where(turn % 4 < 2, where(turn % 4 == 0, w[0], w[1]), where(turn % 4 == 2, w[2], w[3]))
+        count = minimum(PASS, SIGNAL_CHUNKS - turn * PASS)
+        draw_pass(method, scratch, word, turn * PASS, count)
+        barrier()
+        for i in range(count * 32):
+            place = 2 * (item * SIGNAL_CHUNKS * 32 + turn * PASS * 32 + i)
+            out[place] = scratch.transformed[i]
+            out[place + 1] = scratch.transformed[SPAN + i]
+        barrier()
 
 
 def chi_square_p(observed: np.ndarray) -> float:
@@ -184,4 +192,3 @@ def test_a_seed_depends_on_its_number_alone():
     every = placed("numba32", 50, 0, voxels)
     assert np.array_equal(placed("numba32", 10, 30, voxels), every[30:40])
     assert np.allclose(placed("python", 50, 0, voxels), every, rtol=0, atol=1e-6)
-

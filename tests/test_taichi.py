@@ -33,7 +33,7 @@ from tistreamlines.engine import Engine, Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
 from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
-from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, drawn_signals, fit_model
+from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.peaks import dot
 from tistreamlines.models import Prepared, prepare_boot
 from tistreamlines.tractogram import Space
@@ -79,8 +79,7 @@ def refit(item: i32, volume: Volume, method: Boot, scratch: BootScratch, points:
     """Coefficients drawn with counter ``item``."""
     interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
     barrier()
-    drawn_signals(method, scratch, u32(item), u32(1), u32(2), u32(0), key)
-    fit_model(method, scratch)
+    fit_drawn(method, scratch, u32(item), u32(1), u32(2), u32(0), key)
     for j in range(COEFFICIENTS):
         out[item * COEFFICIENTS + j] = scratch.coefficients[j]
 

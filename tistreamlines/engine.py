@@ -1,14 +1,17 @@
 """The engine: seeds go in, batches of finished streamlines come out, chunk by chunk.
 
 A chunk's seeds get their initial directions, a prefix sum gives each direction its streamline, both halves of every
-streamline grow in launches of bounded length, and only the accepted ones come back, as two bytes a step.  The host
+streamline grow in launches of bounded length, and only the accepted ones come back, as a few bits a step.  The host
 turns them into points while the device grows the next chunk.
 """
 
 from __future__ import annotations
 
+import os
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +30,9 @@ from .unpacking import Grown, Unpacker
 Array = npt.NDArray[Any]
 LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
 FIRST_STEPS = 16
+PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays out while the next part is on its way
+BATCH_POINTS = 2**19  # 6 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
+MOST_SEEDS = 100_000  # a chunk: with more, the host would wait long for points to lay out
 STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
 
 
@@ -94,7 +100,7 @@ class Engine:
         begun = time.perf_counter()
         roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
         self.program = open_program(device, roots, prepared, settings)
-        self.unpacker = Unpacker(prepared, space, settings.threads)
+        self.unpacker = Unpacker(prepared, space)
         key = settings.rng_seed & 0xFFFFFFFFFFFFFFFF
         steps = settings.step_mm / space.voxel_sizes
         self.rules = {f"rules_step_{a}": float(s) for a, s in zip("xyz", steps, strict=True)} | {
@@ -102,7 +108,9 @@ class Engine:
         }  # fmt: skip
         arrays = prepared.arrays | {"rules_key": self.rules["rules_key"]}
         self.values = prepared.scalars | self.rules | {k: self.program.array(v) for k, v in arrays.items()}
+        self.together = 32 // prepared.fill["CODE_BITS"]  # codes to a word
         self._buffers: dict[str, tuple[int, Any]] = {}
+        self._spare: list[Array] = []
         self._rate = 0.0
         self._warm_up()
         self.tally = Tally()
@@ -116,10 +124,10 @@ class Engine:
         seed = np.array(np.unravel_index(middle, self.space.shape), np.float32)[None]
         for _ in self._batches(seed, 1, 0):
             pass
-        self.program.upload(self.values["halves_length"], np.ones(2, np.int32))
+        state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int64)
+        self.program.upload(self.values["halves_state"], state.ravel())
         self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
-        none = np.zeros(1, np.int64)
-        self._batch(self._pack(0, seed, none, none, np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)))
+        self.unpacker.batch(self._pack(0, seed, none, none, state, none), self.rules)
         self._rate = 0.0
 
     # -- memory
@@ -136,7 +144,7 @@ class Engine:
         spare = max(free // 2 - sum(a.nbytes for a in self.prepared.arrays.values()), 2**26)
         # four directions a seed are more than most tissue has; a chunk that has more gets larger buffers
         per_seed = 4 * (self.prepared.fill["MAX_DIRECTIONS"] + 4) + 4 * 2 * (4 * self.settings.max_steps + 24)
-        return int(np.clip(spare // per_seed, 256, 50_000))
+        return int(np.clip(spare // per_seed, 256, MOST_SEEDS))
 
     def _buffer(self, name: str, size: int, kind: str) -> Any:
         held, array = self._buffers.get(name, (0, None))
@@ -176,23 +184,29 @@ class Engine:
         self.tally.seconds[name] += time.perf_counter() - begun
 
     def _batches(self, seeds: Array, chunk: int, first_seed: int) -> Iterator[Batch]:
-        grown: Grown | None = None
-        for first in range(0, len(seeds), chunk):
-            part = seeds[first : first + chunk]
-            with self._stage("start"):
-                count = self._launch(part, first_seed + first)
-            if grown is not None:
-                with self._stage("unpack"):
-                    batch = self._batch(grown)
-                yield batch
-            grown = self._collect(part, first_seed + first, count)
-        if grown is not None:
-            with self._stage("unpack"):
-                batch = self._batch(grown)
-            yield batch
+        waiting: deque[tuple[Future[Batch], Array | None]] = deque()
+        # beside a GPU a core is left to the wait for it
+        workers = self.settings.threads or max(1, (os.cpu_count() or 1) - (self.device.arch != "cpu"))
+        pool = ThreadPoolExecutor(workers, "points")
+        try:
+            for first in range(0, len(seeds), chunk):
+                part = seeds[first : first + chunk]
+                with self._stage("start"):
+                    counts = self._launch(part, first_seed + first)
+                while waiting:
+                    yield self._batch(*waiting.popleft())
+                for grown in self._collect(part, first_seed + first, counts):
+                    some = grown.parts(BATCH_POINTS)
+                    for one in some:
+                        future = pool.submit(self.unpacker.batch, one, self.rules)
+                        waiting.append((future, grown.words if one is some[-1] else None))
+            while waiting:
+                yield self._batch(*waiting.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    def _launch(self, seeds: Array, first_seed: int) -> int:
-        """Start a chunk; return its number of streamlines.  The device may still be at work on return."""
+    def _launch(self, seeds: Array, first_seed: int) -> Array:
+        """Start a chunk; return each seed's number of streamlines.  The device may still be at work on return."""
         n = len(seeds)
         values = self.values
         values["rules_first_seed"] = first_seed & 0xFFFFFFFF
@@ -204,14 +218,14 @@ class Engine:
         slot = exclusive_sum(counts)
         count = int(slot[-1]) + int(counts[-1])
         values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot.astype(np.int32))
-        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 6, "length": 2, "status": 2}
+        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 6, "state": 4}
         sizes["codes"] = 2 * self.settings.max_steps
         for name, size in sizes.items():
             values[f"halves_{name}"] = self._buffer(name, max(count, 1) * size, "reals" if name == "point" else "ints")
         self.program.run("enlist", n, values)
         self.program.run("advance", count, values | {"stride": 2, "steps": 1})
         self._advance(count)
-        return count
+        return counts
 
     def _advance(self, count: int) -> None:
         """Launch as many more steps as fit LAUNCH_SECONDS; halves that have taken their last stand still."""
@@ -220,52 +234,60 @@ class Engine:
         self._launched = time.perf_counter()
         self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
 
-    def _settle(self, count: int, before: int) -> tuple[Array, Array]:
-        """Wait for the launch; measure the rate; return the halves' steps and stop reasons by now."""
-        self.program.sync()
+    def _settle(self, count: int, before: int) -> Array:
+        """Wait for the launch; measure the rate; return (count, 2, 2): steps and stop reason of the halves by now."""
+        state = self.program.host(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
         seconds = time.perf_counter() - self._launched
-        lengths = self.program.host(self.values["halves_length"], 2 * count)
-        taken = int(lengths.sum()) - before
+        taken = int(state[..., 0].sum()) - before
         if taken > 1000:
             self._rate = taken / max(seconds, 1e-6)
-        return lengths, self.program.host(self.values["halves_status"], 2 * count)
+        return state
 
-    def _collect(self, seeds: Array, first_seed: int, count: int) -> Grown:
-        """Finish a chunk's growth and bring the accepted streamlines back."""
+    def _collect(self, seeds: Array, first_seed: int, counts: Array) -> Iterator[Grown]:
+        """Finish a chunk's growth and bring the accepted streamlines back, a part at a time."""
+        seed = np.repeat(np.arange(len(seeds)), counts)
+        branch = np.arange(len(seed)) - exclusive_sum(counts)[seed]
         with self._stage("grow"):
-            lengths, status = self._settle(count, 0)
-            while (status == Stop.GROWING).any():
-                self._advance(count)
-                lengths, status = self._settle(count, int(lengths.sum()))
-        seed = self.program.host(self.values["halves_seed"], count)
-        branch = self.program.host(self.values["halves_branch"], count)
-        self.tally.stop_reasons += np.bincount(status, minlength=len(Stop))
+            state = self._settle(len(seed), 0)
+            while (state[..., 1] == Stop.GROWING).any():
+                self._advance(len(seed))
+                state = self._settle(len(seed), int(state[..., 0].sum()))
+        self.tally.stop_reasons += np.bincount(state[..., 1].ravel(), minlength=len(Stop))
         self.tally.seeds += len(seeds)
-        with self._stage("pack"):
-            return self._pack(first_seed, seeds, seed, branch, lengths.reshape(-1, 2), status.reshape(-1, 2))
-
-    def _pack(self, first_seed: int, seeds: Array, seed: Array, branch: Array, lengths: Array, status: Array) -> Grown:
-        steps = lengths.sum(axis=1)
+        steps = state[..., 0].sum(axis=1)
         mm = steps * self.settings.step_mm
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
-        halves = (2 * kept[:, None] + [0, 1]).ravel().astype(np.int32)
-        words = (lengths[kept].ravel() + 1) // 2
+        part = np.cumsum(steps[kept] // self.together + 2) // PART_WORDS
+        for some in np.split(kept, np.flatnonzero(np.diff(part)) + 1):
+            with self._stage("pack"):
+                grown = self._pack(first_seed, seeds, seed[some], branch[some], state[some], some)
+            yield grown
+
+    def _pack(
+        self, first_seed: int, seeds: Array, seed: Array, branch: Array, state: Array, streamlines: Array
+    ) -> Grown:
+        lengths = np.ascontiguousarray(state[..., 0])
+        halves = (2 * streamlines[:, None] + [0, 1]).ravel().astype(np.int32)
+        words = -(-lengths.ravel() // self.together)
         slot = exclusive_sum(words)
         total = int(words.sum())
-        packed = np.zeros(max(total, 1), np.int32)
+        # memory that the last parts were in: fresh memory costs as much as the copy
+        packed = self._spare.pop() if self._spare else np.empty(PART_WORDS + 2 * self.settings.max_steps, np.int32)
         if total:
             program, n = self.program, len(halves)
-            packed = program.gather(
-                "pack", n, total,
-                self.values | {
-                    "accepted": program.upload(self._buffer("accepted", n, "ints"), halves),
-                    "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
-                },
-            )  # fmt: skip
-        return Grown(first_seed, seeds, seed[kept], branch[kept], lengths[kept], status[kept], packed, slot)
+            values = self.values | {
+                "accepted": program.upload(self._buffer("accepted", n, "ints"), halves),
+                "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
+            }
+            program.gather("pack", n, values, packed[:total])
+        return Grown(first_seed, seeds, seed, branch, lengths, state[..., 1], packed, slot)
 
-    def _batch(self, grown: Grown) -> Batch:
-        batch = self.unpacker.batch(grown, self.rules)
+    def _batch(self, future: Future[Batch], spent: Array | None) -> Batch:
+        """Wait for a batch; ``spent`` is the memory that no other needs after it."""
+        with self._stage("unpack"):
+            batch = future.result()
+        if spent is not None:
+            self._spare.append(spent)
         self.tally.streamlines += len(batch)
         self.tally.points += len(batch.points)
         return batch

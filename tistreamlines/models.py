@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .errors import InputError
 from .kernels.methods import boot
 from .kernels.stopping import threshold as stopping
+from .polynomials import from_harmonics, monomials
 from .sphere import SPHERES, load_sphere, padded, sphere_tables
 from .volume import build_rows, touched
 
@@ -27,7 +28,8 @@ class Prepared:
     """All that the kernels take besides seeds: constants, arrays and scalars by flat name, team memory by size.
 
     ``fill`` holds the linker's constants and holes; ``scratch`` a (kind, size) for each of the team's arrays;
-    ``shares`` says which of them may lie in another's memory where that is scarce: no stage uses both.  ``tables``
+    ``shares`` says which of them may lie in another's memory, and from where on, where that is scarce: no stage uses
+    both.  ``tables``
     are the arrays read most, for devices that gain by holding them in the memory that teams share.
     """
 
@@ -35,7 +37,7 @@ class Prepared:
     arrays: dict[str, Array]
     scalars: dict[str, float | int]
     scratch: dict[str, tuple[str, int]]
-    shares: dict[str, str]
+    shares: dict[str, tuple[str, int]]
     tables: tuple[str, ...]
 
 
@@ -76,6 +78,10 @@ def _dipy_model(
     return model, fit, bias
 
 
+# the arrays read most, in the order of what reading them from a GPU's shared memory gains
+TABLES = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
+
+
 @dataclass(frozen=True)
 class BootTables:
     """Shapes of the bootstrap's tables (the kernels' constants of the same names)."""
@@ -90,39 +96,37 @@ class BootTables:
 
     @property
     def split(self) -> int:
-        # at most 8 lanes: their steps are then a multiple of 4
+        # at most 8 lanes: a chunk's steps are then a multiple of 4
         return 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // self.coefficients)))
 
     @property
+    def chunks(self) -> int:
+        return padded(self.signals) // 32
+
+    @property
     def steps(self) -> int:
-        return padded(self.signals) // self.split
-
-    @property
-    def unroll(self) -> int:
-        """Steps of the fit to write out: as many as divide the whole, up to 20."""
-        return max(n for n in (4, 8, 12, 16, 20) if self.steps % n == 0)
-
-    @property
-    def span(self) -> int:
-        # one more than whole chunks: sets that start in one bank of shared memory would be read one after the other
-        return padded(self.signals) + 1
+        return 32 // self.split
 
     def pattern(self, degrees: Array) -> Array:
         """Where in the transformed signals each lane of each group begins."""
         lanes = np.arange(32 * self.groups)
-        width = 32 // self.split
-        j = lanes % width if self.groups == 1 else lanes
+        j = lanes % self.steps if self.groups == 1 else lanes
         sets = np.where(j < self.coefficients, degrees[np.minimum(j, self.coefficients - 1)] // 2, 0)
-        part = lanes // width if self.groups == 1 else 0 * lanes
-        return part * self.steps + (sets * self.span if self.sets > 1 else 0)
+        part = lanes // self.steps if self.groups == 1 else 0 * lanes
+        return part * self.steps + (sets * boot.SPAN if self.sets > 1 else 0)
 
     def fit(self, matrix: Array) -> Array:
-        """The fit matrix as [group][step][lane]."""
+        """The fit matrix as [group][chunk of signals][step][lane]."""
         wide = np.zeros((32 * self.groups // self.split, padded(self.signals)))
         wide[: self.coefficients, : self.signals] = matrix
         if self.groups > 1:
             return wide.reshape(self.groups, 32, -1).transpose(0, 2, 1)
-        return wide.reshape(32 // self.split, self.split, self.steps).transpose(2, 1, 0)
+        return wide.reshape(self.steps, self.chunks, self.split, self.steps).transpose(1, 3, 2, 0)
+
+    def change(self, order: int) -> Array:
+        """The change from harmonics to monomials as [group][harmonic][lane]."""
+        wide = _wide(from_harmonics(order).T, 32 * self.groups)
+        return wide.reshape(self.coefficients, self.groups, 32).transpose(1, 0, 2)
 
 
 def _wide(table: Array, width: int) -> Array:
@@ -158,23 +162,21 @@ class BootOptions:
 
 @dataclass(frozen=True)
 class _Residuals:
-    """The bootstrap's own linear fit: an orthonormal basis of the harmonics, and the leveraged, centred residuals."""
+    """The bootstrap's own linear fit: what gives its coefficients, and the leveraged, centred residuals."""
 
-    basis: Array
+    fit: Array
     leverage: Array
     centred: Array
     mean: Array
 
     @classmethod
-    def of(cls, harmonics: Array) -> _Residuals:
-        from dipy.reconst.shm import hat, lcr_matrix
-
-        basis = np.linalg.qr(harmonics)[0]
+    def of(cls, monomials: Array) -> _Residuals:
+        # monomials and harmonics span the same functions, so they share the hat matrix U U^T
+        basis = np.linalg.qr(monomials)[0]
         leverage = np.sqrt(1 - (basis**2).sum(axis=1))
         leveraged = (np.eye(len(basis)) - basis @ basis.T) / leverage[:, None]
         mean = leveraged.mean(axis=0)
-        assert np.allclose(leveraged - mean, lcr_matrix(hat(harmonics)))
-        return cls(basis, leverage, leveraged - mean, mean)
+        return cls(np.linalg.pinv(monomials), leverage, leveraged - mean, mean)
 
 
 def prepare_boot(
@@ -211,7 +213,8 @@ def prepare_boot(
             f"{tables.signals} diffusion-weighted volumes cannot give residuals of order {chosen.sh_order} "
             f"({tables.coefficients} coefficients): lower --sh-order"
         )
-    residuals = _Residuals.of(fitted.B)
+    gradients = gtab.bvecs[dwi]
+    residuals = _Residuals.of(monomials(gradients, chosen.sh_order))
     width = padded(tables.signals)
     row_width = width + padded(len(degrees) + 3)
     stop = stop_map.ravel()
@@ -219,45 +222,37 @@ def prepare_boot(
     def fill_rows(values: Array, voxels: Array, rows: Array) -> None:
         weighted = values[:, dwi]
         rows[:, : tables.signals] = weighted @ residuals.centred.T
-        rows[:, width : width + len(degrees)] = weighted @ residuals.basis
+        rows[:, width : width + len(degrees)] = weighted @ residuals.fit.T
         rows[:, -3] = weighted @ residuals.mean
         rows[:, -2] = values[:, ~dwi].mean(axis=1)
         rows[:, -1] = stop[voxels]
 
     index, rows = build_rows(data, touched(stop_map, threshold, seeds), row_width, fill_rows)
-    ball, ball_arrays, sampling = _sampled_sphere(chosen)
+    ball, ball_arrays = _sampled_sphere(chosen)
     arrays = ball_arrays | {
         "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
-        # the first coefficient, of degree 0, has the same factor everywhere: a scalar in place of a row
-        "method_basis": _wide(residuals.basis.T[1:], width).ravel(), "method_sampling": sampling.T[1:].ravel(),
+        "method_gradients": _wide(gradients.T, width).ravel(), "method_change": tables.change(chosen.sh_order).ravel(),
         "method_leverage": _wide(residuals.leverage, width), "method_bias": _wide(bias, 32 * tables.groups),
         "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
     }  # fmt: skip
     scalars = _scalars(chosen, threshold) | {
         "method_sphere_count": ball.pop("count"), "method_signals": tables.signals,
-        "method_first_basis": residuals.basis[0, 0], "method_first_harmonic": sampling[0, 0],
     }  # fmt: skip
     constants = ball | _constants(chosen, tables, row_width, degrees, ball["VERTEX_CHUNKS"])
-    # the transformed signals are spent when the ODF is sampled, and the row when peaks are found, unless for a new draw
-    shares = {"scratch_odf": "scratch_transformed"}
-    if chosen.boot_rule == "dipy":
-        shares["scratch_peaks_candidates"] = "scratch_row"
+    # row and transformed signals are spent when the ODF is sampled, and the sums when coefficients are made of them
+    shares = {
+        "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
+        "scratch_coefficients": ("scratch_sums", 0),
+    }  # fmt: skip
     scratch = _scratch(tables, constants)
-    return Prepared(constants | _holes(), arrays, scalars, scratch, shares, ("method_sampling", "method_fit"))
+    return Prepared(constants | _holes(), arrays, scalars, scratch, shares, TABLES)
 
 
-def _sampled_sphere(chosen: BootOptions) -> tuple[dict[str, int], dict[str, Array], Array]:
-    """Constants and arrays of the sphere, and the harmonics at its vertices, padding included."""
-    from dipy.core.geometry import cart2sphere
-    from dipy.reconst.shm import real_sh_descoteaux
-
+def _sampled_sphere(chosen: BootOptions) -> tuple[dict[str, int], dict[str, Array]]:
+    """Constants and arrays of the sphere."""
     vertices, edges = load_sphere(chosen.sphere) if isinstance(chosen.sphere, str) else chosen.sphere
     constants, ball = sphere_tables(vertices, edges)
-    _, theta, phi = cart2sphere(*vertices.T)
-    sampling = real_sh_descoteaux(chosen.sh_order, theta, phi, legacy=True)[0]
-    padding = np.repeat(sampling[:1], 32 * constants["VERTEX_CHUNKS"] - len(vertices), axis=0)
-    arrays = {f"method_sphere_{name}": table for name, table in ball.items()}
-    return constants | {"count": len(vertices)}, arrays, np.concatenate([sampling, padding])
+    return constants | {"count": len(vertices)}, {f"method_sphere_{name}": table for name, table in ball.items()}
 
 
 def _scalars(chosen: BootOptions, threshold: float) -> dict[str, float | int]:
@@ -278,11 +273,11 @@ def _constants(
     """What the linker fixes."""
     width = padded(tables.signals)
     return {
-        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": min(row_width, 32 * vertex_chunks),
+        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": 64,
         "MAX_DIRECTIONS": min(32 * vertex_chunks, chosen.most_directions), "SIGNAL_CHUNKS": width // 32,
-        "SIGNAL_BLOCKS": -(-width // 256), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
-        "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "FIT_UNROLL": tables.unroll, "SPAN": tables.span,
-        "SETS": tables.sets, "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
+        "PASSES": -(-width // (32 * boot.PASS)), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
+        "HALF_ORDER": chosen.sh_order // 2, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
+        "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
         "OPDT": int(chosen.model == "opdt"), "ATTEMPTS": chosen.attempts,
         "UNTIL_FIT": int(chosen.boot_rule == "cuslines"), "ANGULAR": int(chosen.angular_weight > 0),
         "NEGATIVE_PEAK": int(chosen.negative_odf == "dipy"),
@@ -291,10 +286,11 @@ def _constants(
 
 def _scratch(tables: BootTables, constants: dict[str, Any]) -> dict[str, tuple[str, int]]:
     """Team memory."""
-    odf = 32 * constants["VERTEX_CHUNKS"]
+    odf, row = 32 * constants["VERTEX_CHUNKS"], 32 * constants["ROW_CHUNKS"]
+    transformed = max(tables.sets * boot.SPAN, 32 * tables.groups)
     return {
-        "scratch_row": ("reals", 32 * constants["ROW_CHUNKS"]),
-        "scratch_transformed": ("reals", max(tables.sets * tables.span, odf)),
+        "scratch_row": ("reals", max(row + transformed, odf)),
+        "scratch_transformed": ("reals", transformed),
         "scratch_sums": ("reals", 32 * tables.groups),
         "scratch_coefficients": ("reals", 32 * tables.groups),
         "scratch_odf": ("reals", odf),

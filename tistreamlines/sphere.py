@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
-VERTEX_BLOCK = 64  # two chunks at a time: more loads in flight for the same loop
 
 
 def padded(n: int, unit: int = 32) -> int:
@@ -32,7 +31,7 @@ def load_sphere(name: str) -> tuple[Array, Array]:
 def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:
     """Constants and arrays of the kernels' Sphere record."""
     count = len(vertices)
-    width = padded(count, VERTEX_BLOCK)
+    width = padded(count)
     near: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
         near[a].append(int(b))
@@ -43,7 +42,10 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[s
         neighbours[:, i] = [row[rank % len(row)] for rank in range(most)]
     # a padding vertex copies vertex 0, so that it changes neither the least nor the greatest sample
     padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
-    constants = {"VERTEX_CHUNKS": width // 32, "VERTEX_UNROLL": VERTEX_BLOCK // 32, "NEIGHBOURS": most, "SYMMETRIC": 1}
+    constants = {
+        "VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "SYMMETRIC": 1,
+        "CODE_BITS": (2 * count - 1).bit_length(),
+    }  # fmt: skip
     pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
     packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
     return constants, {"vertices": padding.T.ravel(), "neighbours": packed.ravel()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class Grown:
     seeds : (n, 3) float32, voxel coordinates.
     seed, branch : (m,) number of each streamline's seed in the chunk, and among its seed's directions.
     lengths, status : (m, 2) steps and stop reasons, forward and backward.
-    words, slot : codes two to a word, and where each half's begin.
+    words, slot : codes, several to a word, and where each half's begin.
     """
 
     first_seed: int
@@ -38,6 +39,18 @@ class Grown:
     words: Array
     slot: Array
 
+    def parts(self, points: int) -> list[Grown]:
+        """Cut into parts of about so many points, which share the words."""
+        ends = np.flatnonzero(np.diff(np.cumsum(self.lengths.sum(axis=1) + 1) // points)) + 1
+        cuts = [0, *ends.tolist(), len(self.seed)]
+        return [
+            replace(
+                self, seed=self.seed[a:b], branch=self.branch[a:b], lengths=self.lengths[a:b], status=self.status[a:b],
+                slot=self.slot[2 * a : 2 * b],
+            )
+            for a, b in pairwise(cuts)
+        ]  # fmt: skip
+
 
 class Unpacker:
     """Lays points out by the kernels' own step, on the CPU whatever the device.
@@ -46,14 +59,13 @@ class Unpacker:
     ----------
     prepared : the method's tables, for the sphere.
     space : the image's space.
-    threads : CPU threads, None for all.
     """
 
-    def __init__(self, prepared: Prepared, space: Space, threads: int | None) -> None:
+    def __init__(self, prepared: Prepared, space: Space) -> None:
         from .backends._numba import Program
 
         self.space = space
-        self.program = Program([seeding.unpack], prepared.fill, {}, threads=threads)
+        self.program = Program([seeding.unpack], prepared.fill, {}, serial=True)
         affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
         self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine} | {
             "sphere_vertices": np.ascontiguousarray(prepared.arrays["method_sphere_vertices"], np.float32),
@@ -62,7 +74,7 @@ class Unpacker:
         }
 
     def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
-        """Points in RASmm, and what is known of each streamline.
+        """Points in RASmm, and what is known of each streamline; safe to call from several threads.
 
         Parameters
         ----------

@@ -33,6 +33,7 @@ NATIVE = {
     "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
 }
 
+
 def _call(name: str):
     return lambda *args: f"{name}({', '.join(args)})"
 
@@ -106,13 +107,17 @@ def load(text: str, fresh: bool = False) -> Any:
     return module
 
 
-def entry_text(name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]]) -> str:
+def entry_text(
+    name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]], serial: bool = False
+) -> str:
     """A parallel loop over items: each thread has its own team memory and takes every so-manieth item."""
     outer = [n for n, _ in signature if n != "item" and n not in scratch]
-    own = [f"    {n} = np.zeros({size}, {'np.int32' if kind == INTS else 'REAL'})" for n, (kind, size) in scratch.items()]
+    own = [
+        f"    {n} = np.zeros({size}, {'np.int32' if kind == INTS else 'REAL'})" for n, (kind, size) in scratch.items()
+    ]
     inner = ", ".join(n for n, _ in signature)
     lines = [
-        "@njit(parallel=True, nogil=True, error_model='numpy', cache=True)",
+        f"@njit(parallel={not serial}, nogil=True, error_model='numpy', cache=True)",
         f"def run_{name}(count, threads, {', '.join(outer)}):",
         "    for thread in prange(threads):",
         *["    " + line for line in own],
@@ -127,12 +132,14 @@ class Program:
 
     def __init__(
         self, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, bits: int = 32,
-        fast: bool = False, threads: int | None = None,
+        fast: bool = False, threads: int | None = None, serial: bool = False,
     ) -> None:  # fmt: skip
         import numba
 
-        self.threads = threads or numba.config.NUMBA_NUM_THREADS
-        numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
+        # serial: in the thread that calls, of which there may be several at once
+        self.threads = 1 if serial else threads or numba.config.NUMBA_NUM_THREADS
+        if not serial:
+            numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         linked = link(roots, face(bits, fast), fill)
         patterns = {v for v in fill.values() if isinstance(v, tuple)}
         text = linked.text + "".join(
@@ -141,7 +148,7 @@ class Program:
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
         self.scratch = scratch
         for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature, scratch)
+            text += "\n\n" + entry_text(name, signature, scratch, serial)
         self.module = load(text)
         self.real = np.dtype(f"float{bits}")
 
@@ -169,15 +176,15 @@ class Program:
         """Seconds in kernels since the last call; not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> np.ndarray:
-        """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host."""
-        out = np.zeros(size, np.int32)
+    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray) -> None:
+        """Run a kernel whose int32 array ``out`` is wanted on the host."""
         self.run(name, count, values | {"out": out})
-        return out
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
-        arguments = [self._scalar(values[n], k) for n, k in self.signatures[name] if n != "item" and n not in self.scratch]
+        arguments = [
+            self._scalar(values[n], k) for n, k in self.signatures[name] if n != "item" and n not in self.scratch
+        ]
         getattr(self.module, f"run_{name}")(count, self.threads, *arguments)
 
     def _scalar(self, value: Any, kind: str) -> Any:

@@ -100,11 +100,9 @@ class Program:
         """Seconds in kernels since the last call; not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> npt.NDArray[np.int32]:
-        """Run a kernel whose int32 array ``out`` of ``size`` is wanted."""
-        out = np.zeros(size, np.int32)
+    def gather(self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32]) -> None:
+        """Run a kernel whose int32 array ``out`` is wanted."""
         self.run(name, count, values | {"out": out})
-        return out
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""

@@ -129,7 +129,7 @@ class TaichiProgram:
             text += "\n\n" + entry_text(name, signature, prepared, self.block)
         self.module = load(text, fresh=True)
         self._queue = self._make(np.dtype(np.int32), 1)
-        self._staging = np.empty(0, np.int32)
+        self._gathered_size = 0
 
     def _make(self, dtype: np.dtype, size: int) -> Any:
         return self.ti.ndarray(self.ti.f32 if dtype.kind == "f" else self.ti.i32, size)
@@ -156,8 +156,7 @@ class TaichiProgram:
         """The first ``count`` elements of an int32 array, in the host's memory."""
         out = np.empty(count, np.int32)
         if count:
-            self.module.download_ints(count, array, out)
-            self.sync()
+            self.module.download_ints(count, array, out)  # waits for the device
         return out
 
     def sync(self) -> None:
@@ -181,12 +180,10 @@ class TaichiProgram:
         self.ti.profiler.clear_kernel_profiler_info()
         return seconds
 
-    def gather(self, name: str, count: int, size: int, values: dict[str, Any]) -> np.ndarray:
-        """Run a kernel whose int32 array ``out`` of ``size`` is wanted on the host: a view that the next call overwrites."""
-        if size > len(self._staging):
-            self._staging = np.empty(int(1.25 * size), np.int32)
-            self._gathered = self.empty(len(self._staging), INTS)
+    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray) -> None:
+        """Run a kernel whose int32 array ``out`` is wanted on the host."""
+        if len(out) > self._gathered_size:
+            self._gathered_size = int(1.25 * len(out))
+            self._gathered = self.empty(self._gathered_size, INTS)
         self.run(name, count, values | {"out": self._gathered})
-        self.module.download_ints(size, self._gathered, self._staging[:size])
-        self.sync()
-        return self._staging[:size]
+        self.module.download_ints(len(out), self._gathered, out)  # waits for the device

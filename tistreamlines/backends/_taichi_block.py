@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..models import Prepared
 
 SHARED_BYTES = 48 * 1024  # what a block may have on every GPU that is not Apple's
+MOST_TEAMS = {"warp": 8, "subgroup": 16}  # CUDA keeps several blocks on a multiprocessor, NVIDIA's Vulkan only one
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 
 
@@ -31,42 +32,40 @@ class Block:
 
 
 def lay_out(device: Device, prepared: Prepared) -> Block:
-    """Choose the teams of a block: where a barrier of one team will do, several, that share the largest tables.
+    """Choose the teams of a block: where a barrier of one team will do, several, that share the tables read most.
 
-    On an H200 eight teams and their tables in shared memory make CUDA 12 % and Vulkan 10 % faster; NVIDIA's Vulkan
-    driver reads other arrays past the first cache (5 TB/s however small the array, where CUDA reads 15).
-    Mesa's software Vulkan loses threads at an atomic operation in a loop, so there nothing is queued.
+    NVIDIA's Vulkan driver gives a multiprocessor one such block, so a block has as many teams as its memory holds, a
+    third of it left to tables, which the driver would read past the first cache.  On CUDA eight teams are best (4:
+    40 % slower, 12 and 16: 10 %).  Mesa's software Vulkan loses threads at an atomic operation in a loop, so there
+    nothing is queued.
     """
     kind = team_kind(device.arch, device.subgroup)
     if kind == "block":
         return Block(kind, 1, (), not device.software)
-    team = sum(4 * size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares) + 16
-    for teams in (8, 4, 2):
-        room = SHARED_BYTES - teams * team
-        tables: tuple[str, ...] = ()
-        for name in prepared.tables:
-            if 4 * prepared.arrays[name].size <= room:
-                tables, room = (*tables, name), room - 4 * prepared.arrays[name].size
-        if tables:
-            return Block(kind, teams, tables, True)
-    return Block(kind, 1, (), True)
+    team = sum(4 * size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares) + 4
+    teams = max(1, min(MOST_TEAMS[kind], 2 * SHARED_BYTES // 3 // team))
+    room = SHARED_BYTES - 4 - teams * team
+    tables: tuple[str, ...] = ()
+    for name in prepared.tables:
+        if 4 * prepared.arrays[name].size <= room:
+            tables, room = (*tables, name), room - 4 * prepared.arrays[name].size
+    return Block(kind, teams, tables, True)
 
 
 def _memory_lines(used: list[str], prepared: Prepared, block: Block) -> list[str]:
     """Declare the team memory, a slice of the block's for each team."""
-    lines = []
+    lines, guests = [], []
     for name in used:
         kind, size = prepared.scratch[name]
-        if name in prepared.shares:
-            lines.append(f"{name} = {prepared.shares[name]}")
-        elif block.teams == 1:
-            lines.append(f"{name} = SharedArray(({size},), ti.{'i32' if kind == INTS else 'f32'})")
+        home, start = prepared.shares.get(name, ("", 0))
+        if home in used:
+            guests.append(f"{name} = Slice(_all_{home}, _team * {prepared.scratch[home][1]} + {start})")
         else:
             lines += [
                 f"_all_{name} = SharedArray(({size * block.teams},), ti.{'i32' if kind == INTS else 'f32'})",
                 f"{name} = Slice(_all_{name}, _team * {size})",
             ]
-    return lines
+    return lines + guests
 
 
 def _table_lines(used: list[str], prepared: Prepared, threads: int) -> list[str]:
@@ -75,7 +74,7 @@ def _table_lines(used: list[str], prepared: Prepared, threads: int) -> list[str]
     for name in used:
         size = prepared.arrays[name].size
         lines += [
-            f"_shared_{name} = SharedArray(({size},), ti.f32)",
+            f"_shared_{name} = SharedArray(({size},), ti.{'i32' if prepared.arrays[name].dtype.kind in 'iu' else 'f32'})",
             f"for _turn in range({-(-size // threads)}):",
             f"    _at = _turn * {threads} + _thread % {threads}",
             f"    if _at < {size}:",
@@ -92,7 +91,6 @@ def entry_text(name: str, signature: list[tuple[str, str]], prepared: Prepared, 
     names = [n for n, _ in signature]
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in prepared.scratch]
     used = [n for n in names if n in prepared.scratch]
-    used.sort(key=lambda n: n in prepared.shares)
     tables = [n for n in names if n in block.tables]
     threads = 32 * block.teams
     inner = ", ".join(["_zero", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])

@@ -25,18 +25,19 @@ from .lang import (
 )
 
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
-VERTEX_UNROLL = Constant("chunks of vertices that a compiler writes out (divides VERTEX_CHUNKS)")
 CANDIDATES = Constant("greatest number of local maxima looked at, far more than an ODF has")
 NEIGHBOURS = Constant("greatest number of neighbours of a vertex")
 SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for its opposite too")
 NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
 NONE = -1
+AGAIN = -2
 
 
 class Sphere(Record):
     """Sampled directions: vertices as x..., y..., z... of VERTEX_CHUNKS * 32 each, neighbours likewise by rank.
 
-    Neighbours come two to a word, the first in its low half; the last of an odd number has a word to itself.  A vertex with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.
+    Neighbours come two to a word, the first in its low half; the last of an odd number has a word to itself.  A vertex
+    with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.
     """
 
     vertices: Reals
@@ -95,24 +96,23 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
     threshold = rule.relative_threshold * (high - base)
     marks = lanes(0)
     barrier()
-    for block in range(VERTEX_CHUNKS // VERTEX_UNROLL):
-        for turn in unrolled(VERTEX_UNROLL):
-            c = (block * VERTEX_UNROLL + turn) * 32
-            value = at(odf, c)
-            largest = lanes(-3.0e38)
-            smallest = lanes(3.0e38)
-            for pair in unrolled(NEIGHBOURS // 2):
-                both = at(sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + c)
-                one = take(odf, both & 0xFFFF)
-                other = take(odf, both >> 16)
-                largest = maximum(largest, maximum(one, other))
-                smallest = minimum(smallest, minimum(one, other))
-            if NEIGHBOURS % 2 == 1:
-                last = take(odf, at(sphere.neighbours, (NEIGHBOURS // 2) * (32 * VERTEX_CHUNKS) + c))
-                largest = maximum(largest, last)
-                smallest = minimum(smallest, last)
-            is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
-            marks = marks | where(is_peak, 1 << (block * VERTEX_UNROLL + turn), 0)
+    for chunk in range(VERTEX_CHUNKS):
+        c = chunk * 32
+        value = at(odf, c)
+        largest = lanes(-3.0e38)
+        smallest = lanes(3.0e38)
+        for pair in unrolled(NEIGHBOURS // 2):
+            both = at(sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + c)
+            one = take(odf, both & 0xFFFF)
+            other = take(odf, both >> 16)
+            largest = maximum(largest, maximum(one, other))
+            smallest = minimum(smallest, minimum(one, other))
+        if NEIGHBOURS % 2 == 1:
+            last = take(odf, at(sphere.neighbours, (NEIGHBOURS // 2) * (32 * VERTEX_CHUNKS) + c))
+            largest = maximum(largest, last)
+            smallest = minimum(smallest, last)
+        is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
+        marks = marks | where(is_peak, 1 << chunk, 0)
     collect(scratch.candidates, scratch.counter, marks, CANDIDATES)
     barrier()
 
@@ -207,4 +207,3 @@ def direction(sphere: Sphere, code: i32) -> vec3:
     d = vertex(sphere, code >> 1)
     sign = where((code & 1) == 1, -1.0, 1.0)
     return vec3(sign * d[0], sign * d[1], sign * d[2])
-

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from ..outcome import Stop
 from .interpolate import Volume, inside, interpolate_row
-from .lang import Constant, Hole, Ints, Reals, Record, barrier, each, i32, real, twin, u32, vec3, where
-from .peaks import direction
+from .lang import (
+    Constant,
+    Hole,
+    Ints,
+    Reals,
+    Record,
+    barrier,
+    each,
+    i32,
+    minimum,
+    real,
+    twin,
+    u32,
+    unrolled,
+    vec3,
+    where,
+)
+from .peaks import NONE, direction
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
@@ -14,6 +30,7 @@ initial_directions = Hole("the method's peaks at a seed")
 next_direction = Hole("the method's choice of a step")
 classify = Hole("the stopping rule")
 MAX_DIRECTIONS = Constant("greatest number of initial directions of a seed")
+CODE_BITS = Constant("bits of a direction code: 32 // CODE_BITS to a word")
 
 GROWING = int(Stop.GROWING)
 OUTSIDE_IMAGE = int(Stop.OUTSIDE_IMAGE)
@@ -33,15 +50,14 @@ class Halves(Record):
     """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
 
     seed, branch, initial : of each streamline its seed in the chunk, number among the seed's directions, direction
-    code.  point, length, status, codes : of each half its last point, steps taken, stop reason, a code a step.
+    code.  point, state, codes : of each half its last point; steps taken and stop reason; a code a step.
     """
 
     seed: Ints
     branch: Ints
     initial: Ints
     point: Reals
-    length: Ints
-    status: Ints
+    state: Ints
     codes: Ints
 
 
@@ -83,8 +99,8 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
         halves.initial[streamline] = seeds.peaks[item * MAX_DIRECTIONS + i]
         for side in range(2):
             half = 2 * streamline + side
-            halves.length[half] = 0
-            halves.status[half] = GROWING
+            halves.state[2 * half] = 0
+            halves.state[2 * half + 1] = GROWING
             for axis in range(3):
                 halves.point[3 * half + axis] = seeds.points[3 * item + axis]
 
@@ -96,11 +112,11 @@ def heading_code(half: i32, halves: Halves, rules: Rules) -> i32:
     The backward half sets out against the forward half's first step, if that was taken, as DIPY's LocalTracking does.
     """
     code = halves.initial[half >> 1]
-    taken = halves.length[half]
+    taken = halves.state[2 * half]
     if taken > 0:
         code = halves.codes[half * rules.max_steps + taken - 1]
     elif (half & 1) == 1:
-        if halves.length[half - 1] > 0:
+        if halves.state[2 * half - 2] > 0:
             code = halves.codes[(half - 1) * rules.max_steps]
         code = code ^ 1
     return code
@@ -126,12 +142,19 @@ def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals) -> i32:
 
 @twin
 def grow(
-    half: i32, steps: i32, halves: Halves, rules: Rules, volume: Volume, stopping: Stopping, method: Method, scratch: Scratch
+    half: i32,
+    steps: i32,
+    halves: Halves,
+    rules: Rules,
+    volume: Volume,
+    stopping: Stopping,
+    method: Method,
+    scratch: Scratch,
 ):
     """Take up to ``steps`` more steps with a half-streamline."""
-    if halves.status[half] == GROWING:
+    if halves.state[2 * half + 1] == GROWING:
         code = heading_code(half, halves, rules)
-        taken = halves.length[half]
+        taken = halves.state[2 * half]
         last = taken + steps
         p = vec3(halves.point[3 * half], halves.point[3 * half + 1], halves.point[3 * half + 2])
         seed = u32(halves.seed[half >> 1]) + rules.first_seed
@@ -139,15 +162,22 @@ def grow(
         status = GROWING
         if visit(p, volume, stopping, scratch.row) == OUTSIDE_IMAGE:
             status = OUTSIDE_IMAGE
+        attempt = 0
         while (status == GROWING) & (taken < last):
             d = direction(method.sphere, code)
-            code = next_direction(method, scratch, d, seed, u32(taken + 1), branch, rules.key)
-            if code < 0:
+            choice = next_direction(method, scratch, d, attempt, seed, u32(taken + 1), branch, rules.key)
+            if choice == NONE:
                 status = NO_DIRECTION
             else:
-                ahead = stepped(p, direction(method.sphere, code), rules)
+                # a method that wants to try again finds the row of the same point anew: its memory may have been spent
+                attempt = attempt + 1
+                ahead = p
+                if choice >= 0:
+                    attempt = 0
+                    code = choice
+                    ahead = stepped(p, direction(method.sphere, code), rules)
                 status = visit(ahead, volume, stopping, scratch.row)
-                if status == GROWING:
+                if (status == GROWING) & (choice >= 0):
                     p = ahead
                     halves.codes[half * rules.max_steps + taken] = code
                     taken = taken + 1
@@ -155,8 +185,8 @@ def grow(
                         status = MAX_LENGTH
         for axis in each(3):
             halves.point[3 * half + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
-        halves.length[half] = taken
-        halves.status[half] = status
+        halves.state[2 * half] = taken
+        halves.state[2 * half + 1] = status
 
 
 @twin
@@ -177,12 +207,13 @@ def advance(
 
 @twin
 def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, out: Ints):
-    """Copy the codes of half ``accepted[item]``, two to a word, to ``out`` from word ``slot[item]`` on."""
+    """Copy the codes of half ``accepted[item]``, several to a word, to ``out`` from word ``slot[item]`` on."""
     half = accepted[item]
-    n = halves.length[half]
+    n = halves.state[2 * half]
     base = half * rules.max_steps
-    for i in each((n + 1) // 2):
-        second = 0
-        if 2 * i + 1 < n:
-            second = halves.codes[base + 2 * i + 1]
-        out[slot[item] + i] = halves.codes[base + 2 * i] | (second << 16)
+    for i in each((n + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
+        word = 0
+        for k in unrolled(32 // CODE_BITS):
+            place = minimum(i * (32 // CODE_BITS) + k, n - 1)
+            word = word | (halves.codes[base + place] << (k * CODE_BITS))
+        out[slot[item] + i] = word

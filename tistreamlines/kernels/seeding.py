@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .lang import Ints, Reals, Record, i32, real, twin, u32, umulhi, vec3
+from .lang import Ints, Reals, Record, i32, minimum, real, twin, u32, umulhi, vec3
 from .peaks import Sphere, direction
-from .propagate import Rules, stepped
+from .propagate import CODE_BITS, Rules, stepped
 from .rng import philox, uniform
 
 SEEDING = 1
@@ -54,13 +54,13 @@ def lay(
 ):  # fmt: skip
     """Write the points of a half-streamline, the seed left out, from its packed codes; ``way`` is its sense in ``out``."""
     p = seed
-    for i in range(length):
-        word = words[first + (i >> 1)]
-        code = word & 0xFFFF
-        if (i & 1) == 1:
-            code = (word >> 16) & 0xFFFF
-        p = stepped(p, direction(sphere, code), rules)
-        write_point(p, affine, out, middle + way * (i + 1))
+    place = middle
+    for turn in range((length + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
+        word = words[first + turn]
+        for k in range(minimum(32 // CODE_BITS, length - turn * (32 // CODE_BITS))):
+            p = stepped(p, direction(sphere, (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)), rules)
+            place = place + way
+            write_point(p, affine, out, place)
 
 
 @twin

