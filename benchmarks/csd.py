@@ -1,0 +1,75 @@
+"""Time constrained spherical deconvolution, and compare it with DIPY's: one JSON line.
+
+    python benchmarks/csd.py FOLDER [--order L] [--threads N] [--repeat K] [--no-dipy]
+
+FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.  Of several shells the lowest is fitted.  Compiling comes
+before the clock; seconds are those of each repeat, DIPY's of one run of model.fit with one BLAS thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's products are small: more threads only get in each other's way
+
+import argparse
+import json
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+TOLERANCE = 1e-4
+
+
+def against_dipy(data, gtab, mask, response, order: int, fitted) -> dict[str, float]:
+    """Seconds of DIPY's fit, and how far the coefficients lie from it."""
+    from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
+
+    model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order)
+    begun = time.perf_counter()
+    coefficients = model.fit(data, mask=mask).shm_coeff
+    seconds = time.perf_counter() - begun
+    apart = np.abs(coefficients[mask] - fitted[mask]).max(axis=1)
+    return {
+        "dipy_seconds": round(seconds, 2), "greatest_difference": float(apart.max()),
+        "greatest_coefficient": float(np.abs(coefficients[mask]).max()), "within": float((apart <= TOLERANCE).mean()),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--order", type=int, default=8)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--no-dipy", action="store_true")
+    options = parser.parse_args()
+    from tistreamlines import io
+    from tistreamlines.csd import csd_response, fit_csd, lowest_shell
+
+    dwi = io.load_dwi(*(options.folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
+    mask = io.load_mask(options.folder / "mask.nii.gz", dwi.space)
+    data, gtab = lowest_shell(dwi.data, dwi.gtab)
+    response, ratio = csd_response(data, gtab, mask)
+    one = np.zeros_like(mask)
+    one[tuple(np.argwhere(mask)[0])] = True
+    fit_csd(data, gtab, one, response, options.order)
+    seconds, fitted = [], None
+    for _ in range(options.repeat):
+        begun = time.perf_counter()
+        fitted = fit_csd(data, gtab, mask, response, options.order, options.threads)
+        seconds.append(round(time.perf_counter() - begun, 2))
+    row = {
+        "data": options.folder.name, "order": options.order, "voxels": int(mask.sum()), "cores": os.cpu_count(),
+        "threads": options.threads, "response": [*map(float, response[0]), response[1]], "ratio": ratio,
+        "seconds": seconds, **{name: version(name) for name in ("dipy", "numba", "numpy")},
+    }  # fmt: skip
+    if not options.no_dipy:
+        row |= against_dipy(data, gtab, mask, response, options.order, fitted)
+    print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
