@@ -1,0 +1,137 @@
+"""The distribution of directions at a point (PMF), sampled on the sphere, and its peaks: for prob and det.
+
+A voxel's row holds either the samples (DIPY's ``SimplePmfGen``) or coefficients of ``polynomials.monomials``, which are
+evaluated at the sphere's vertices in the step (``SHCoeffPmfGen``).  Samples below a share of the greatest count as 0, the
+negative ones with them, since the greatest counts as 0 at least (DIPY's ``prepare_pmf``).
+"""
+
+from __future__ import annotations
+
+from .harmonics import harmonic
+from .lang import (
+    Constant,
+    Reals,
+    Record,
+    absolute,
+    at,
+    barrier,
+    i32,
+    lane,
+    lanes,
+    maximum,
+    minimum,
+    put,
+    real,
+    team_max,
+    team_min,
+    twin,
+    vec3,
+    where,
+)
+from .peaks import (
+    NONE,
+    SYMMETRIC,
+    VERTEX_CHUNKS,
+    PeakRule,
+    PeakScratch,
+    Sphere,
+    dot,
+    find_peaks,
+    vertex,
+)
+from .propagate import MAX_DIRECTIONS
+
+SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")
+OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
+
+
+class Pmf(Record):
+    """Tables of the method.
+
+    threshold : what is below this share of the greatest sample counts as 0.
+    """
+
+    sphere: Sphere
+    rule: PeakRule
+    threshold: real
+
+
+class PmfScratch(Record):
+    """Team memory: a point's row, the PMF's samples, the sums of a scan (64 reals), the peaks.
+
+    The samples may take the row's place, and the sums that of the peaks' candidates.
+    """
+
+    row: Reals
+    pmf: Reals
+    sums: Reals
+    peaks: PeakScratch
+
+
+@twin
+def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> real:
+    """Sample the PMF; return its greatest sample, or 0 if that is negative.
+
+    What is left in ``pmf`` is 0 outside the cone of directions whose cosine to the heading is ``cos_angle`` or more.
+    """
+    high = lanes(0.0)
+    for chunk in range(VERTEX_CHUNKS):
+        c = chunk * 32
+        x = at(method.sphere.vertices, c)
+        y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
+        z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
+        if SAMPLED:
+            value = at(scratch.row, c)
+        else:
+            value = harmonic(scratch.row, 0, x, y, z)
+        value = where(lane() + c < method.sphere.count, value, 0.0)
+        high = maximum(high, value)
+        cosine = (x * heading[0] + y * heading[1]) + z * heading[2]
+        if SYMMETRIC:
+            cosine = absolute(cosine)
+        if OPEN_CONE:
+            value = where(cosine > cos_angle, value, 0.0)
+        else:
+            value = where(cosine < cos_angle, 0.0, value)
+        put(scratch.pmf, c, value)
+    return team_max(high)
+
+
+@twin
+def probability(scratch: PmfScratch, c: i32, low: real) -> real:
+    """32 samples from ``c`` on, those below ``low`` as 0."""
+    value = at(scratch.pmf, c)
+    return where(value < low, 0.0, value)
+
+
+@twin
+def pmf_peaks(method: Pmf, scratch: PmfScratch) -> i32:
+    """Sample the PMF and find its peaks; return their number."""
+    high = sample(method, scratch, vec3(0.0, 0.0, 0.0), -1.0)
+    low = method.threshold * high
+    least = lanes(3.0e38)
+    for chunk in range(VERTEX_CHUNKS):
+        c = chunk * 32
+        value = probability(scratch, c, low)
+        put(scratch.pmf, c, value)
+        least = minimum(least, where(lane() + c < method.sphere.count, value, 3.0e38))
+    return find_peaks(scratch.pmf, method.sphere, method.rule, scratch.peaks, team_min(least), high)
+
+
+@twin
+def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
+    """Code of vertex ``number``, or of its opposite if that lies closer to the heading; of NONE, NONE."""
+    code = NONE
+    if number >= 0:
+        code = 2 * number
+        if SYMMETRIC:
+            if dot(vertex(sphere, number), heading) <= 0.0:
+                code = code + 1
+    return code
+
+
+@twin
+def initial_directions(method: Pmf, scratch: PmfScratch) -> i32:
+    """Peaks of the PMF at the point whose row is in the scratch: their number (``kept`` lists the vertices)."""
+    barrier()
+    return minimum(pmf_peaks(method, scratch), MAX_DIRECTIONS)
