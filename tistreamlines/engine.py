@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,6 +111,10 @@ class Engine:
         self.together = 32 // prepared.fill["CODE_BITS"]  # codes to a word
         self._buffers: dict[str, tuple[int, Any]] = {}
         self._spare: list[Array] = []
+        # beside a GPU a core is left to the wait for it
+        workers = settings.threads or max(1, (os.cpu_count() or 1) - (device.arch != "cpu"))
+        self._pool = ThreadPoolExecutor(workers, "points")
+        wait([self._pool.submit(time.sleep, 0.01) for _ in range(workers)])  # some systems start threads slowly
         self._rate = 0.0
         self._warm_up()
         self.tally = Tally()
@@ -185,9 +189,6 @@ class Engine:
 
     def _batches(self, seeds: Array, chunk: int, first_seed: int) -> Iterator[Batch]:
         waiting: deque[tuple[Future[Batch], Array | None]] = deque()
-        # beside a GPU a core is left to the wait for it
-        workers = self.settings.threads or max(1, (os.cpu_count() or 1) - (self.device.arch != "cpu"))
-        pool = ThreadPoolExecutor(workers, "points")
         try:
             for first in range(0, len(seeds), chunk):
                 part = seeds[first : first + chunk]
@@ -198,12 +199,13 @@ class Engine:
                 for grown in self._collect(part, first_seed + first, counts):
                     some = grown.parts(BATCH_POINTS)
                     for one in some:
-                        future = pool.submit(self.unpacker.batch, one, self.rules)
+                        future = self._pool.submit(self.unpacker.batch, one, self.rules)
                         waiting.append((future, grown.words if one is some[-1] else None))
             while waiting:
                 yield self._batch(*waiting.popleft())
         finally:
-            pool.shutdown(cancel_futures=True)
+            for future, _ in waiting:
+                future.cancel()
 
     def _launch(self, seeds: Array, first_seed: int) -> Array:
         """Start a chunk; return each seed's number of streamlines.  The device may still be at work on return."""

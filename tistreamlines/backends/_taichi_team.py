@@ -114,13 +114,19 @@ def _subgroup_barrier():
 
 
 @ti.func
+def _real(x):
+    # Taichi forgets the type of what a subgroup operation returns; its bits know it
+    return ti.bit_cast(ti.bit_cast(x, ti.i32), ti.f32)
+
+
+@ti.func
 def _team_min(x, _pool: ti.template(), _lane):
-    return ti.simt.subgroup.reduce_min(x)
+    return _real(ti.simt.subgroup.reduce_min(x))
 
 
 @ti.func
 def _team_max(x, _pool: ti.template(), _lane):
-    return ti.simt.subgroup.reduce_max(x)
+    return _real(ti.simt.subgroup.reduce_max(x))
 
 
 @ti.func
