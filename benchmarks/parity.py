@@ -1,11 +1,13 @@
-"""Compare bootstrap tracking with DIPY's LocalTracking: same seeds, same stop map, several runs of each.
+"""Compare tracking with DIPY's: same seeds, same stop map, several runs of each.
 
-    python benchmarks/parity.py FOLDER NSEEDS [--model opdt|csa] [--seeds-from FILE] [--runs K] [--first F] [--out FILE]
+    python benchmarks/parity.py FOLDER NSEEDS [--dg boot|prob|det] [--model opdt|csa] [--seeds-from FILE] [--runs K]
+        [--first F] [--threads N] [--out FILE]
 
 FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.  Seeds are random in the voxels of the mask whose FA is over
 0.25, or come from FILE (.npy, RASmm, n x 3).  FA with threshold 0.1 is the stop map.  Streamlines of a single point are
 dropped on both sides.  The runs' random seeds are F to F + K - 1 in both packages.  --out adds the result to a JSON
-file, in place of an older one of the same data, model and number of seeds.
+file, in place of an older one of the same data, getter, model and number of seeds.  boot is compared with
+LocalTracking, prob and det, from CSD of order 8, with DIPY's threaded trackers, which get DIPY's initial directions.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's products are small: more
 import argparse
 import json
 import sys
-import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -27,25 +28,10 @@ from typing import Any
 
 import numpy as np
 
-STOP, MAX_STEPS, BLOCKS, REPLICATES = 0.1, 500, 50, 200
-OPTIONS = {"sh_order": 4, "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
-FIT = {"smooth": 0.006, "min_signal": 1.0}
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from trackers import ANGLE, BLOCKS, COMMON, FIT, MAX_STEPS, STOP, Case, Lines, dipys, load, ours
 
-
-@dataclass
-class Case:
-    """What both packages track: a series, its FA, its mask, its space, and seeds in voxel coordinates."""
-
-    dwi: Any
-    fa: np.ndarray
-    mask: np.ndarray
-    seeds: np.ndarray
-    model: str
-
-    @property
-    def step_mm(self) -> float:
-        """Half the smallest side of a voxel."""
-        return float(self.dwi.space.voxel_sizes.min()) / 2
+REPLICATES = 200
 
 
 @dataclass
@@ -66,93 +52,27 @@ class Run:
     seconds: float
 
 
-def load(folder: Path, count: int, model: str, seeds_from: Path | None) -> Case:
-    """Read the series, fit FA, place seeds (rounded to float32, so that both packages get the same ones)."""
-    from tistreamlines import io, models
-
-    dwi = io.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
-    mask = io.load_mask(folder / "mask.nii.gz", dwi.space)
-    fa = models.tensor_fa(dwi.data, dwi.gtab, mask)
-    if seeds_from is None:
-        rng = np.random.default_rng(0)
-        voxels = np.argwhere(mask & (fa > 0.25))
-        seeds = voxels[rng.integers(len(voxels), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
-    else:
-        seeds = dwi.space.to_voxel(np.load(seeds_from)[:count])
-    return Case(dwi, fa, mask, seeds.astype(np.float32).astype(float), model)
-
-
-def gather(case: Case, streamlines: list[np.ndarray], seed: np.ndarray, seconds: float) -> Run:
-    """Drop streamlines of one point and sum the others up by block of seeds.
-
-    Parameters
-    ----------
-    case : what was tracked.
-    streamlines : points of each, RASmm.
-    seed : (n,) number of each streamline's seed.
-    seconds : time spent tracking.
-    """
+def gather(case: Case, lines: Lines) -> Run:
+    """Drop streamlines of one point and sum the others up by block of seeds."""
     from dipy.tracking.utils import density_map
 
-    lengths = np.array([len(line) for line in streamlines])
+    lengths = np.array([len(line) for line in lines.points])
     kept = np.flatnonzero(lengths > 1)
-    block = seed[kept] * BLOCKS // len(case.seeds)
+    block = lines.seed[kept] * BLOCKS // len(case.seeds)
     visits = np.zeros((BLOCKS, int(case.mask.sum())), np.float32)
     for b in range(BLOCKS):
-        lines = [streamlines[i] for i in kept[block == b]]
-        visits[b] = density_map(lines, case.dwi.space.affine, case.mask.shape)[case.mask]
-    return Run(lengths[kept], block, visits, seconds)
+        some = [lines.points[i] for i in kept[block == b]]
+        visits[b] = density_map(some, case.dwi.space.affine, case.mask.shape)[case.mask]
+    return Run(lengths[kept], block, visits, lines.seconds)
 
 
-def track_dipy(case: Case, random_seed: int) -> Run:
-    """Track with DIPY's BootDirectionGetter and LocalTracking, in mm."""
-    from dipy.data import default_sphere
-    from dipy.direction import BootDirectionGetter
-    from dipy.reconst.shm import CsaOdfModel, OpdtModel
-    from dipy.tracking.local_tracking import LocalTracking
-    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
-
-    kind = {"opdt": OpdtModel, "csa": CsaOdfModel}[case.model]
-    model = kind(case.dwi.gtab, sh_order_max=OPTIONS["sh_order"], **FIT)
-    getter = BootDirectionGetter.from_data(case.dwi.data.astype(float), model, sphere=default_sphere, **OPTIONS)
-    criterion = ThresholdStoppingCriterion(case.fa.astype(float), STOP)
-    affine, places = case.dwi.space.affine, case.dwi.space.to_ras(case.seeds)
-    grown = LocalTracking(
-        getter, criterion, places, affine, case.step_mm, maxlen=MAX_STEPS, random_seed=random_seed, save_seeds=True
-    )
-    begun = time.perf_counter()
-    pairs = list(grown)
-    seconds = time.perf_counter() - begun
-    # streamlines come in the order of their seeds: give each the next seed that lies where it says
-    number, numbers = 0, np.zeros(len(pairs), int)
-    for i, (_, place) in enumerate(pairs):
-        while np.abs(places[number] - place).max() > 1e-6:
-            number += 1
-        numbers[i] = number
-    return gather(case, [line for line, _ in pairs], numbers, seconds)
-
-
-def engine(case: Case, rng_seed: int) -> Any:
-    """Make tistreamlines' engine of the same settings, arch cpu."""
-    from tistreamlines.backends.devices import choose
-    from tistreamlines.engine import Engine, Settings
-    from tistreamlines.models import prepare_boot
-
-    prepared = prepare_boot(
-        case.dwi.data, case.dwi.gtab, case.fa, STOP, case.seeds, model=case.model, sm_lambda=FIT["smooth"],
-        min_signal=FIT["min_signal"], sphere="default", **OPTIONS,
-    )  # fmt: skip
-    settings = Settings(case.step_mm, max_steps=MAX_STEPS, rng_seed=rng_seed)
-    return Engine(prepared, case.dwi.space, choose("cpu"), settings)
-
-
-def track_ours(case: Case, rng_seed: int) -> Run:
-    """Track with tistreamlines."""
-    made = engine(case, rng_seed)
-    batches = list(made.track(case.seeds))
-    lines = [line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])]
-    seed = np.concatenate([batch.seed_number for batch in batches]).astype(int)
-    return gather(case, lines, seed, made.tally.seconds["track"])
+def alike(one: Lines, other: Lines) -> dict[str, Any]:
+    """Share of streamlines that have as many points and lie within 0.1 mm, of those longer than one point."""
+    a, b = ([line for line in lines.points if len(line) > 1] for lines in (one, other))
+    if len(a) != len(b):
+        return {"streamlines": [len(a), len(b)]}
+    gaps = np.array([np.abs(x - y).max() if len(x) == len(y) else np.inf for x, y in zip(a, b, strict=True)])
+    return {"streamlines": len(a), "share_within_0.1_mm": round(float((gaps <= 0.1).mean()), 5)}
 
 
 # ------------------------------------------------------------------------------------------------------- statistics
@@ -298,41 +218,51 @@ def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
     """What was run, with what, when and where."""
     words = [os.path.relpath(w) if Path(w).is_absolute() else w for w in sys.argv[1:]]
     return {
-        "data": options.folder.resolve().name, "model": options.model, "seeds": seeds,
+        "data": options.folder.resolve().name, "dg": options.dg, "model": options.model, "seeds": seeds,
         "random_seeds": list(range(options.first, options.first + options.runs)),
         "command": " ".join(["python benchmarks/parity.py", *words]),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": {n: version(n) for n in ("dipy", "numpy", "numba")} | {"python": sys.version.split()[0]},
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "note": "cores shared with other work: rough times"},
-        "settings": OPTIONS | FIT | {"fa_threshold": STOP, "max_steps": MAX_STEPS, "step": "half the smallest side"},
+        "settings": COMMON | FIT | {
+            "max_angle": ANGLE[options.dg], "fa_threshold": STOP, "max_steps": MAX_STEPS[options.dg],
+            "step": "half the smallest side", "threads": options.threads,
+        },
     }  # fmt: skip
 
 
 def store(path: Path, result: dict[str, Any]) -> None:
     """Put a result into a JSON list, in place of an older one of the same case."""
-    key = ("data", "model", "seeds")
+    key = ("data", "dg", "model", "seeds")
     old = json.loads(path.read_text()) if path.exists() else []
-    kept = [r for r in old if any(r[k] != result[k] for k in key)]
-    path.write_text(json.dumps(sorted([*kept, result], key=lambda r: [str(r[k]) for k in key]), indent=1) + "\n")
+    kept = [r for r in old if any(r.get(k) != result[k] for k in key)]
+    path.write_text(json.dumps(sorted([*kept, result], key=lambda r: [str(r.get(k)) for k in key]), indent=1) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("nseeds", type=int)
-    parser.add_argument("--model", choices=("opdt", "csa"), default="opdt")
+    parser.add_argument("--dg", choices=("boot", "prob", "det"), default="boot")
+    parser.add_argument("--model", choices=("opdt", "csa", "csd"))
+    parser.add_argument("--threads", type=int)
     parser.add_argument("--seeds-from", type=Path)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    case = load(options.folder, options.nseeds, options.model, options.seeds_from)
+    options.model = options.model or ("opdt" if options.dg == "boot" else "csd")
+    case = load(options.folder, options.nseeds, options.seeds_from, options.dg, options.model, options.threads)
     runs: dict[str, list[Run]] = {"ours": [], "dipy": []}
-    for name, tracker in (("ours", track_ours), ("dipy", track_dipy)):
+    last: dict[str, Lines] = {}
+    for name, tracker in (("ours", ours), ("dipy", dipys)):
         for number in range(options.first, options.first + options.runs):
-            runs[name].append(tracker(case, number))
+            last[name] = tracker(case, number)
+            runs[name].append(gather(case, last[name]))
             print(name, json.dumps(summary(runs[name][-1])), file=sys.stderr, flush=True)
     result = circumstances(options, len(case.seeds)) | compare(runs)
+    if options.dg == "det":
+        result["one_by_one"] = alike(last["ours"], last["dipy"])
     if options.out is not None:
         store(options.out, result)
     print(json.dumps(result, indent=1))
