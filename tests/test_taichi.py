@@ -345,7 +345,7 @@ def test_teams_of_one_warp_or_subgroup_use_its_operations():
 
 
 def compile_for_subgroups(getter: str) -> None:
-    """Compile every kernel for Vulkan with subgroups of 32, whatever the device's are: what they compute is wrong then."""
+    """Compile the kernels for Vulkan with subgroups of 32, which the device need not have: results mean nothing."""
     os.environ["TISTREAMLINES_TAICHI"] = '{"offline_cache": false}'
     device = replace(choose("vulkan"), subgroup=32, software=False)
     values = np.random.default_rng(0).random((3, 3, 3, 181), np.float32)
