@@ -67,12 +67,11 @@ def gather(case: Case, lines: Lines) -> Run:
 
 
 def alike(one: Lines, other: Lines) -> dict[str, Any]:
-    """Share of streamlines that have as many points and lie within 0.1 mm, of those longer than one point."""
-    a, b = ([line for line in lines.points if len(line) > 1] for lines in (one, other))
-    if len(a) != len(b):
-        return {"streamlines": [len(a), len(b)]}
-    gaps = np.array([np.abs(x - y).max() if len(x) == len(y) else np.inf for x, y in zip(a, b, strict=True)])
-    return {"streamlines": len(a), "share_within_0.1_mm": round(float((gaps <= 0.1).mean()), 5)}
+    """Share of the streamlines of either that have as many points in the other and lie within 0.1 mm of it."""
+    a, b = one.by_start(), other.by_start()
+    near = [k in b and len(a[k]) == len(b[k]) and float(np.abs(a[k] - b[k]).max()) <= 0.1 for k in a]
+    either = len(a.keys() | b.keys())
+    return {"streamlines": [len(a), len(b)], "share_within_0.1_mm": round(sum(near) / either, 5)}
 
 
 # ------------------------------------------------------------------------------------------------------- statistics

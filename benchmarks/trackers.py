@@ -66,11 +66,17 @@ class Case:
 
 @dataclass
 class Lines:
-    """Streamlines of a run, RASmm, in the order of their seeds; the seed's number of each; seconds spent tracking."""
+    """Streamlines of a run, RASmm, in the order of their seeds; each one's seed and number there; seconds spent."""
 
     points: list[np.ndarray]
     seed: np.ndarray
+    branch: np.ndarray
     seconds: float
+
+    def by_start(self) -> dict[tuple[int, int], np.ndarray]:
+        """Streamlines of more than one point by seed and number of the direction."""
+        starts = zip(self.seed.tolist(), self.branch.tolist(), strict=True)
+        return {start: line for start, line in zip(starts, self.points, strict=True) if len(line) > 1}
 
 
 def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str, threads: int | None) -> Case:
@@ -89,6 +95,11 @@ def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str,
     return Case(dwi, fa, mask, seeds.astype(np.float32).astype(float), dg, model, threads)
 
 
+def branches(seed: np.ndarray) -> np.ndarray:
+    """Number of each streamline among those of its seed, of seeds in order."""
+    return np.arange(len(seed)) - np.searchsorted(seed, seed)
+
+
 def numbered(pairs: list[tuple[np.ndarray, np.ndarray]], places: np.ndarray, seconds: float) -> Lines:
     """Give each streamline, which comes with its seed's place, the next seed that lies there."""
     number, numbers = 0, np.zeros(len(pairs), int)
@@ -96,7 +107,7 @@ def numbered(pairs: list[tuple[np.ndarray, np.ndarray]], places: np.ndarray, sec
         while np.abs(places[number] - place).max() > 1e-5:
             number += 1
         numbers[i] = number
-    return Lines([line for line, _ in pairs], numbers, seconds)
+    return Lines([line for line, _ in pairs], numbers, branches(numbers), seconds)
 
 
 def dipy_boot(case: Case, random_seed: int) -> Lines:
@@ -141,7 +152,7 @@ def dipy_threaded(case: Case, random_seed: int) -> Lines:
             nbr_threads=case.threads or 0,
         )
     )  # fmt: skip
-    return Lines([line for line, _ in pairs], number, time.perf_counter() - begun)
+    return Lines([line for line, _ in pairs], number, branches(number), time.perf_counter() - begun)
 
 
 def ours(case: Case, rng_seed: int) -> Lines:
@@ -165,7 +176,8 @@ def ours(case: Case, rng_seed: int) -> Lines:
     batches = list(made.track(case.seeds))
     lines = [line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])]
     seed = np.concatenate([batch.seed_number for batch in batches]).astype(int)
-    return Lines(lines, seed, made.tally.seconds["track"])
+    branch = np.concatenate([batch.direction_number for batch in batches]).astype(int)
+    return Lines(lines, seed, branch, made.tally.seconds["track"])
 
 
 def dipys(case: Case, random_seed: int) -> Lines:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import nibabel as nib
 import numpy as np
 from dipy.core.gradients import gradient_table
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
+from dipy.reconst.shm import OpdtModel
 
 import tistreamlines as ts
 from tistreamlines.tractogram import Space
@@ -25,20 +28,30 @@ class Scene:
         self.sphere = HemiSphere.from_sphere(get_sphere(name="repulsion724"))
         self.stop = np.sum([bundle.membership for bundle in phantom.bundles], axis=0, dtype=np.float32)
         white = np.argwhere(self.stop > 0.5)[::60]
-        space = Space(self.image.affine, self.stop.shape)
+        self.space = space = Space(self.image.affine, self.stop.shape)
         # as they come back from RASmm, so that the files hold the very same seeds
         self.seeds_mm = space.to_ras(white + np.random.default_rng(0).uniform(-0.5, 0.5, white.shape))
         self.seeds = space.to_voxel(self.seeds_mm)
         np.save(folder / "seeds.npy", self.seeds_mm)
         nib.save(nib.Nifti1Image(self.stop, phantom.affine), folder / "stop.nii.gz")
 
+    @cached_property
+    def pmf(self):
+        """ODFs of DIPY's OPDT at the sphere's vertices, negative ones as 0; also in a file."""
+        mask = self.head.phantom.mask
+        pmf = np.zeros((*mask.shape, len(self.sphere.vertices)), np.float32)
+        pmf[mask] = np.maximum(OpdtModel(self.gtab, sh_order_max=4).fit(self.data[mask]).odf(self.sphere), 0)
+        nib.save(nib.Nifti1Image(pmf, self.image.affine), self.folder / "pmf.nii.gz")
+        return pmf
+
     def getter(self, kind="opdt", **options):
         make = {"opdt": ts.BootDirectionGetter.from_dipy_opdt, "csa": ts.BootDirectionGetter.from_dipy_csa}[kind]
         return make(self.gtab, self.sphere, **{"sh_order_max": 4, **options})
 
     def tracker(self, dg=None, **options):
+        data = self.pmf if isinstance(dg, ts.ProbDirectionGetter) else self.data
         return ts.Tracker(
-            dg or self.getter(), self.data, self.stop, THRESHOLD, self.sphere.vertices, self.sphere.edges,
+            dg or self.getter(), data, self.stop, THRESHOLD, self.sphere.vertices, self.sphere.edges,
             **{"arch": "cpu", **options},
         )  # fmt: skip
 

@@ -6,7 +6,9 @@ import nibabel as nib
 import numpy as np
 import pytest
 from dipy.core.gradients import gradient_table
+from dipy.data import get_sphere
 from dipy.io.streamline import load_tractogram, save_tractogram
+from dipy.reconst.shm import OpdtModel
 from scene import THRESHOLD, Scene
 from trx import trx_file_memmap
 
@@ -93,12 +95,66 @@ class TestSameAsTrack:
         assert np.array_equal(sft.streamlines._data, cpu.streamlines._data)
 
 
+class TestProb:
+    """The getter that takes samples on the sphere."""
+
+    def tracker(self, scene, dg=None, **options):
+        shared = {"max_angle": radians(40), "relative_peak_thresh": 0.4, "min_separation_angle": radians(25)}
+        return scene.tracker(dg or ts.ProbDirectionGetter(), **shared, **options)
+
+    def track(self, scene, **options):
+        assert scene.pmf.any()  # writes the file
+        angles = {"max_angle": 40, "relative_peak_threshold": 0.4}
+        return scene.track(dg="prob", pmf=scene.folder / "pmf.nii.gz", **angles, **options)
+
+    def test_same_as_track(self, scene):
+        batch = self.track(scene)
+        assert len(batch) > 30
+        with self.tracker(scene, chunk_size=11) as tracker:
+            assert same(tracker.generate_sft(scene.seeds, scene.image), batch)
+            trx = tracker.generate_trx(scene.seeds, scene.image)
+            assert np.array_equal(trx.streamlines._data, batch.points)
+            trx.close()
+        other = self.tracker(scene, rng_seed=1).generate_sft(scene.seeds, scene.image)
+        assert not same(other, batch)
+
+    def test_its_own_options(self, scene):
+        tracker = self.tracker(scene, ts.ProbDirectionGetter(pmf_threshold=0.6))
+        assert same(tracker.generate_sft(scene.seeds, scene.image), self.track(scene, pmf_threshold=0.6))
+        tracker = self.tracker(scene, ts.ProbDirectionGetter(max_directions=1))
+        assert tracker._tables(scene.seeds, scene.space).fill["MAX_DIRECTIONS"] == 1
+
+    def test_options_may_change(self, scene):
+        dg = ts.ProbDirectionGetter()
+        tracker = self.tracker(scene, dg)
+        before = tracker._tables(scene.seeds, scene.space)
+        assert tracker._tables(scene.seeds, scene.space) is before
+        dg.pmf_threshold = 0.3
+        assert tracker._tables(scene.seeds, scene.space).scalars["method_threshold"] == 0.3
+
+    def test_harmonics(self, scene):
+        sh = np.zeros((*scene.stop.shape, 15), np.float32)
+        mask = scene.head.phantom.mask
+        sh[mask] = OpdtModel(scene.gtab, sh_order_max=4).fit(scene.data[mask]).shm_coeff
+        dg = ts.ProbDirectionGetter(sh_basis="descoteaux07_legacy")
+        ball = (scene.sphere.vertices, scene.sphere.edges)
+        tables = ts.Tracker(dg, sh, scene.stop, THRESHOLD, *ball, arch="cpu")._tables(scene.seeds, scene.space)
+        assert (tables.fill["SAMPLED"], tables.fill["HALF_ORDER"], tables.fill["SYMMETRIC"]) == (0, 2, 1)
+
+    def test_an_asymmetric_function(self, scene):
+        full = get_sphere(name="repulsion724")
+        pmf = np.random.default_rng(0).random((*scene.stop.shape, 724), np.float32)
+        dg = ts.ProbDirectionGetter(asymmetric=True)
+        tracker = ts.Tracker(dg, pmf, scene.stop, THRESHOLD, full.vertices, full.edges, arch="cpu")
+        assert tracker._tables(scene.seeds, scene.space).fill["SYMMETRIC"] == 0
+
+
 class TestTracker:
     def test_context_manager(self, scene):
         with scene.tracker() as tracker:
             first = tracker.generate_sft(scene.seeds, scene.image)
-            tables = tracker._tables(scene.seeds)
-            assert tracker._tables(scene.seeds[:3]) is tables
+            tables = tracker._tables(scene.seeds, scene.space)
+            assert tracker._tables(scene.seeds[:3], scene.space) is tables
         assert tracker._prepared is None
         assert np.array_equal(tracker.generate_sft(scene.seeds, scene.image).streamlines._data, first.streamlines._data)
 
@@ -109,16 +165,16 @@ class TestTracker:
     def test_the_tables_grow_with_the_seeds(self, scene):
         with scene.tracker() as tracker:
             tracker.generate_sft(scene.seeds, scene.image)
-            before = (tracker._tables(scene.seeds).arrays["volume_index"] > 0).sum()
-            tables = tracker._tables(np.concatenate([scene.seeds, [[0.3, 0, 0]]]))
+            before = (tracker._tables(scene.seeds, scene.space).arrays["volume_index"] > 0).sum()
+            tables = tracker._tables(np.concatenate([scene.seeds, [[0.3, 0, 0]]]), scene.space)
             assert (tables.arrays["volume_index"] > 0).sum() > before
 
     def test_angular_weight_may_change(self, scene):
         dg = scene.getter()
         with scene.tracker(dg) as tracker:
-            assert tracker._tables(scene.seeds).fill["ANGULAR"] == 0
+            assert tracker._tables(scene.seeds, scene.space).fill["ANGULAR"] == 0
             dg.angular_weight = 0.9
-            tables = tracker._tables(scene.seeds)
+            tables = tracker._tables(scene.seeds, scene.space)
             assert (tables.fill["ANGULAR"], tables.scalars["method_angular_weight"]) == (1, 0.9)
             dg.angular_weight = 2
             with pytest.raises(ts.ParameterError, match="angular-weight"):

@@ -70,6 +70,25 @@ class TestRefused:
         with pytest.raises(ts.ParameterError, match="sphere_edges"):
             ts.Tracker(dg, scene.data, scene.stop, THRESHOLD, vertices, edges.T, arch="cpu")
 
+    def test_prob(self, scene):
+        ball, prob = (scene.sphere.vertices, scene.sphere.edges), ts.ProbDirectionGetter()
+        for dg, data, words in (
+            (prob, scene.data, "not the diffusion series"),
+            (prob, np.zeros_like(scene.pmf), "above 0"),
+            (prob, scene.pmf[1:], "stop_map"),
+            (ts.ProbDirectionGetter(sh_basis="tournier07"), np.zeros_like(scene.data), "above 0"),
+        ):
+            with pytest.raises(ts.InputError, match=words):
+                ts.Tracker(dg, data, scene.stop, THRESHOLD, *ball, arch="cpu")
+        for options, words in (
+            ({"pmf_threshold": 2}, "pmf-threshold"), ({"max_directions": 0}, "max-directions"),
+            ({"sh_basis": "mrtrix"}, "tournier07"),
+        ):  # fmt: skip
+            with pytest.raises(ts.ParameterError, match=words):
+                ts.ProbDirectionGetter(**options)
+        with pytest.raises(ts.ParameterError, match="unit vectors"):
+            ts.Tracker(prob, scene.pmf, scene.stop, THRESHOLD, 2 * ball[0], ball[1], arch="cpu")
+
     def test_seeds_and_reference(self, scene):
         tracker = scene.tracker()
         with pytest.raises(ts.InputError, match="not mm"):
@@ -85,6 +104,6 @@ class TestRefused:
             tracker.generate_sft(scene.seeds, nib.Nifti1Image(scene.stop, sheared))
 
     def test_no_such_name(self):
-        assert {"Tracker", "BootDirectionGetter", "track"} <= set(dir(ts))
+        assert {"Tracker", "BootDirectionGetter", "ProbDirectionGetter", "track"} <= set(dir(ts))
         with pytest.raises(AttributeError, match="Trackr"):
             ts.Trackr  # noqa: B018

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import python
 
-from tistreamlines.parameters import defaults, flag, options
+from tistreamlines.parameters import companions, defaults, flag, options
 
 STATS = {
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "stop_reasons",
@@ -57,6 +57,8 @@ class TestHelp:
             assert flag(name) in shown
             assert option.help in shown
             assert option.absent in shown
+            for fact, words in option.only.items():
+                assert f"with {companions(fact, words)}" in shown
             default = defaults()[name]
             if isinstance(default, (int, float)) and not isinstance(default, bool):
                 assert f"default: {default:.10g}" in shown
@@ -250,7 +252,7 @@ class TestErrors:
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(
-        "given", [("--nope",), ("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "ptt"), ("extra",)]
+        "given", [("--nope",), ("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("extra",)]
     )
     def test_usage(self, track, tmp_path, given):
         done = track(tmp_path / "a.trx", *given)

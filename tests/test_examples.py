@@ -26,7 +26,9 @@ def example(name, *arguments, folder):
 
 
 def test_each_has_a_test():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"bootstrap.py", "drop_in.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "bootstrap.py", "probabilistic.py", "deterministic.py", "drop_in.py",
+    }  # fmt: skip
 
 
 def test_bootstrap(tmp_path):
@@ -39,6 +41,20 @@ def test_bootstrap(tmp_path):
 def test_bootstrap_on_files(tmp_path, head):
     example("bootstrap.py", *head.series, "brain.tck", folder=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"brain.tck", "brain.json"}
+
+
+def test_probabilistic(tmp_path):
+    shown = example("probabilistic.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    assert 0.5 < float(re.search(r"lie ([\d.]+) mm apart", shown)[1]) < 50
+    assert not list(tmp_path.iterdir())
+
+
+def test_deterministic(tmp_path):
+    shown = example("deterministic.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    assert int(re.search(r"longest has (\d+) points", shown)[1]) > 40
+    assert not list(tmp_path.iterdir())
 
 
 def test_drop_in(tmp_path):

@@ -1,10 +1,13 @@
 """The one definition of the options."""
 
+import inspect
 import math
 from dataclasses import fields
 
 import pytest
+from dipy.tracking import tracker
 
+from tistreamlines.getters import GETTERS, MODELS, SOURCES
 from tistreamlines.parameters import ParameterError, Parameters, bounds, defaults, flag, kind, options
 
 
@@ -26,6 +29,10 @@ class TestDefinition:
     def test_relations_name_parameters(self):
         for option in options().values():
             assert {*option.excludes, *option.requires} <= set(options())
+            assert set(option.only) <= {"dg", "model", "source"}
+            assert set(option.only.get("dg", ())) <= set(GETTERS)
+            assert set(option.only.get("model", ())) <= set(MODELS)
+            assert set(option.only.get("source", ())) <= {"model", *SOURCES}
 
     def test_defaults_of_the_design(self):
         expected = {
@@ -33,7 +40,8 @@ class TestDefinition:
             "fa_threshold": 0.1, "min_signal": 1, "sm_lambda": 0.006, "relative_peak_threshold": 0.25, "arch": "auto",
             "min_separation_angle": 45, "angular_weight": 0, "max_steps": 500, "boot_rule": "dipy", "exact": True,
         }  # fmt: skip
-        assert {name: defaults()[name] for name in expected} == expected
+        chosen = Parameters()
+        assert {name: getattr(chosen, name) for name in expected} == expected
 
     def test_kinds(self):
         assert [kind(n) for n in ("mask", "nseeds", "max_length", "model", "exact", "step_size")] == [
@@ -55,7 +63,7 @@ class TestValues:
             ("sh_order", 3), ("sh_order", 14), ("model", "csd"), ("arch", "opencl"), ("exact", "yes"), ("mask", 3),
             ("step_size", 0), ("step_size", "-1"), ("step_size", "1 inch"), ("step_size", "e"), ("step_size", "inf"),
             ("min_signal", 0), ("min_length", -1), ("max_length", math.inf), ("threads", 0), ("chunk_size", 0),
-            ("memory_limit", 0), ("angular_weight", 1.1),
+            ("memory_limit", 0), ("angular_weight", 1.1), ("model", "dti"), ("dg", "pft"), ("fa_response", 2),
         ],
     )  # fmt: skip
     def test_a_bad_value_is_named(self, name, value):
@@ -102,3 +110,82 @@ class TestRelations:
     def test_unknown_name(self):
         with pytest.raises(TypeError, match="max_angel"):
             Parameters.given({"max_angel": 30})
+
+
+SH = {"sh": "a.nii", "sh_basis": "tournier07"}
+
+
+class TestGetters:
+    @pytest.mark.parametrize(("dg", "function"), [("prob", "probabilistic"), ("det", "deterministic")])
+    def test_defaults_are_dipys(self, dg, function):
+        dipy = inspect.signature(getattr(tracker, f"{function}_tracking")).parameters
+        peaks = inspect.signature(tracker.peaks_from_positions).parameters
+        chosen = Parameters(dg=dg)
+        assert (chosen.max_angle, chosen.pmf_threshold) == (dipy["max_angle"].default, dipy["pmf_threshold"].default)
+        for name in ("relative_peak_threshold", "min_separation_angle"):
+            assert getattr(chosen, name) == peaks[name].default
+        assert (chosen.model, chosen.sh_order) == ("csd", 8)
+
+    @pytest.mark.parametrize("dg", GETTERS)
+    def test_what_is_given_stays(self, dg):
+        for name in ("max_angle", "relative_peak_threshold", "min_separation_angle", "sh_order"):
+            value = 0.75 if name == "relative_peak_threshold" else 6
+            assert getattr(Parameters.given({"dg": dg, name: value}), name) == value
+
+    @pytest.mark.parametrize("dg", GETTERS)
+    def test_every_default_is_resolved(self, dg):
+        chosen = Parameters(dg=dg)
+        free = {name for name in options() if defaults()[name] is None and getattr(chosen, name) is None}
+        assert free <= {name for name, option in options().items() if option.unit or name == "sh_basis"}
+        for name in GETTERS[dg].defaults:
+            assert getattr(chosen, name) is not None
+
+    def test_order_follows_the_model(self):
+        assert Parameters(dg="prob", model="opdt").sh_order == 4
+        assert Parameters(dg="prob", model="csd", sh_order=6).sh_order == 6
+
+    def test_a_file_takes_the_place_of_a_model(self):
+        chosen = Parameters.given(SH)
+        assert (chosen.dg, chosen.source, chosen.model, chosen.sh_order) == ("prob", "sh", None, None)
+        assert chosen.pmf_rows == "sh"
+        assert Parameters.given({"peaks": "a.nii", "dg": "det"}).det_rule == "max"
+        full = Parameters.given({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"})
+        assert full.pmf_rows == "sampled"
+
+    def test_what_has_no_meaning_is_not_recorded(self):
+        boot, det = Parameters().as_dict(), Parameters(dg="det").as_dict()
+        assert (boot["boot_rule"], boot["det_rule"], boot["pmf_threshold"]) == ("dipy", None, None)
+        assert (det["boot_rule"], det["det_rule"], det["max_angle"]) == (None, "max", 20)
+        assert Parameters.given(SH).as_dict()["sm_lambda"] is None
+
+    @pytest.mark.parametrize(
+        ("named", "word"),
+        [
+            ({"dg": "prob", "boot_rule": "dipy"}, "--dg boot"),
+            ({"dg": "det", "negative_odf": "none"}, "--dg boot"),
+            ({"det_rule": "max"}, "--dg det"),
+            ({"dg": "prob", "det_rule": "max"}, "--dg det"),
+            ({"pmf_threshold": 0.1}, "--dg prob"),
+            ({"max_directions": 1}, "--dg prob"),
+            ({"model": "csd"}, "--dg prob"),
+            ({"dg": "prob", "sm_lambda": 0.1}, "--model opdt or csa"),
+            ({"fa_response": 0.5}, "--model csd"),
+            ({**SH, "dg": "boot"}, "--dg prob"),
+            ({**SH, "model": "csd"}, "exclude each other"),
+            ({**SH, "sh_order": 8}, "not with --sh"),
+            ({**SH, "odf": "b.nii"}, "exclude each other"),
+            ({"pmf": "a.nii", "peaks": "b.nii"}, "exclude each other"),
+            ({"sh": "a.nii"}, "--sh-basis"),
+            ({"sh_basis": "tournier07"}, "needs --sh"),
+            ({"sh": "a.nii", "sh_basis": "tournier"}, "tournier07_legacy"),
+            ({"sh": "a.nii", "sh_basis": "tournier07_full"}, "--sphere full"),
+            ({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full", "pmf_rows": "sh"}, "--pmf-rows"),
+            ({"odf": "a.nii", "pmf_rows": "sampled"}, "not with --odf"),
+            ({"odf": "a.nii", "asymmetric": True}, "--sphere full"),
+            ({**SH, "sphere": "full", "asymmetric": True}, "--odf or --pmf"),
+        ],
+    )  # fmt: skip
+    def test_what_has_no_meaning_is_refused(self, named, word):
+        with pytest.raises(ParameterError, match=word) as error:
+            Parameters.given(named)
+        assert "\n" not in str(error.value)

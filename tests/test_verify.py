@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import tempfile
 
 import numpy as np
@@ -11,6 +12,7 @@ import tistreamlines as ts
 from tistreamlines import verify as verifying
 from tistreamlines.backends.devices import list_devices
 from tistreamlines.difference import Kept, first_difference, members
+from tistreamlines.getters import GETTERS
 from tistreamlines.tractogram import Batch
 from tistreamlines.verify import Variant
 
@@ -70,6 +72,7 @@ class TestEqual:
         assert report["equal"]
         runs = report["runs"]
         assert len(runs) >= 3
+        assert {row["dg"] for row in runs} == {"boot"}
         (batch,) = batches(head)
         digest = hashlib.sha256(batch.points.tobytes() + batch.lengths.astype("<u4").tobytes()).hexdigest()
         assert {row["sha256"] for row in runs} == {digest}
@@ -77,13 +80,69 @@ class TestEqual:
         assert {row["points"] for row in runs} == {len(batch.points)}
         assert {row["outcome"] for row in runs} == {"reference", "equal"}
 
+    @pytest.mark.slow
     @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
-    def test_every_arch_on_the_phantom_that_it_makes(self, run):
+    def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run):
         done = run("verify", "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err
-        assert sum("reference" in line for line in done.out.splitlines()) == 1
-        for arch in PRESENT:
-            assert any(line.startswith(arch) for line in done.out.splitlines())
+        assert done.out.count("reference") == len(GETTERS)
+        for dg in GETTERS:
+            for arch in PRESENT:
+                assert re.search(rf"^{dg} +{arch} ", done.out, re.MULTILINE)
+
+
+class TestGetters:
+    @pytest.fixture
+    def ran(self, run, monkeypatch, tmp_path):
+        """Call verify without running anything; return the outcome and the getters that would have run."""
+
+        def call(*arguments):
+            found = []
+
+            def compare(series, parameters, chosen, *_, **__):
+                found.extend(chosen)
+                return [verifying.Run(variant, "equal" if k else "reference") for k, variant in enumerate(chosen)]
+
+            monkeypatch.setattr(verifying, "compare", compare)
+            monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+            done = run("verify", "--arch", "cpu", *arguments)
+            return done, list(dict.fromkeys(variant.dg for variant in found))
+
+        return call
+
+    def test_all_on_the_phantom(self, ran):
+        done, getters = ran()
+        assert getters == list(GETTERS)
+        assert f"of each of {', '.join(GETTERS)} gave the same bits" in done.out
+
+    def test_those_that_the_options_allow(self, ran):
+        assert ran("--boot-rule", "cuslines")[1] == ["boot"]
+        assert ran("--model", "csd")[1] == [dg for dg in GETTERS if dg != "boot"]
+        assert ran("--det-rule", "closest")[1] == ["det"]
+
+    def test_as_for_track_on_a_series(self, ran, head):
+        assert ran(*head.series)[1] == ["boot"]
+
+    def test_those_named(self, ran, head):
+        assert ran("--dg", "det", "--dg", "boot")[1] == ["det", "boot"]
+        done, getters = ran(*head.series, "--dg", "prob")
+        assert getters == ["prob"]
+        assert "runs gave the same bits" in done.out
+
+    def test_orientations_from_a_file(self, ran, head):
+        maps = ("--stop-map", head.mask, "--seed-mask", head.mask)
+        assert ran("--pmf", "a.nii", *maps)[1] == ["prob"]
+        assert ran("--pmf", "a.nii", "--dg", "det", *maps)[1] == ["det"]
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            ("--dg", "prob", "--boot-rule", "dipy"), ("--det-rule", "max", "--boot-rule", "dipy"),
+            ("--pmf", "a.nii"), ("--pmf", "a.nii", "--dg", "boot"), ("--dg", "pft"),
+        ],
+    )  # fmt: skip
+    def test_wrong_use(self, ran, given):
+        assert ran(*given)[0].code == 2
 
 
 class TestDifferences:

@@ -14,7 +14,7 @@ from .track import Watcher, track
 from .tractogram import Batch, Space
 
 if TYPE_CHECKING:
-    from .api import BootDirectionGetter, Tracker
+    from .api import BootDirectionGetter, ProbDirectionGetter, Tracker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "Parameters",
+    "ProbDirectionGetter",
     "Space",
     "Stop",
     "Tracker",
@@ -33,14 +34,14 @@ __all__ = [
     "track",
 ]
 
-_MODULES = {"BootDirectionGetter": "api", "Tracker": "api"}  # imported when first asked for
+_IN_API = ("BootDirectionGetter", "ProbDirectionGetter", "Tracker")  # imported when first asked for
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _IN_API:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return getattr(import_module(".api", __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_IN_API})

@@ -1,4 +1,4 @@
-"""Drop-ins for cuslines' tracker and bootstrap direction getter, on arrays in memory.
+"""Drop-in for cuslines' tracker, on arrays in memory.
 
 Code written for cuslines changes one import::
 
@@ -14,13 +14,14 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import arrays, containers, models
+from . import arrays, containers
 from .backends.devices import choose
+from .direction_getters import BootDirectionGetter, DirectionGetter, ProbDirectionGetter, Steps
 from .engine import Engine, Settings
 from .models import Prepared
 from .parameters import ParameterError, Parameters
@@ -28,91 +29,11 @@ from .tractogram import Batch, Space
 from .volume import touched
 
 if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from dipy.core.sphere import Sphere
     from dipy.io.stateful_tractogram import StatefulTractogram
     from trx.trx_file_memmap import TrxFile
 
+__all__ = ["BootDirectionGetter", "ProbDirectionGetter", "Tracker"]
 Array = npt.NDArray[Any]
-MODELS = ("opdt", "csa")
-
-
-class BootDirectionGetter:
-    """Directions by residual bootstrap of an OPDT or CSA fit.
-
-    Parameters
-    ----------
-    model_type : 'opdt' or 'csa', in any case.
-    gtab : DIPY's gradient table of the n volumes; the b0s may be anywhere, the rest is one shell.
-    sphere : DIPY's sphere or hemisphere on which peaks are sought; the tracker is given the same one.
-    sh_order_max : order of the spherical harmonics, even.
-    sh_lambda : Laplace-Beltrami smoothing of the fit.
-    min_signal : signals below this are raised to it.
-    boot_rule : 'dipy' draws again only while there is no peak at all, 'cuslines' until one fits the angle.
-    negative_odf : an ODF without a positive value has one peak ('dipy') or none ('none').
-
-    Attributes
-    ----------
-    angular_weight : float, 0 to 1
-        Weight w of ODF * (1 - w + w |cos(angle to the last step)|); 0 is off. May be set at any time.
-
-    Notes
-    -----
-    The matrices that cuslines' constructor takes (H, R, delta_b, ...) are made from the gradient table here.
-    """
-
-    angular_weight = 0.0
-
-    def __init__(
-        self, model_type: str, gtab: GradientTable | None = None, sphere: Sphere | None = None, sh_order_max: int = 6,
-        sh_lambda: float = 0.006, min_signal: float = 1, *, boot_rule: str = "dipy", negative_odf: str = "dipy",
-        **matrices: Any,
-    ) -> None:  # fmt: skip
-        if not hasattr(gtab, "b0s_mask") or not hasattr(sphere, "vertices") or matrices:
-            raise ParameterError(
-                "a BootDirectionGetter takes a gradient table and a sphere, not the matrices made from them: "
-                "use BootDirectionGetter.from_dipy_opdt(gtab, sphere) or from_dipy_csa(gtab, sphere)"
-            )
-        if str(model_type).lower() not in MODELS:
-            raise ParameterError(f"model_type is {model_type!r}: give one of {', '.join(MODELS)}")
-        self.gtab, self.sphere = cast("GradientTable", gtab), cast("Sphere", sphere)
-        self.model_type = str(model_type).lower()
-        self.sh_order_max, self.sh_lambda, self.min_signal = sh_order_max, sh_lambda, min_signal
-        self.boot_rule, self.negative_odf = boot_rule, negative_odf
-        self.options()
-
-    @classmethod
-    def from_dipy_opdt(
-        cls, gtab: GradientTable, sphere: Sphere, sh_order_max: int = 6, full_basis: bool = False,
-        sh_lambda: float = 0.006, min_signal: float = 1,
-    ) -> BootDirectionGetter:  # fmt: skip
-        """Bootstrap DIPY's orientation probability density transform; arguments as for the class."""
-        _no_full_basis(full_basis)
-        return cls("opdt", gtab, sphere, sh_order_max, sh_lambda, min_signal)
-
-    @classmethod
-    def from_dipy_csa(
-        cls, gtab: GradientTable, sphere: Sphere, sh_order_max: int = 6, full_basis: bool = False,
-        sh_lambda: float = 0.006, min_signal: float = 1,
-    ) -> BootDirectionGetter:  # fmt: skip
-        """Bootstrap DIPY's constant solid angle ODF; arguments as for the class."""
-        _no_full_basis(full_basis)
-        return cls("csa", gtab, sphere, sh_order_max, sh_lambda, min_signal)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options of :func:`tistreamlines.models.prepare_boot` that belong to the model, checked."""
-        named = {
-            "model": self.model_type, "sh_order": self.sh_order_max, "sm_lambda": self.sh_lambda,
-            "min_signal": self.min_signal, "angular_weight": self.angular_weight, "boot_rule": self.boot_rule,
-            "negative_odf": self.negative_odf,
-        }  # fmt: skip
-        checked = Parameters(**named)
-        return {name: getattr(checked, name) for name in named}
-
-
-def _no_full_basis(full_basis: bool) -> None:
-    if full_basis:
-        raise ParameterError("full_basis=True: the diffusion signal is symmetric, its models have no odd harmonics")
 
 
 class Tracker:
@@ -122,12 +43,13 @@ class Tracker:
 
     Parameters
     ----------
-    dg : BootDirectionGetter
-    dataf : (x, y, z, n), the diffusion series in the order of the gradient table.
+    dg : BootDirectionGetter or ProbDirectionGetter
+    dataf : (x, y, z, n), what the getter works on
+        For boot the diffusion series in the order of the gradient table, for prob a PMF or ODF at the vertices.
     stop_map : (x, y, z); streamlines go on where it is above ``stop_threshold``.
     sphere_vertices : (v, 3), sphere_edges : (e, 2)
-        Of the direction getter's sphere.
-    sphere_symm : taken as it comes: a direction always stands for its opposite too.
+        Of the sphere, the direction getter's if it has one.
+    sphere_symm : taken as it comes: a direction stands for its opposite too unless the getter is asymmetric.
     max_angle : greatest angle between two steps, radians.
     step_size : step length in voxels: in an image of unequal sides, in smallest ones.
     min_pts, max_pts : streamlines of fewer or more points are dropped; so are those of one point.
@@ -151,7 +73,7 @@ class Tracker:
     """
 
     def __init__(
-        self, dg: BootDirectionGetter, dataf: Array, stop_map: Array, stop_threshold: float, sphere_vertices: Array,
+        self, dg: DirectionGetter, dataf: Array, stop_map: Array, stop_threshold: float, sphere_vertices: Array,
         sphere_edges: Array, sphere_symm: bool = False, max_angle: float = math.radians(60), step_size: float = 0.5,
         min_pts: float = 0, max_pts: float = math.inf, relative_peak_thresh: float = 0.25,
         min_separation_angle: float = math.radians(45), ngpus: int = 1, rng_seed: int = 0, rng_offset: int = 0,
@@ -168,15 +90,15 @@ class Tracker:
         if not 0 <= rng_offset < 2**32:
             raise ParameterError(f"rng_offset is {rng_offset}: give a number from 0 to 2**32 - 1")
         self.parameters = Parameters(
-            max_angle=arrays.degrees("max_angle", max_angle), step_size=f"{float(step_size)!r}vox", rng_seed=rng_seed,
+            dg=dg.name, max_angle=arrays.degrees("max_angle", max_angle), step_size=f"{float(step_size)!r}vox",
             min_separation_angle=arrays.degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
             relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, arch=arch, exact=exact,
-            threads=threads, memory_limit=memory_limit,
+            threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,
         )  # fmt: skip
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
         self._points = (min_pts, max_pts)
-        self.dataf, self.stop_map = arrays.volumes(dg.gtab, dataf, stop_map)
-        self.sphere = arrays.sphere_tables(dg.sphere, sphere_vertices, sphere_edges)
+        self.dataf, self.stop_map = arrays.volumes(dataf, stop_map)
+        self.sphere = dg.sphere_tables(self.dataf, sphere_vertices, sphere_edges)
         self.device = choose(arch)
         self._prepared: tuple[dict[str, Any], Prepared] | None = None
         self.set_compression_parameters()
@@ -246,7 +168,7 @@ class Tracker:
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
         # An engine for each call: Taichi is global to a process, and another run may have started it anew since.
-        engine = Engine(self._tables(seeds), space, self.device, self._settings(space))
+        engine = Engine(self._tables(seeds, space), space, self.device, self._settings(space))
         yield from engine.track(seeds, self.rng_offset)
 
     def _settings(self, space: Space) -> Settings:
@@ -258,16 +180,17 @@ class Tracker:
             memory_limit=None if chosen.memory_limit is None else int(chosen.memory_limit * 1e9),
         )  # fmt: skip
 
-    def _tables(self, seeds: npt.NDArray[np.float64]) -> Prepared:
+    def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
         """Tables that hold all voxels these seeds can reach; made once, as long as that does."""
-        options = self.dg.options()
+        sides = tuple(float(side) for side in space.voxel_sizes)
+        options = self.dg.options(Steps(self.parameters.step_mm(sides), sides))
         if self._prepared is not None and self._prepared[0] == options:
             held = self._prepared[1].arrays["volume_index"].reshape(self.stop_map.shape) != 0
             if not (touched(self.stop_map, self.stop_threshold, seeds) & ~held).any():
                 return self._prepared[1]
         self._prepared = None
-        prepared = models.prepare_boot(
-            self.dataf, self.dg.gtab, self.stop_map, self.stop_threshold, seeds, sphere=self.sphere,
+        prepared = self.dg.prepare(
+            self.dataf, self.stop_map, self.stop_threshold, seeds, sphere=self.sphere,
             max_angle=self.parameters.max_angle, min_separation_angle=self.parameters.min_separation_angle,
             relative_peak_threshold=self.parameters.relative_peak_threshold, **options,
         )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InputError
+from .harmonics import BASES
 from .parameters import ParameterError
 from .tractogram import Space
 
@@ -28,35 +29,58 @@ def degrees(name: str, angle: float) -> float:
     return converted
 
 
-def volumes(
-    gtab: GradientTable, dataf: Array, stop_map: Array
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return a series (x, y, z, n) and a stop map (x, y, z) as float32; they and the gradients must go together."""
+def volumes(dataf: Array, stop_map: Array) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return data (x, y, z, n) and a stop map (x, y, z) of one grid as float32."""
     data, stop = np.ascontiguousarray(dataf, np.float32), np.ascontiguousarray(stop_map, np.float32)
     if data.ndim != 4 or data.shape[:3] != stop.shape:
         raise InputError(f"dataf is {data.shape}, stop_map {stop.shape}: give (x, y, z, n) and (x, y, z)")
-    if data.shape[3] != len(gtab.bvals):
-        raise InputError(
-            f"dataf has {data.shape[3]} volumes, the gradient table {len(gtab.bvals)}: give those of one series"
-        )
-    if not gtab.b0s_mask.any():
-        raise InputError("the gradient table has no b0: the signals are divided by the mean one")
     for name, array in (("dataf", data), ("stop_map", stop)):
         if not all(np.isfinite(plane).all() for plane in array):
             raise InputError(f"{name} has NaN or infinite values: replace them with numbers, e.g. 0")
     return data, stop
 
 
-def sphere_tables(sphere: Sphere, vertices: Array, edges: Array) -> tuple[Array, Array]:
-    """Return vertices (v, 3) and edges (e, 2), which must be those of the sphere."""
-    vertices, edges = np.asarray(vertices, float), np.asarray(edges, np.int64)
-    own = np.asarray(sphere.vertices)
-    if vertices.shape != own.shape or not np.allclose(vertices, own, atol=1e-6):
-        raise ParameterError(
-            f"sphere_vertices ({len(vertices)}) are not those of the direction getter's sphere ({len(own)}): "
-            "give both the same sphere"
+def series(gtab: GradientTable, dataf: Array) -> None:
+    """Check that data (x, y, z, n) are a series of these gradients, b0s among them."""
+    if dataf.shape[3] != len(gtab.bvals):
+        raise InputError(
+            f"dataf has {dataf.shape[3]} volumes, the gradient table {len(gtab.bvals)}: give those of one series"
         )
-    if edges.ndim != 2 or edges.shape[1] != 2:
+    if not gtab.b0s_mask.any():
+        raise InputError("the gradient table has no b0: the signals are divided by the mean one")
+
+
+def samples(dataf: Array, vertices: Array | None) -> None:
+    """Check that data (x, y, z, n) have directions in them, and a value for each vertex (v, 3) if these are given."""
+    if vertices is not None and dataf.shape[3] != len(vertices):
+        raise InputError(
+            f"dataf has {dataf.shape[3]} values a voxel, the sphere {len(vertices)} vertices: give the PMF or ODF at "
+            "these vertices, not the diffusion series"
+        )
+    if not (dataf > 0).any():
+        raise InputError("dataf has no value above 0: give the PMF or ODF of each voxel")
+
+
+def basis(name: str) -> str:
+    """Return the name of a basis of spherical harmonics."""
+    if name not in BASES:
+        raise ParameterError(f"sh_basis is {name!r}: give one of {', '.join(BASES)}")
+    return name
+
+
+def sphere_tables(vertices: Array, edges: Array, sphere: Sphere | None = None) -> tuple[Array, Array]:
+    """Return vertices (v, 3) and edges (e, 2), which must be those of a sphere, of this one if it is given."""
+    vertices, edges = np.asarray(vertices, float), np.asarray(edges, np.int64)
+    if sphere is not None:
+        own = np.asarray(sphere.vertices)
+        if vertices.shape != own.shape or not np.allclose(vertices, own, atol=1e-6):
+            raise ParameterError(
+                f"sphere_vertices ({len(vertices)}) are not those of the direction getter's sphere ({len(own)}): "
+                "give both the same sphere"
+            )
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.allclose(np.linalg.norm(vertices, axis=1), 1, atol=1e-3):
+        raise ParameterError(f"sphere_vertices is {vertices.shape}: give unit vectors, (v, 3)")
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.min() < 0 or edges.max() >= len(vertices):
         raise ParameterError(f"sphere_edges is {edges.shape}: give pairs of vertices, (e, 2)")
     return vertices, edges
 

@@ -25,7 +25,11 @@ Array = npt.NDArray[Any]
 Entry = tuple[dict[str, Array], dict[str, Any]]
 _KERNELS = "tistreamlines.kernels."
 _TABLE = "table_"
-_CAUSES = ("models.py", "volume.py", "plan.py", "seeds.py", "cache.py")  # the code whose work is kept
+# the code whose work is kept
+_CAUSES = (
+    "models.py", "models_pmf.py", "volume.py", "sphere.py", "polynomials.py", "harmonics.py", "orientations.py",
+    "csd.py", "backends/cholesky.py", "fits.py", "plan.py", "seeds.py", "cache.py",
+)  # fmt: skip
 
 
 class Cache:

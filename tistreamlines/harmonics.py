@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .parameters import ParameterError
+from .option import ParameterError
 
 
 class Basis(NamedTuple):

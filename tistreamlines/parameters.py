@@ -5,58 +5,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import TrackingError
+from .getters import GETTERS, MODELS, ORIENTED, SOURCES, listed, varying
+from .harmonics import BASES
+from .option import Option, ParameterError, bounds, checked, flag
+from .option import option as _option
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+__all__ = [
+    "SEED_FA", "Option", "ParameterError", "Parameters", "bounds", "companions", "defaults", "flag", "kind", "options",
+]  # fmt: skip
 PathLike = str | Path
 SEED_FA = 0.25
-
-
-class ParameterError(TrackingError, ValueError):
-    """An option has a value that it cannot have, or does not go with another: wrong use."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """What is known of one option besides its name and default.
-
-    Attributes
-    ----------
-    group : heading under which the help lists it.
-    help : what it does, in a line or two.
-    unit : what the value is counted in, or what stands in for it in the help ("FILE").
-    choices : all the words it may be, if it is a word.
-    low, high : bounds, both allowed unless ``above`` says that ``low`` itself is not.
-    absent : what happens when it is not given and has no default.
-    off : name of the flag that turns a flag off.
-    excludes, requires : options that must not, or must, be given with it.
-    """
-
-    group: str
-    help: str
-    unit: str = ""
-    choices: tuple[str, ...] = ()
-    low: float = -math.inf
-    high: float = math.inf
-    above: bool = False
-    absent: str = ""
-    off: str = ""
-    excludes: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
-
-
-def _option(default: Any, group: str, help: str, **known: Any) -> Any:
-    return field(default=default, metadata={"option": Option(group, help, **known)})
-
-
-SEEDS, MODEL, GROWTH, OUTPUT, RUNNING = "Seeds and region", "Model and directions", "Growth", "Output", "Running"
+SEEDS, MODEL, FILES = "Seeds and region", "Model and directions", "Orientations from a file, in place of a model"
+GROWTH, OUTPUT, RUNNING = "Growth", "Output", "Running"
+BOOT, PMF = {"dg": ("boot",)}, {"dg": ORIENTED}
 
 
 @dataclass(frozen=True)
@@ -70,7 +39,7 @@ class Parameters:
     """
 
     mask: PathLike | None = _option(
-        None, SEEDS, "Where the FA map is fitted; FA is 0 outside. The data are not masked.", unit="FILE",
+        None, SEEDS, "Where FA and, for prob and det, the model are fitted; both are 0 outside.", unit="FILE",
         absent="DIPY's median_otsu of the mean b0, radius 2, one pass",
     )  # fmt: skip
     seed_mask: PathLike | None = _option(
@@ -94,34 +63,100 @@ class Parameters:
         0.1, SEEDS, "Streamlines end where the stop map is at or below this.", unit="FA", low=0, high=1,
         excludes=("stop_threshold",),
     )  # fmt: skip
-    dg: str = _option("boot", MODEL, "Direction getter: residual bootstrap.", choices=("boot",))
-    model: str = _option("opdt", MODEL, "Model whose ODF is bootstrapped.", choices=("opdt", "csa"))
+    dg: str = _option(
+        None, MODEL, "Direction getter: "
+        + "; ".join(f"{name}, {getter.title}" for name, getter in GETTERS.items()) + ".",
+        choices=tuple(GETTERS), absent="boot, or prob with " + listed(map(flag, SOURCES)),
+    )  # fmt: skip
+    model: str = _option(
+        None, MODEL, "Model of the orientations: "
+        + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ". boot takes opdt or csa.",
+        choices=tuple(MODELS), absent=varying("model"), excludes=SOURCES,
+    )  # fmt: skip
     sphere: str = _option(
         "default", MODEL, "Directions: DIPY's hemisphere of 362, the whole sphere of 724, or the hemisphere of 181.",
         choices=("default", "full", "small"),
     )  # fmt: skip
-    sh_order: int = _option(4, MODEL, "Order of the spherical harmonics, even.", unit="order", low=2, high=12)
-    sm_lambda: float = _option(0.006, MODEL, "Laplace-Beltrami smoothing of the fit.", unit="weight", low=0)
-    min_signal: float = _option(1.0, MODEL, "Signals below this are raised to it.", unit="signal", low=0, above=True)
+    sh_order: int = _option(
+        None, MODEL, "Order of the model's spherical harmonics, even.", unit="order", low=2, high=12,
+        absent=varying("sh_order"), only={"model": tuple(MODELS)},
+    )  # fmt: skip
+    sm_lambda: float = _option(
+        0.006, MODEL, "Laplace-Beltrami smoothing of the fit.", unit="weight", low=0, only={"model": ("opdt", "csa")},
+    )  # fmt: skip
+    min_signal: float = _option(
+        1.0, MODEL, "Signals below this are raised to it.", unit="signal", low=0, above=True,
+        only={"model": ("opdt", "csa")},
+    )  # fmt: skip
+    fa_response: float = _option(
+        0.7, MODEL, "The fibre response of csd is that of voxels with an FA above this.", unit="FA", low=0, high=1,
+        only={"model": ("csd",)},
+    )  # fmt: skip
     relative_peak_threshold: float = _option(
-        0.25, MODEL, "Peaks lower than this share of the ODF's range are left out.", unit="share", low=0, high=1,
+        None, MODEL, "Peaks lower than this share of the ODF's range are left out.", unit="share", low=0, high=1,
+        absent=varying("relative_peak_threshold"),
     )  # fmt: skip
     min_separation_angle: float = _option(
-        45.0, MODEL, "A peak closer than this to a higher one is left out.", unit="degrees", low=0, high=90,
+        None, MODEL, "A peak closer than this to a higher one is left out.", unit="degrees", low=0, high=90,
+        absent=varying("min_separation_angle"),
+    )  # fmt: skip
+    pmf_threshold: float = _option(
+        0.1, MODEL, "Directions whose value is below this share of the greatest are never taken.", unit="share", low=0,
+        high=1, only=PMF,
+    )  # fmt: skip
+    pmf_rows: str = _option(
+        None, MODEL, "What a voxel's row holds: harmonics, evaluated on the sphere in each step (sh), or samples on "
+        "the sphere, negative ones as 0 (sampled): DIPY's SHCoeffPmfGen or SimplePmfGen.", choices=("sh", "sampled"),
+        absent="sh; sampled for a full basis", only={**PMF, "source": ("model", "sh")},
+    )  # fmt: skip
+    max_directions: int | None = _option(
+        None, MODEL, "Begin at most this many streamlines at a seed, toward the highest peaks.", unit="directions",
+        low=1, high=1000, absent="one for each peak", only=PMF,
+    )  # fmt: skip
+    det_rule: str = _option(
+        "max", MODEL, "Follow the greatest value within the angle (max), or the closest peak (closest).",
+        choices=("max", "closest"), only={"dg": ("det",)},
     )  # fmt: skip
     angular_weight: float = _option(
         0.0, MODEL, "Weight w of ODF * (1 - w + w |cos(angle to the last step)|); 0 is off.", unit="weight", low=0,
-        high=1,
+        high=1, only=BOOT,
     )  # fmt: skip
     boot_rule: str = _option(
         "dipy", MODEL, "Draw again only while there is no peak at all (dipy), or until one fits (cuslines).",
-        choices=("dipy", "cuslines"),
+        choices=("dipy", "cuslines"), only=BOOT,
     )  # fmt: skip
     negative_odf: str = _option(
         "dipy", MODEL, "An ODF without a positive value has one peak, as in DIPY, or none.", choices=("dipy", "none"),
+        only=BOOT,
+    )  # fmt: skip
+    sh: PathLike | None = _option(
+        None, FILES, "Coefficients of spherical harmonics, one a volume; the order is read from their number.",
+        unit="FILE", absent="a model is fitted", only=PMF, excludes=("odf", "pmf", "peaks"), requires=("sh_basis",),
+    )  # fmt: skip
+    sh_basis: str | None = _option(
+        None, FILES, "Basis of --sh. DIPY writes descoteaux07_legacy unless told otherwise, MRtrix3 tournier07.",
+        choices=tuple(BASES), absent="none; --sh needs one", requires=("sh",),
+    )  # fmt: skip
+    odf: PathLike | None = _option(
+        None, FILES, "Orientation functions sampled at the vertices of --sphere, one a volume.", unit="FILE",
+        absent="a model is fitted", only=PMF, excludes=("pmf", "peaks"),
+    )  # fmt: skip
+    pmf: PathLike | None = _option(
+        None, FILES, "The same, none of them negative.", unit="FILE", absent="a model is fitted", only=PMF,
+        excludes=("peaks",),
+    )  # fmt: skip
+    peaks: PathLike | None = _option(
+        None, FILES, "Peaks, x y z of each in three volumes, their lengths the amplitudes. Each is moved to the "
+        "nearest vertex of --sphere: at most 5.5 degrees away on default and full, 6.9 on small.", unit="FILE",
+        absent="a model is fitted", only=PMF,
+    )  # fmt: skip
+    asymmetric: bool = _option(
+        False, FILES, "Keep opposite directions of --odf or --pmf apart; needs --sphere full.",
+        only={"source": ("odf", "pmf")},
     )  # fmt: skip
     max_angle: float = _option(
-        60.0, GROWTH, "Greatest angle between two steps.", unit="degrees", low=0, high=90, above=True,
+        None, GROWTH, "Greatest angle between two steps.", unit="degrees", low=0, high=90, above=True,
+        absent=varying("max_angle"),
     )  # fmt: skip
     step_size: str | float = _option(
         "0.5vox", GROWTH, "Step length in mm, or with 'vox' behind it in smallest voxel sides.", unit="mm",
@@ -131,7 +166,7 @@ class Parameters:
     max_length: float | None = _option(
         None, GROWTH, "Streamlines longer than this are dropped.", unit="mm", low=0, above=True, absent="no limit",
     )  # fmt: skip
-    rng_seed: int = _option(0, GROWTH, "Key of the random draws of residuals.", unit="number", low=0, high=2**64 - 1)
+    rng_seed: int = _option(0, GROWTH, "Key of the random draws.", unit="number", low=0, high=2**64 - 1)
     force: bool = _option(False, OUTPUT, "Replace files that exist.")
     json_stats: PathLike | None = _option(
         None, OUTPUT, "Write counts, lengths, stop reasons and seconds as JSON.", unit="FILE", absent="not written",
@@ -157,13 +192,62 @@ class Parameters:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        missing = defaults()
         for name, option in options().items():
-            object.__setattr__(self, name, _checked(name, option, getattr(self, name)))
-        if self.sh_order % 2:
+            value = getattr(self, name)
+            if value is not None or missing[name] is not None:
+                self._set(name, checked(name, option, value, kind(name)))
+        self._resolve()
+        if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, as 4")
         if self.max_length is not None and self.max_length < self.min_length:
             raise ParameterError(f"--max-length {self.max_length:g} is below --min-length {self.min_length:g}")
         self.step_mm([1.0])
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _resolve(self) -> None:
+        """Fill in the defaults that depend on the getter, the model or the file of orientations."""
+        if self.dg is None:
+            self._set("dg", "boot" if self.source == "model" else "prob")
+        getter, fitted = GETTERS[self.dg], self.source == "model"
+        known = getter.defaults | ({} if fitted else {"model": None})
+        for name in known:
+            if getattr(self, name) is None:
+                self._set(name, known[name])
+        if self.model is not None:
+            if self.model not in getter.models:
+                able = listed(name for name, other in GETTERS.items() if self.model in other.models)
+                raise ParameterError(f"--model {self.model} goes with --dg {able}, not with {self.dg}")
+            if self.sh_order is None:
+                self._set("sh_order", MODELS[self.model].defaults["sh_order"])
+        full = self.sh_basis is not None and BASES[self.sh_basis].full
+        if (full or self.asymmetric) and self.sphere != "full":
+            name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
+            raise ParameterError(f"{name} keeps opposite directions apart, and needs --sphere full")
+        if full and self.pmf_rows == "sh":
+            raise ParameterError(f"--pmf-rows sh has no odd harmonics, --sh-basis {self.sh_basis} has: leave it out")
+        if self.pmf_rows is None:
+            self._set("pmf_rows", "sampled" if full else "sh")
+
+    @property
+    def source(self) -> str:
+        """Where orientations come from: 'model', or the option that names their file."""
+        return next((name for name in SOURCES if getattr(self, name) is not None), "model")
+
+    def applies(self, name: str) -> bool:
+        """Whether an option has a meaning for the getter, the model and the source."""
+        return not self._misfit(name)
+
+    def _misfit(self, name: str) -> str:
+        """Say with what an option would go, and with what it does not; nothing if it fits."""
+        facts = {"dg": self.dg, "model": self.model, "source": self.source}
+        for fact, words in options()[name].only.items():
+            if facts[fact] not in words:
+                own = "source" if facts[fact] is None else fact
+                return f"goes with {companions(fact, words)}, not with {companions(own, (facts[own],))}"
+        return ""
 
     @classmethod
     def given(cls, named: Mapping[str, Any]) -> Parameters:
@@ -184,7 +268,11 @@ class Parameters:
             for other in known[name].requires:
                 if other not in named:
                     raise ParameterError(f"{flag(name)} needs {flag(other)}: give both or neither")
-        return cls(**named)
+        made = cls(**named)
+        for name in named:
+            if not made.applies(name):
+                raise ParameterError(f"{flag(name)} {made._misfit(name)}: leave it out")
+        return made
 
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Step length in mm for voxels of these sides (mm)."""
@@ -205,8 +293,14 @@ class Parameters:
         return self.fa_threshold if self.stop_threshold is None else self.stop_threshold
 
     def as_dict(self) -> dict[str, Any]:
-        """Value by name, paths as text."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+        """Value by name, paths as text; None for what has no meaning for the getter, the model or the source."""
+        values = {name: value if self.applies(name) else None for name, value in asdict(self).items()}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+
+
+def companions(fact: str, words: tuple[str, ...]) -> str:
+    """Spell what an option goes with: '--dg prob or det', '--odf or --pmf'."""
+    return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
 
 def options() -> dict[str, Option]:
@@ -222,59 +316,8 @@ def defaults() -> dict[str, Any]:
 def kind(name: str) -> str:
     """Return what a parameter holds: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
-    if annotation.startswith("str |"):
+    if annotation == "str | float":
         return "text"
     words = {"bool": "flag", "PathLike": "path", "str": "word"}
     first = annotation.split(" ")[0]
     return words.get(first, first)
-
-
-def flag(name: str) -> str:
-    """Spell a parameter as an option: max_angle -> --max-angle."""
-    return "--" + name.replace("_", "-")
-
-
-def _checked(name: str, option: Option, value: Any) -> Any:
-    """Return the value as its kind has it, or raise."""
-    sort = kind(name)
-    if value is None and defaults()[name] is None:
-        return None
-    if sort == "word":
-        if value not in option.choices:
-            raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
-        return value
-    if sort == "flag":
-        if not isinstance(value, bool):
-            raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
-        return value
-    if sort in ("int", "float"):
-        return _number(name, option, value, sort)
-    if sort == "path" and not isinstance(value, str | Path):
-        raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
-    return value
-
-
-def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
-    try:
-        number = float(value)
-        exact = int(value) if sort == "int" else number
-    except (TypeError, ValueError, OverflowError):
-        number = exact = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or (sort == "int" and exact != value):
-        raise ParameterError(f"{flag(name)} is {value!r}: give a {'whole ' if sort == 'int' else ''}number")
-    if exact < option.low or exact > option.high or (option.above and exact == option.low):
-        raise ParameterError(f"{flag(name)} is {exact}: give {bounds(option)}")
-    return exact
-
-
-def bounds(option: Option) -> str:
-    """Say which numbers an option takes: 'a number from 0 to 1'."""
-    low = "" if option.low == -math.inf else f"above {option.low:g}" if option.above else f"from {_plain(option.low)}"
-    high = "" if option.high == math.inf else f"to {_plain(option.high)}"
-    if option.above and high:
-        high = f"up {high}"
-    return " ".join(["a number", low or "", high]).strip() + (" on" if low and not high and not option.above else "")
-
-
-def _plain(bound: float) -> str:
-    return str(int(bound)) if float(bound).is_integer() else f"{bound:g}"

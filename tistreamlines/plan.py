@@ -12,31 +12,44 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import io, models
+from . import io, models, models_pmf, orientations
 from .cache import Cache, pack_prepared, unpack_prepared
 from .errors import InputError
+from .fits import BASIS, Fits, Telling
+from .getters import ORIENTED, SOURCES, listed
 from .models import Prepared
-from .parameters import SEED_FA, Parameters, flag
+from .orientations import Orientations
+from .parameters import SEED_FA, ParameterError, Parameters, flag
 from .seeds import RandomSeeds, Seeds, seeds_in_file
+from .sphere import load_sphere
 from .tractogram import Space
 
 PathLike = str | Path
-Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
 # What changes neither the stop map nor the tables; files count by their bytes, not by their names.
 _LATER = (
     "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "rng_seed", "force", "json_stats",
     "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
 )  # fmt: skip
-_FILES = ("mask", "seed_mask", "seeds", "stop_map")
+_FILES = ("mask", "seed_mask", "seeds", "stop_map", *SOURCES)
+_PMF = (
+    "sphere", "asymmetric", "pmf_threshold", "max_angle", "relative_peak_threshold", "min_separation_angle",
+    "max_directions",
+)  # fmt: skip
+# who makes the tables of the getters that follow orientations, and of which options; step_mm and voxel_sizes are too
+_PREPARE: dict[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = {
+    "prob": (models_pmf.prepare_prob, _PMF),
+    "det": (models_pmf.prepare_det, (*_PMF, "det_rule")),
+}
 
 
 @dataclass
 class Clock:
-    """Seconds by stage; ``report`` is told of each stage as it begins, ``note`` of choices made for the user."""
+    """Seconds by stage; the rest is told of each stage, of choices made for the user, and of the share fitted."""
 
     report: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
+    progress: Callable[[float], None] = lambda _: None
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("load", "prepare", "compile"), 0.0))
 
     @contextmanager
@@ -57,7 +70,7 @@ class Plan:
     Attributes
     ----------
     prepared : tables of the method and the stopping rule.
-    space : grid of the series.
+    space : grid of the series, or of the orientations where there is none.
     seeds : where streamlines begin.
     hashes : sha256 of each input file, by the name of its argument or parameter.
     """
@@ -73,15 +86,15 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
 
     Parameters
     ----------
-    series : paths of ``dwi``, ``bvals`` and ``bvecs``.
+    series : paths of ``dwi``, ``bvals`` and ``bvecs``; empty where :func:`needs_series` is not.
     parameters : all options.
-    clock : is told of the stages ``load`` and ``prepare``.
+    clock : is told of the stages ``load``, ``fit`` and ``prepare``.
     """
     given = {name: getattr(parameters, name) for name in _FILES if getattr(parameters, name) is not None}
     cache = Cache(parameters.cache_dir) if parameters.cache_dir is not None else None
     with clock.stage("load"):
         hashes = {name: _hash(path) for name, path in {**series, **given}.items()}
-        causes = {**hashes, **{k: v for k, v in parameters.as_dict().items() if k not in (*_LATER, *_FILES)}}
+        causes = {**hashes, **_causes(parameters)}
         kept = cache.load("tables", causes) if cache else None
     if kept is None:
         prepared, space, region = _tables(series, hashes, parameters, cache, clock)
@@ -93,6 +106,14 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
         region = kept[0]["region"]
         prepared, space = unpack_prepared(*kept)
     return Plan(prepared, space, _seeds(parameters, space, region), hashes)
+
+
+def _causes(parameters: Parameters) -> dict[str, Any]:
+    """Options that the tables depend on, besides the files."""
+    causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *_FILES)}
+    if "step_mm" in _PREPARE.get(parameters.dg, (None, ()))[1]:
+        causes["step_size"] = parameters.step_size
+    return causes
 
 
 def _hash(path: PathLike) -> str:
@@ -108,68 +129,129 @@ def _seeds(parameters: Parameters, space: Space, region: npt.NDArray[np.int32]) 
     return RandomSeeds(region, parameters.nseeds, parameters.seed_seed, parameters.threads)
 
 
+def needs_series(parameters: Parameters) -> str:
+    """Say what a series is needed for, if for anything: a model, FA to stop at, or FA to place seeds by."""
+    if parameters.source == "model":
+        other = f", or orientations from a file with {listed(map(flag, SOURCES))}" if parameters.dg in ORIENTED else ""
+        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS: give them{other}"
+    file = flag(parameters.source)
+    if parameters.stop_map is None:
+        return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give --stop-map"
+    if parameters.seed_mask is None and parameters.seeds is None:
+        return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give --seed-mask or --seeds"
+    return ""
+
+
+@dataclass
+class _Inputs:
+    """What was read: a series or orientations or both, and maps on their grid."""
+
+    dwi: io.Dwi | None
+    oriented: Orientations | None
+    space: Space
+    mask: npt.NDArray[np.bool_] | None = None
+    region: npt.NDArray[np.bool_] | None = None
+    stop_map: Map | None = None
+
+
+def _read(series: Mapping[str, PathLike], parameters: Parameters) -> _Inputs:
+    dwi = io.load_dwi(series["dwi"], series["bvals"], series["bvecs"]) if series else None
+    oriented = _orientations(parameters, dwi.space if dwi else None)
+    grid = dwi or oriented
+    if grid is None:
+        raise ParameterError(needs_series(parameters))
+    space, masks = grid.space, (parameters.mask, parameters.seed_mask)
+    mask, region = (None if path is None else io.load_mask(path, space) for path in masks)
+    stop_map = None if parameters.stop_map is None else io.load_map(parameters.stop_map, space)
+    return _Inputs(dwi, oriented, space, mask, region, stop_map)
+
+
+def _orientations(parameters: Parameters, space: Space | None) -> Orientations | None:
+    """Read the file of orientations, if one is given."""
+    source = parameters.source
+    if source == "model":
+        return None
+    path = getattr(parameters, source)
+    if source == "sh" and parameters.sh_basis is not None:
+        return orientations.load_sh(path, parameters.sh_basis, space)
+    if source == "peaks":
+        return orientations.load_peaks(path, space)
+    load = orientations.load_pmf if source == "pmf" else orientations.load_odf
+    return load(path, parameters.sphere, space)
+
+
 def _tables(
     series: Mapping[str, PathLike], hashes: Mapping[str, str], parameters: Parameters, cache: Cache | None, clock: Clock
 ) -> tuple[Prepared, Space, npt.NDArray[np.int32]]:
     """Tables, space and the voxels (m, 3) of random seeds, from the files."""
     with clock.stage("load"):
-        dwi = io.load_dwi(series["dwi"], series["bvals"], series["bvecs"])
-        space = dwi.space
-        mask = None if parameters.mask is None else io.load_mask(parameters.mask, space)
-        region = None if parameters.seed_mask is None else io.load_mask(parameters.seed_mask, space)
-        stop_map = None if parameters.stop_map is None else io.load_map(parameters.stop_map, space)
+        read = _read(series, parameters)
+    telling = Telling(clock.note, clock.progress)
+    fits = None if read.dwi is None else Fits(read.dwi, read.mask, parameters, hashes, cache, telling)
     with clock.stage("prepare"):
-        random = parameters.seeds is None
-        if stop_map is None or (random and region is None):
-            fa, mask = _anisotropy(dwi, mask, hashes, cache, clock)
-            stop_map = fa if stop_map is None else stop_map
-            region = mask & (fa > SEED_FA) if region is None else region
-        _check_stop_map(stop_map, parameters)
-        voxels = np.empty((0, 3), np.int32)
-        if random:
-            assert region is not None
-            voxels = np.argwhere(region).astype(np.int32)
-            if not len(voxels):
-                raise InputError(f"{dwi.path}: no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
-        seeds = _seeds(parameters, space, voxels)
-        return _prepare(dwi, stop_map, seeds.reach(), parameters), space, voxels
+        stop_map, voxels = _stop_and_region(read, fits, parameters)
+        reach = _seeds(parameters, read.space, voxels).reach()
+    if parameters.dg == "boot":
+        assert read.dwi is not None
+        with clock.stage("prepare"):
+            return _prepare_boot(read.dwi, stop_map, reach, parameters), read.space, voxels
+    with clock.stage("fit" if read.oriented is None else "prepare"):
+        kind, values = _values(read.oriented, fits, parameters)
+    with clock.stage("prepare"):
+        prepare, names = _PREPARE[parameters.dg]
+        chosen = _oriented_options(names, parameters, read.space)
+        prepared = prepare(kind, values, stop_map, parameters.threshold, reach, **chosen)
+    return prepared, read.space, voxels
 
 
-def _prepare(dwi: io.Dwi, stop_map: Map, reach: npt.NDArray[np.float64], parameters: Parameters) -> Prepared:
+def _stop_and_region(
+    read: _Inputs, fits: Fits | None, parameters: Parameters
+) -> tuple[Map, npt.NDArray[np.int32]]:
+    """Stop map, and the voxels (m, 3) of random seeds."""
+    stop_map, region, random = read.stop_map, read.region, parameters.seeds is None
+    if stop_map is None or (random and region is None):
+        assert fits is not None
+        fa = fits.anisotropy()
+        stop_map = fa if stop_map is None else stop_map
+        region = fits.mask & (fa > SEED_FA) if region is None else region
+    _check_stop_map(stop_map, parameters)
+    if not random:
+        return stop_map, np.empty((0, 3), np.int32)
+    assert region is not None
+    voxels = np.argwhere(region).astype(np.int32)
+    if not len(voxels):
+        name = "" if read.dwi is None else f"{read.dwi.path}: "
+        raise InputError(f"{name}no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
+    return stop_map, voxels
+
+
+def _values(read: Orientations | None, fits: Fits | None, parameters: Parameters) -> tuple[models_pmf.Source, Map]:
+    """Harmonics or samples that a getter follows: of the model, or of the file."""
+    if read is None:
+        assert fits is not None
+        return "sh", fits.harmonics()
+    if read.kind == "peaks":
+        vertices, _ = load_sphere(parameters.sphere)
+        return "pmf", orientations.peaks_to_pmf(read.values.reshape(*read.space.shape, -1, 3), vertices)
+    return ("sh" if read.kind == "sh" else "pmf"), read.values
+
+
+def _oriented_options(names: tuple[str, ...], parameters: Parameters, space: Space) -> dict[str, Any]:
+    sides = tuple(float(side) for side in space.voxel_sizes)
+    known = {
+        "step_mm": parameters.step_mm(sides), "voxel_sizes": sides, "basis": parameters.sh_basis or BASIS,
+        "sampled": parameters.pmf_rows == "sampled",
+    }  # fmt: skip
+    return {name: known[name] if name in known else getattr(parameters, name) for name in (*names, "basis", "sampled")}
+
+
+def _prepare_boot(dwi: io.Dwi, stop_map: Map, reach: npt.NDArray[np.float64], parameters: Parameters) -> Prepared:
     names = (
         "model", "sphere", "sh_order", "sm_lambda", "min_signal", "relative_peak_threshold", "min_separation_angle",
         "max_angle", "angular_weight", "boot_rule", "negative_odf",
     )  # fmt: skip
     chosen: dict[str, Any] = {name: getattr(parameters, name) for name in names}
     return models.prepare_boot(dwi.data, dwi.gtab, stop_map, parameters.threshold, reach, **chosen)
-
-
-def _anisotropy(
-    dwi: io.Dwi, mask: Mask | None, hashes: Mapping[str, str], cache: Cache | None, clock: Clock
-) -> tuple[Map, Mask]:
-    """FA in the mask, and the mask; both from the cache if they are there."""
-    causes = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
-    kept = cache.load("fa", causes) if cache else None
-    if kept is not None:
-        return kept[0]["fa"], kept[0]["mask"]
-    if mask is None:
-        mask = brain(dwi)
-        clock.note(f"no --mask: median_otsu of the mean b0 takes {mask.sum()} voxels, {mask.mean():.0%} of the image")
-    fa = models.tensor_fa(dwi.data, dwi.gtab, mask)
-    if cache:
-        cache.store("fa", causes, {"fa": fa, "mask": mask}, {})
-    return fa, mask
-
-
-def brain(dwi: io.Dwi) -> Mask:
-    """Mask (x, y, z) of a series for which none was given: DIPY's median_otsu of its mean b0."""
-    from dipy.segment.mask import median_otsu
-
-    b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
-    mask = np.asarray(median_otsu(b0, median_radius=2, numpass=1)[1], bool)
-    if not mask.any():
-        raise InputError(f"{dwi.path}: no brain found in its mean b0; give --mask")
-    return mask
 
 
 def _check_stop_map(stop_map: Map, parameters: Parameters) -> None:

@@ -16,7 +16,7 @@ from .backends.devices import Device, choose
 from .census import Census, check_outputs, record, stop_reasons
 from .engine import Engine, Settings
 from .parameters import ParameterError, Parameters
-from .plan import Clock, Plan, make_plan
+from .plan import Clock, Plan, make_plan, needs_series
 from .stream import WriterThread
 from .tractogram import Batch
 
@@ -28,13 +28,16 @@ class Watcher:
     """What is told of a run as it goes; the methods do nothing unless overridden."""
 
     def stage(self, name: str) -> None:
-        """Note that a stage begins: load, prepare, compile, track or write."""
+        """Note that a stage begins: load, prepare, fit, compile, track or write."""
 
     def device(self, device: Device) -> None:
         """Note where the run will take place."""
 
     def note(self, text: str) -> None:
         """Note a choice made for the user."""
+
+    def fitted(self, share: float) -> None:
+        """Note the share of voxels in which the model is fitted, 0 to 1."""
 
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
         """Note how many seeds are done, of how many, and the streamlines they gave."""
@@ -94,16 +97,17 @@ class _Run:
 
 
 def track(
-    dwi: PathLike, bvals: PathLike, bvecs: PathLike, output: PathLike | None = None, *, watcher: Watcher | None = None,
-    **parameters: Any,
+    dwi: PathLike | None = None, bvals: PathLike | None = None, bvecs: PathLike | None = None,
+    output: PathLike | None = None, *, watcher: Watcher | None = None, **parameters: Any,
 ) -> Any:  # fmt: skip
     """Track streamlines through a diffusion series.
 
     Parameters
     ----------
-    dwi : str or Path
-        NIfTI file of the 4-D series.
-    bvals, bvecs : str or Path
+    dwi : str or Path, optional
+        NIfTI file of the 4-D series. It, bvals and bvecs may be left out where orientations come from a file, as with
+        ``sh``, a ``stop_map`` is given, and ``seed_mask`` or ``seeds``.
+    bvals, bvecs : str or Path, optional
         FSL gradient files; a volume of at most b=50 s/mm2 counts as a b0.
     output : str or Path, optional
         Tractogram to write, ending in .trx, .trk or .tck; its record goes beside it as .json.
@@ -128,8 +132,14 @@ def track(
     target = None if output is None else Path(output)
     if target is None and chosen.json_stats is not None:
         raise ParameterError("json_stats needs an output")
+    given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
+    series = {name: path for name, path in given.items() if path is not None}
+    if series and len(series) < len(given):
+        raise ParameterError("DWI, BVALS and BVECS belong together: give all three of them, or none")
+    if not series and needs_series(chosen):
+        raise ParameterError(needs_series(chosen))
     check_outputs(target, chosen)
-    run = _start({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, chosen, watcher or Watcher())
+    run = _start(series, chosen, watcher or Watcher())
     return run.batches() if target is None else _save(run, target)
 
 
@@ -138,7 +148,7 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
     begun = time.perf_counter()
     device = choose(parameters.arch)
     watcher.device(device)
-    clock = Clock(watcher.stage, watcher.note)
+    clock = Clock(watcher.stage, watcher.note, watcher.fitted)
     plan = make_plan(series, parameters, clock)
     settings = Settings(
         step_mm=parameters.step_mm(plan.space.voxel_sizes),

@@ -22,6 +22,7 @@ from .difference import MEMBERS, Difference, Kept, first_difference, members
 from .errors import TrackingError
 from .track import Watcher, track
 
+SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # besides the automatic one
 PACKAGES = str(Path(__file__).parent.parent)
 # The folder of the package comes last, where it cannot hide a module of Python's own.
@@ -35,22 +36,28 @@ sys.exit(main())
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run: where, how many seeds and CPU threads at a time (None: as it comes), and other parameters."""
+    """One way to run: where, how many seeds and CPU threads at a time (None: as it comes), and other parameters.
+
+    ``dg`` is the direction getter, None for the default one; only runs of one getter are compared.
+    """
 
     arch: str
     chunk_size: int | None = None
     threads: int | None = None
+    dg: str | None = None
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Name it in a few words."""
-        words = [] if self.chunk_size is None else [f"chunks of {self.chunk_size}"]
+        words = [] if self.dg is None else [f"dg {self.dg}"]
+        words += [] if self.chunk_size is None else [f"chunks of {self.chunk_size}"]
         words += [] if self.threads is None else [f"{self.threads} thread{'s'[: self.threads > 1]}"]
         return ", ".join([self.arch, *words, *(f"{name} {value}" for name, value in self.others.items())])
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters in which it differs from others."""
-        return {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads, **self.others}
+        own = {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads}
+        return own | ({} if self.dg is None else {"dg": self.dg}) | dict(self.others)
 
 
 @dataclass(frozen=True)
@@ -106,9 +113,9 @@ def compare(
 
     Parameters
     ----------
-    series : paths of ``dwi``, ``bvals`` and ``bvecs``.
+    series : paths of ``dwi``, ``bvals`` and ``bvecs``, empty if none is needed.
     parameters : those of :func:`tistreamlines.track` that all runs share.
-    chosen : what to run.
+    chosen : what to run, all with one direction getter.
     folder : an empty one, in which the arrays are kept.
     time_limit : seconds that a run may take, None for any.
     report : is told of each variant before it starts.
@@ -180,7 +187,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
     files = {name: (folder / name).open("wb") for name in MEMBERS}
     counts = {"streamlines": 0, "points": 0}
     try:
-        for batch in track(*(job["series"][k] for k in ("dwi", "bvals", "bvecs")), watcher=timer, **job["parameters"]):
+        for batch in track(*(job["series"].get(k) for k in SERIES), watcher=timer, **job["parameters"]):
             for name, array in members(batch):
                 files[name].write(array.data)
                 if name == "points":

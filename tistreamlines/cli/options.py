@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..parameters import Option, bounds, defaults, flag, kind, options
+from ..parameters import Option, bounds, companions, defaults, flag, kind, options
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that read well behind a default
@@ -78,16 +78,22 @@ def verbosity(function: Any) -> Any:
 
 
 def explanation(name: str, option: Option) -> str:
-    """Help of an option: what it does, bounds, unit and default."""
+    """Help of an option: what it does, what it goes with, bounds, unit and default."""
+    notes = [f"with {companions(fact, words)}" for fact, words in option.only.items()]
+    if bounds(option) != "a number":
+        notes.append(bounds(option).removeprefix("a number "))
+    return f"{option.help}  [{'; '.join([*notes, f'default: {_default(name, option)}'])}]"
+
+
+def _default(name: str, option: Option) -> str:
     default = defaults()[name]
     if kind(name) == "flag":
-        on = name if default else "off"
-        return f"{option.help}  [default: {on}]"
-    shown = option.absent if default is None else f"{default:.10g}" if isinstance(default, (int, float)) else default
-    if default is not None and (option.unit in _SPOKEN or (option.unit == "mm" and kind(name) == "float")):
-        shown += f" {option.unit}"
-    limits = bounds(option).removeprefix("a number ") if bounds(option) != "a number" else ""
-    return f"{option.help}  [{limits + '; ' if limits else ''}default: {shown}]"
+        return name if default else "off"
+    if default is None:
+        return option.absent
+    shown = f"{default:.10g}" if isinstance(default, (int, float)) else default
+    spoken = option.unit in _SPOKEN or (option.unit == "mm" and kind(name) == "float")
+    return f"{shown} {option.unit}" if spoken else shown
 
 
 def _names(name: str, option: Option) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from . import interrupts
 STAGES = {
     "load": "Reading",
     "prepare": "Preparing",
+    "fit": "Fitting the model",
     "compile": "Compiling",
     "track": "Tracking",
     "write": "Finishing the file",
@@ -60,9 +61,18 @@ class Display(Watcher):
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:
+            if self._stage == "fit":
+                self._empty()
             self._stage = name
             self._bar.update(self._task, description=STAGES.get(name, name))
             self._say(STAGES.get(name, name))
+
+    def _empty(self) -> None:
+        """Put a bar without a share in the place of a full one; time goes on."""
+        begun = next(task.start_time for task in self._bar.tasks if task.id == self._task)
+        self._bar.remove_task(self._task)
+        self._task = self._bar.add_task("", total=None, rate="")
+        self._bar.tasks[-1].start_time = begun
 
     def device(self, device: Device) -> None:
         """Show the device."""
@@ -71,6 +81,11 @@ class Display(Watcher):
     def note(self, text: str) -> None:
         """Show a choice made for the user, unless quiet."""
         self._console.print(f"Note: {text}", soft_wrap=True, markup=False)
+
+    def fitted(self, share: float) -> None:
+        """Show the share of voxels fitted."""
+        interrupts.check()
+        self._bar.update(self._task, completed=share, total=1)
 
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
         """Show the seeds done and streamlines a second."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,24 @@ from .. import io
 from .. import verify as verifying
 from ..backends.devices import ARCHS
 from ..census import versions
+from ..getters import GETTERS, SOURCES
 from ..io.writer import check_target
-from ..parameters import Parameters, options
+from ..parameters import ParameterError, Parameters, options
+from ..plan import needs_series
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .progress import Display
 
 SEEDS = 200
-SERIES = ("dwi", "bvals", "bvecs")
 # What the runs differ in, and what they do not write.
-VARIED = ("nseeds", "arch", "threads", "chunk_size", "json_stats")
+VARIED = ("nseeds", "dg", "arch", "threads", "chunk_size", "json_stats")
 SHARED = [name for name in options() if name not in VARIED]
 HELP = f"""Run the same seeds on every arch here and compare the bits.
 
-DWI BVALS BVECS are as for track; without them a small phantom is tracked. On the CPU, chunks of
-{" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and other numbers of threads are tried too. Each run is a process
-of its own, and is compared with the first. Where two part, the first streamline and step are told; steps are counted
-from the seed. Exit code: 0 if all bits are equal, 1 if not, or if a run failed; with --fast, differences do not count.
+DWI BVALS BVECS are as for track; without them, and without orientations from a file, a small phantom is tracked with
+every direction getter. On the CPU, chunks of {" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and other numbers of
+threads are tried too. Each run is a process of its own, and is compared with the first of its getter. Where two part,
+the first streamline and step are told; steps are counted from the seed. Exit code: 0 if all bits are equal, 1 if not,
+or if a run failed; with --fast, differences do not count.
 """
 
 
@@ -45,6 +48,11 @@ from the seed. Exit code: 0 if all bits are equal, 1 if not, or if a run failed;
     help="An arch to run; may be given several times.  [default: all that are here, software devices too]",
 )  # fmt: skip
 @click.option(
+    "--dg", "getters", multiple=True, type=click.Choice(tuple(GETTERS)), cls=GroupedOption, group="Comparison",
+    help="A direction getter to run; may be given several times.  [default: on the phantom all that the other options "
+    "allow; else as for track]",
+)  # fmt: skip
+@click.option(
     "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", cls=GroupedOption, group="Comparison",
     help="A run that takes longer is stopped and counts as failed.  [default: no limit]",
 )  # fmt: skip
@@ -56,15 +64,16 @@ from the seed. Exit code: 0 if all bits are equal, 1 if not, or if a run failed;
 @verbosity
 @click.pass_context
 def verify(
-    context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], time_limit: float | None,
-    json_file: str | None, quiet: bool, verbose: bool, **_: Any,
+    context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], getters: tuple[str, ...],
+    time_limit: float | None, json_file: str | None, quiet: bool, verbose: bool, **_: Any,
 ) -> int:  # fmt: skip
     if len(series) not in (0, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
     shared, force = _parameters(context, nseeds), bool(context.params["force"])
+    chosen_getters = _getters(getters, shared, bool(series))
     if json_file is not None:
         check_target(Path(json_file), force=force)
-    chosen = verifying.variants(archs)
+    chosen = {dg: [replace(variant, dg=dg) for variant in verifying.variants(archs)] for dg in chosen_getters}
     with Display(quiet=quiet, verbose=verbose) as display:
         runs = _run(series, shared, chosen, time_limit, display)
     if not quiet:
@@ -76,28 +85,33 @@ def verify(
 
 
 def _run(
-    series: tuple[str, ...], shared: dict[str, Any], chosen: list[verifying.Variant], time_limit: float | None,
-    display: Display,
+    series: tuple[str, ...], shared: dict[str, Any], chosen: dict[str, list[verifying.Variant]],
+    time_limit: float | None, display: Display,
 ) -> list[verifying.Run]:  # fmt: skip
-    """Run all variants in a temporary folder."""
+    """Run all variants of each getter in a temporary folder."""
+    found: list[verifying.Run] = []
     with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
         folder = Path(name)
         common = {"cache_dir": str(folder / "cache")}  # so that the FA map is fitted once
-        if not series:
+        if not series and _on_phantom(shared):
             display.stage("Making a phantom")
             series, common["mask"] = _phantom(folder)
-        compared = verifying.compare(
-            dict(zip(SERIES, series, strict=True)), common | shared, chosen, folder, time_limit=time_limit,
-            report=lambda variant: display.stage(str(variant)),
-        )  # fmt: skip
-        return list(compared)
+        paths: dict[str, str] = dict(zip(verifying.SERIES, series, strict=bool(series)))
+        for dg, variants in chosen.items():
+            own = folder / dg
+            own.mkdir()
+            found += verifying.compare(
+                paths, common | shared, variants, own, time_limit=time_limit,
+                report=lambda variant: display.stage(str(variant)),
+            )  # fmt: skip
+    return found
 
 
 def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifying.Run]) -> dict[str, Any]:
     """Gather the content of --json."""
     return {
         "equal": all(run.outcome in ("reference", "equal") for run in runs),
-        "series": list(series) or "phantom",
+        "series": "phantom" if not series and _on_phantom(shared) else list(series),
         "parameters": shared,
         "runs": [run.as_dict() for run in runs],
         "versions": versions(),
@@ -109,8 +123,39 @@ def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
     shared = {name: value for name, value in given(context).items() if name in SHARED and name != "force"}
     if "seeds" not in shared or context.get_parameter_source("nseeds") is not ParameterSource.DEFAULT:
         shared["nseeds"] = nseeds
-    Parameters.given(shared)
     return shared
+
+
+def _on_phantom(shared: dict[str, Any]) -> bool:
+    """Whether a phantom is tracked where no series is given: unless orientations come from a file."""
+    return not set(SOURCES) & set(shared)
+
+
+def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool) -> list[str]:
+    """Getters to run, whose parameters are checked before any run starts."""
+    if named:
+        able = [Parameters.given(shared | {"dg": dg}) for dg in named]
+    elif given_series or not _on_phantom(shared):
+        able = [Parameters.given(shared)]
+    else:
+        able = _able(shared)
+    for chosen in able:
+        if not given_series and not _on_phantom(shared) and needs_series(chosen):
+            raise ParameterError(needs_series(chosen))
+    return list(dict.fromkeys(chosen.dg for chosen in able))
+
+
+def _able(shared: dict[str, Any]) -> list[Parameters]:
+    """Parameters of all getters with which the options that were given have a meaning; at least one."""
+    able, refused = [], []
+    for dg in GETTERS:
+        try:
+            able.append(Parameters.given(shared | {"dg": dg}))
+        except ParameterError as error:
+            refused.append(error)
+    if not able:
+        raise refused[0]
+    return able
 
 
 def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
@@ -127,7 +172,7 @@ def _print_table(runs: list[verifying.Run]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits"):
+    for heading in ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits"):
         right = heading in ("streamlines", "points", "seconds")
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
     for run in runs:
@@ -137,7 +182,7 @@ def _print_table(runs: list[verifying.Run]) -> None:
         counts = ("", "", "", "") if run.outcome == "failed" else (
             f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
         )  # fmt: skip
-        table.add_row(where.arch, run.device, chunk, threads, *counts, run.outcome)
+        table.add_row(where.dg or "", where.arch, run.device, chunk, threads, *counts, run.outcome)
     console = Console(highlight=False)
     if not console.is_terminal:  # a pipe has no width to wrap at
         console = Console(highlight=False, width=400)
@@ -148,7 +193,9 @@ def _print_table(runs: list[verifying.Run]) -> None:
 
 def _findings(runs: list[verifying.Run]) -> list[str]:
     """Say of each run that is not equal why, and of all what it comes to."""
-    reference = next((run.variant for run in runs if run.outcome == "reference"), None)
+    first = {run.variant.dg: run.variant for run in runs if run.outcome == "reference"}
     lines = [f"{run.variant} failed: {run.error}" for run in runs if run.outcome == "failed"]
-    lines += [f"{run.variant} parts from {reference} at {run.difference}" for run in runs if run.outcome == "differs"]
-    return lines or [f"All {len(runs)} runs gave the same bits."]
+    parted = [run for run in runs if run.outcome == "differs"]
+    lines += [f"{run.variant} parts from {first[run.variant.dg]} at {run.difference}" for run in parted]
+    whose = "" if len(first) == 1 else f" of each of {', '.join(map(str, first))}"
+    return lines or [f"All {len(runs) // len(first)} runs{whose} gave the same bits."]

@@ -83,7 +83,7 @@ def load_dwi(dwi: str | Path, bvals: str | Path, bvecs: str | Path) -> Dwi:
 
 
 def load_mask(path: str | Path, space: Space) -> npt.NDArray[np.bool_]:
-    """Read a mask on the grid of the diffusion series.
+    """Read a mask on the grid of the series, or of the orientations.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def load_mask(path: str | Path, space: Space) -> npt.NDArray[np.bool_]:
 
 
 def load_map(path: str | Path, space: Space) -> npt.NDArray[np.float32]:
-    """Read a scalar map on the grid of the diffusion series.
+    """Read a scalar map on the grid of the series, or of the orientations.
 
     Parameters
     ----------
@@ -209,12 +209,13 @@ def _load_volume(path: str | Path, space: Space) -> tuple[Path, npt.NDArray[Any]
     path, image = _open_image(path)
     if tuple(image.shape) != space.shape:
         raise InputError(
-            f"{path}: shape {tuple(image.shape)}, but the diffusion series has {space.shape}; resample it to that grid"
+            f"{path}: shape {tuple(image.shape)}, but the series or orientations have {space.shape}; "
+            "resample it to that grid"
         )
     difference = np.abs(np.asarray(image.affine, np.float64) - space.affine).max()
     if not difference <= AFFINE_TOLERANCE:  # so written that a NaN is caught too
         raise InputError(
-            f"{path}: affine is {difference:.4g} off that of the diffusion series; resample it to that grid"
+            f"{path}: affine is {difference:.4g} off that of the series or orientations; resample it to that grid"
         )
     with _reading(path):
         data = np.asarray(image.dataobj)

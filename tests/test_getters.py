@@ -1,0 +1,58 @@
+"""The one table of getters, models and references, and the documents that repeat it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tistreamlines.getters import GETTERS, MODELS, REFERENCES, citations, listed, table_rows, varying
+
+ROOT = Path(__file__).parent.parent
+
+
+def text(name):
+    """A document on one line."""
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+def test_readme_has_the_table():
+    readme = text("README.md")
+    for name, *cells in table_rows():
+        assert " | ".join([f"| `{name}`", *cells]) + " |" in readme
+
+
+def test_readme_has_every_reference():
+    readme = text("README.md")
+    for reference in REFERENCES.values():
+        assert reference in readme
+
+
+def test_citation_file_has_no_others():
+    known = {reference.split("doi:")[1] for reference in REFERENCES.values()}
+    cited = re.findall(r'doi: "?([^\s"]+)', (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited
+    assert set(cited) <= known
+
+
+def test_names_of_references_are_known():
+    used = [name for known in (*GETTERS.values(), *MODELS.values()) for name in known.references]
+    assert set(used) <= set(REFERENCES)
+    for name, reference in REFERENCES.items():
+        author, year = name.split()
+        assert reference.startswith(author)
+        assert f"{year}. doi:10." in reference
+
+
+@pytest.mark.parametrize("dg", GETTERS)
+def test_citations(dg):
+    for model in (*GETTERS[dg].models, None):
+        found = citations(dg, model)
+        assert len(found) == len(set(found)) >= 3
+        assert any("Salmon" in reference for reference in found)
+    assert any("Tournier" in reference for reference in citations("prob", "csd"))
+
+
+def test_words():
+    assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
+    assert varying("sh_order") == "4 for opdt or csa, 8 for csd"
+    assert varying("max_angle").startswith("60 for boot, 20 for prob")

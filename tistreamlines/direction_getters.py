@@ -1,0 +1,176 @@
+"""Drop-ins for cuslines' direction getters: each makes the tables that a tracker runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy.typing as npt
+
+from . import arrays, models, models_pmf
+from .models import Prepared
+from .parameters import ParameterError, Parameters
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+    from dipy.core.sphere import Sphere
+
+Array = npt.NDArray[Any]
+MODELS = ("opdt", "csa")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Length of a step in mm, and sides of a voxel in mm, for getters whose tables depend on them."""
+
+    step_mm: float
+    voxel_sizes: tuple[float, ...]
+
+
+class DirectionGetter(Protocol):
+    """What a tracker asks of a direction getter; ``name`` is its word of ``--dg``."""
+
+    name: str
+
+    def options(self, steps: Steps) -> dict[str, Any]:
+        """Return its own options that shape the tables, checked: where they change, tables are made anew."""
+        ...
+
+    def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
+        """Return vertices (v, 3) and edges (e, 2), once they and the data (x, y, z, n) are seen to go together."""
+        ...
+
+    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
+        """Make the tables from the data, its own options and those that all getters share."""
+        ...
+
+
+class BootDirectionGetter:
+    """Directions by residual bootstrap of an OPDT or CSA fit.
+
+    Parameters
+    ----------
+    model_type : 'opdt' or 'csa', in any case.
+    gtab : DIPY's gradient table of the n volumes; the b0s may be anywhere, the rest is one shell.
+    sphere : DIPY's sphere or hemisphere on which peaks are sought; the tracker is given the same one.
+    sh_order_max : order of the spherical harmonics, even.
+    sh_lambda : Laplace-Beltrami smoothing of the fit.
+    min_signal : signals below this are raised to it.
+    boot_rule : 'dipy' draws again only while there is no peak at all, 'cuslines' until one fits the angle.
+    negative_odf : an ODF without a positive value has one peak ('dipy') or none ('none').
+
+    Attributes
+    ----------
+    angular_weight : float, 0 to 1
+        Weight w of ODF * (1 - w + w |cos(angle to the last step)|); 0 is off. May be set at any time.
+
+    Notes
+    -----
+    The matrices that cuslines' constructor takes (H, R, delta_b, ...) are made from the gradient table here.
+    """
+
+    name = "boot"
+    angular_weight = 0.0
+
+    def __init__(
+        self, model_type: str, gtab: GradientTable | None = None, sphere: Sphere | None = None, sh_order_max: int = 6,
+        sh_lambda: float = 0.006, min_signal: float = 1, *, boot_rule: str = "dipy", negative_odf: str = "dipy",
+        **matrices: Any,
+    ) -> None:  # fmt: skip
+        if not hasattr(gtab, "b0s_mask") or not hasattr(sphere, "vertices") or matrices:
+            raise ParameterError(
+                "a BootDirectionGetter takes a gradient table and a sphere, not the matrices made from them: "
+                "use BootDirectionGetter.from_dipy_opdt(gtab, sphere) or from_dipy_csa(gtab, sphere)"
+            )
+        if str(model_type).lower() not in MODELS:
+            raise ParameterError(f"model_type is {model_type!r}: give one of {', '.join(MODELS)}")
+        self.gtab, self.sphere = cast("GradientTable", gtab), cast("Sphere", sphere)
+        self.model_type = str(model_type).lower()
+        self.sh_order_max, self.sh_lambda, self.min_signal = sh_order_max, sh_lambda, min_signal
+        self.boot_rule, self.negative_odf = boot_rule, negative_odf
+        self.options()
+
+    @classmethod
+    def from_dipy_opdt(
+        cls, gtab: GradientTable, sphere: Sphere, sh_order_max: int = 6, full_basis: bool = False,
+        sh_lambda: float = 0.006, min_signal: float = 1,
+    ) -> BootDirectionGetter:  # fmt: skip
+        """Bootstrap DIPY's orientation probability density transform; arguments as for the class."""
+        _no_full_basis(full_basis)
+        return cls("opdt", gtab, sphere, sh_order_max, sh_lambda, min_signal)
+
+    @classmethod
+    def from_dipy_csa(
+        cls, gtab: GradientTable, sphere: Sphere, sh_order_max: int = 6, full_basis: bool = False,
+        sh_lambda: float = 0.006, min_signal: float = 1,
+    ) -> BootDirectionGetter:  # fmt: skip
+        """Bootstrap DIPY's constant solid angle ODF; arguments as for the class."""
+        _no_full_basis(full_basis)
+        return cls("csa", gtab, sphere, sh_order_max, sh_lambda, min_signal)
+
+    def options(self, steps: Steps | None = None) -> dict[str, Any]:
+        """Return the options of :func:`tistreamlines.models.prepare_boot` that belong to the model, checked."""
+        named = {
+            "model": self.model_type, "sh_order": self.sh_order_max, "sm_lambda": self.sh_lambda,
+            "min_signal": self.min_signal, "angular_weight": self.angular_weight, "boot_rule": self.boot_rule,
+            "negative_odf": self.negative_odf,
+        }  # fmt: skip
+        checked = Parameters(dg=self.name, **named)
+        return {name: getattr(checked, name) for name in named}
+
+    def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
+        """Return vertices and edges, which are those of the getter's own sphere; the data are a series."""
+        arrays.series(self.gtab, dataf)
+        return arrays.sphere_tables(vertices, edges, self.sphere)
+
+    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
+        """Make the tables of the residual bootstrap."""
+        return models.prepare_boot(dataf, self.gtab, stop_map, threshold, seeds, **options)
+
+
+def _no_full_basis(full_basis: bool) -> None:
+    if full_basis:
+        raise ParameterError("full_basis=True: the diffusion signal is symmetric, its models have no odd harmonics")
+
+
+class ProbDirectionGetter:
+    """Directions drawn from a distribution at each point (PMF).
+
+    The tracker's ``dataf`` holds the PMF or ODF of each voxel, sampled at the vertices of its sphere, of any scale: as
+    cuslines has it; or, with a basis, coefficients of spherical harmonics.
+
+    Parameters
+    ----------
+    pmf_threshold : directions below this share of the greatest are never taken; DIPY's 0.1, cuslines has 0.05.
+    max_directions : begin at most this many streamlines at a seed, toward the highest peaks; None for all.
+    asymmetric : the function differs between opposite directions, which are kept apart; the sphere is a whole one.
+    sh_basis : of coefficients, one of :data:`tistreamlines.harmonics.BASES`, evaluated on the sphere in each step.
+    """
+
+    name = "prob"
+
+    def __init__(
+        self, *, pmf_threshold: float = 0.1, max_directions: int | None = None, asymmetric: bool = False,
+        sh_basis: str | None = None,
+    ) -> None:  # fmt: skip
+        self.pmf_threshold, self.max_directions = pmf_threshold, max_directions
+        self.asymmetric, self.sh_basis = asymmetric, sh_basis
+        self.options()
+
+    def options(self, steps: Steps | None = None) -> dict[str, Any]:
+        """Return the options of :func:`tistreamlines.models_pmf.prepare_prob` that belong to the getter, checked."""
+        named = {"pmf_threshold": self.pmf_threshold, "max_directions": self.max_directions}
+        checked = Parameters(dg=self.name, **named)
+        basis = {} if self.sh_basis is None else {"basis": arrays.basis(self.sh_basis)}
+        return {name: getattr(checked, name) for name in named} | {"asymmetric": bool(self.asymmetric)} | basis
+
+    def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
+        """Return vertices and edges; the data have a value for each vertex, or are coefficients."""
+        vertices, edges = arrays.sphere_tables(vertices, edges)
+        arrays.samples(dataf, None if self.sh_basis else vertices)
+        return vertices, edges
+
+    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
+        """Make the tables of probabilistic tracking."""
+        source = "sh" if self.sh_basis else "pmf"
+        return models_pmf.prepare_prob(source, dataf, stop_map, threshold, seeds, **options)
