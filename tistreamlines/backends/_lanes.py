@@ -1,0 +1,189 @@
+"""The type of a lane value in Numba: an LLVM vector <32 x T>, its casts, operators and conversions.
+
+The operations are plain IEEE ones, lane by lane, so the result does not depend on the width of the hardware.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
+
+LANES = 32
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+ELEMENTS = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": I32, "u4": I32, "mask": I1}
+
+
+class Lanes(types.Type):
+    """Numba's type of a lane value; ``kind`` is f4, f8, i4, u4 or mask."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        super().__init__(name=f"Lanes({kind})")
+
+    @property
+    def real(self) -> bool:
+        return self.kind in ("f4", "f8")
+
+
+F4, F8, I4, U4, MASK = (Lanes(k) for k in ELEMENTS)
+
+
+@register_model(Lanes)
+class _Model(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Lanes) -> None:
+        super().__init__(dmm, fe_type, ir.VectorType(ELEMENTS[fe_type.kind], LANES))
+
+
+def vector_type(kind: str) -> ir.VectorType:
+    return ir.VectorType(ELEMENTS[kind], LANES)
+
+
+def splat(builder: ir.IRBuilder, value: Any) -> Any:
+    undefined = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    one = builder.insert_element(undefined, value, ir.Constant(I32, 0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
+
+
+def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: Lanes) -> Any:
+    """A scalar in every lane, or lanes of one kind as another."""
+    scalar = {"f4": types.float32, "f8": types.float64, "i4": types.int32, "u4": types.uint32, "mask": types.boolean}
+    if not isinstance(source, Lanes):
+        return splat(builder, context.cast(builder, value, source, scalar[target.kind]))
+    if source.kind == target.kind or {source.kind, target.kind} == {"i4", "u4"}:
+        return value
+    if source.real and target.real:
+        return (builder.fpext if target.kind == "f8" else builder.fptrunc)(value, vector_type(target.kind))
+    if target.real:
+        return (builder.uitofp if source.kind == "u4" else builder.sitofp)(value, vector_type(target.kind))
+    return builder.fptosi(value, vector_type(target.kind))
+
+
+@lower_cast(types.Number, Lanes)
+@lower_cast(types.Boolean, Lanes)
+def _cast(context, builder, source, target, value):
+    return convert(context, builder, value, source, target)
+
+
+def common(a: Any, b: Any) -> Lanes | None:
+    """Kind of an operation on two values, at least one of them a lane value."""
+    kinds = [x for x in (a, b) if isinstance(x, Lanes)]
+    if not kinds:
+        return None
+    if len(kinds) == 2 and kinds[0].kind != kinds[1].kind:
+        return next(k for k in (F8, F4, U4, I4) if k in kinds)
+    other = b if isinstance(a, Lanes) else a
+    if kinds[0].kind == "i4" and isinstance(other, types.Integer) and not other.signed:
+        return U4
+    return kinds[0]
+
+
+def _register(op: Any, build: Any, compares: bool = False) -> None:
+    class Template(AbstractTemplate):
+        key = op
+
+        def generic(self, args, kws):
+            both = common(*args) if len(args) == 2 else None
+            return both and signature(MASK if compares else both, both, both)
+
+    infer_global(op)(Template)
+
+    @lower_builtin(op, Lanes, Lanes)
+    def _lower(context, builder, sig, args):
+        return build(builder, sig.args[0], *args)
+
+
+def _arithmetic(real: str, whole: str):
+    return lambda builder, kind, a, b: getattr(builder, real if kind.real else whole)(a, b)
+
+
+def _shift_right(builder, kind, a, b):
+    return builder.lshr(a, b) if kind.kind == "u4" else builder.ashr(a, b)
+
+
+def _comparison(symbol: str):
+    def build(builder, kind, a, b):
+        if kind.real:
+            return (builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered)(symbol, a, b)
+        return (builder.icmp_unsigned if kind.kind == "u4" else builder.icmp_signed)(symbol, a, b)
+
+    return build
+
+
+for _op, _real, _whole in (
+    (operator.add, "fadd", "add"), (operator.sub, "fsub", "sub"), (operator.mul, "fmul", "mul"),
+    (operator.and_, "and_", "and_"), (operator.or_, "or_", "or_"), (operator.xor, "xor", "xor"),
+    (operator.lshift, "shl", "shl"),
+):  # fmt: skip
+    _register(_op, _arithmetic(_real, _whole))
+_register(operator.rshift, _shift_right)
+for _op, _symbol in (
+    (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="), (operator.eq, "=="), (operator.ne, "!="),
+):  # fmt: skip
+    _register(_op, _comparison(_symbol), compares=True)
+
+
+@infer_global(operator.neg)
+class _Negation(AbstractTemplate):
+    def generic(self, args, kws):
+        return signature(args[0], args[0]) if isinstance(args[0], Lanes) else None
+
+
+@lower_builtin(operator.neg, Lanes)
+def _negate(context, builder, sig, args):
+    return builder.fneg(args[0]) if sig.args[0].real else builder.neg(args[0])
+
+
+def _converter(real_kind: str):
+    """The intrinsics whose result depends on the face's precision."""
+    real_lanes = F4 if real_kind == "f4" else F8
+    scalar = types.float32 if real_kind == "f4" else types.float64
+
+    @intrinsic
+    def lanes(typingctx, x):
+        target = real_lanes if isinstance(x, types.Float) else I4 if x.signed else U4
+
+        def build(context, builder, sig, args):
+            return convert(context, builder, args[0], x, target)
+
+        return target(x), build
+
+    @intrinsic
+    def real(typingctx, x):
+        target = real_lanes if isinstance(x, Lanes) else scalar
+
+        def build(context, builder, sig, args):
+            if isinstance(x, Lanes):
+                return convert(context, builder, args[0], x, target)
+            return context.cast(builder, args[0], x, target)
+
+        return target(x), build
+
+    return lanes, real
+
+
+lanes4, real4 = _converter("f4")
+lanes8, real8 = _converter("f8")
+
+
+def _to_int(kind: str, scalar: Any):
+    @intrinsic
+    def to_int(typingctx, x):
+        target = Lanes(kind) if isinstance(x, Lanes) else scalar
+
+        def build(context, builder, sig, args):
+            if isinstance(x, Lanes):
+                return convert(context, builder, args[0], x, target)
+            return context.cast(builder, args[0], x, target)
+
+        return target(x), build
+
+    return to_int
+
+
+i32 = _to_int("i4", types.int64)
+u32 = _to_int("u4", types.uint32)
