@@ -1,13 +1,14 @@
 """Compare tracking with DIPY's: same seeds, same stop map, several runs of each.
 
-    python benchmarks/parity.py FOLDER NSEEDS [--dg boot|prob|det] [--model opdt|csa] [--seeds-from FILE] [--runs K]
+    python benchmarks/parity.py FOLDER NSEEDS [--dg boot|prob|det|ptt] [--model opdt|csa] [--seeds-from FILE] [--runs K]
         [--first F] [--threads N] [--out FILE]
 
 FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.  Seeds are random in the voxels of the mask whose FA is over
 0.25, or come from FILE (.npy, RASmm, n x 3).  FA with threshold 0.1 is the stop map.  Streamlines of a single point are
 dropped on both sides.  The runs' random seeds are F to F + K - 1 in both packages.  --out adds the result to a JSON
-file, in place of an older one of the same data, getter, model and number of seeds.  boot is compared with
-LocalTracking, prob and det, from CSD of order 8, with DIPY's threaded trackers, which get DIPY's initial directions.
+file, in place of an older one of the same data, getter, model and number of seeds.  boot and ptt are compared with
+LocalTracking, prob and det with DIPY's threaded trackers, which get DIPY's initial directions.  All but boot follow CSD
+of order 8.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("nseeds", type=int)
-    parser.add_argument("--dg", choices=("boot", "prob", "det"), default="boot")
+    parser.add_argument("--dg", choices=("boot", "prob", "det", "ptt"), default="boot")
     parser.add_argument("--model", choices=("opdt", "csa", "csd"))
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seeds-from", type=Path)

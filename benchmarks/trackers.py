@@ -14,8 +14,9 @@ STOP, BLOCKS = 0.1, 50
 COMMON = {"relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
 FIT = {"smooth": 0.006, "min_signal": 1.0}
 # greatest number of steps each way: DIPY's threaded trackers drop what has more points in all
-MAX_STEPS = {"boot": 500, "prob": 1000, "det": 1000}
-ANGLE = {"boot": 60.0, "prob": 20.0, "det": 60.0}
+MAX_STEPS = {"boot": 500, "prob": 1000, "det": 1000, "ptt": 500}
+ANGLE = {"boot": 60.0, "prob": 20.0, "det": 60.0, "ptt": 10.0}
+PROBE = {"pmf_threshold": 0.1, "probe_length": 1.5, "probe_quality": 7}
 CSD_ORDER = 8
 
 
@@ -25,7 +26,7 @@ class Case:
 
     Parameters
     ----------
-    dg : boot, prob or det; model : opdt or csa for boot, csd for the others.
+    dg : boot, prob, det or ptt; model : opdt or csa for boot, csd for the others.
     threads : of tistreamlines and of DIPY's threaded trackers; its LocalTracking has one.
     """
 
@@ -111,21 +112,38 @@ def numbered(pairs: list[tuple[np.ndarray, np.ndarray]], places: np.ndarray, sec
 
 
 def dipy_boot(case: Case, random_seed: int) -> Lines:
-    """Track with DIPY's BootDirectionGetter and LocalTracking, in mm."""
+    """Track with DIPY's BootDirectionGetter and LocalTracking."""
     from dipy.data import default_sphere
     from dipy.direction import BootDirectionGetter
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
-    from dipy.tracking.local_tracking import LocalTracking
-    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 
     model = {"opdt": OpdtModel, "csa": CsaOdfModel}[case.model](case.dwi.gtab, sh_order_max=4, **FIT)
     getter = BootDirectionGetter.from_data(
         case.dwi.data.astype(float), model, sphere=default_sphere, sh_order=4, max_angle=ANGLE["boot"], **COMMON
     )
+    return dipy_local(case, getter, random_seed)
+
+
+def dipy_ptt(case: Case, random_seed: int) -> Lines:
+    """Track with DIPY's PTTDirectionGetter and LocalTracking: ``ptt_tracking`` shifts its points by a step."""
+    from dipy.data import default_sphere
+    from dipy.direction import PTTDirectionGetter
+
+    getter = PTTDirectionGetter.from_shcoeff(
+        case.csd.astype(float), max_angle=ANGLE["ptt"], sphere=default_sphere, **PROBE, **COMMON
+    )
+    return dipy_local(case, getter, random_seed)
+
+
+def dipy_local(case: Case, getter: Any, random_seed: int) -> Lines:
+    """Track with LocalTracking, in mm."""
+    from dipy.tracking.local_tracking import LocalTracking
+    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
+
     criterion = ThresholdStoppingCriterion(case.fa.astype(float), STOP)
     places = case.dwi.space.to_ras(case.seeds)
     grown = LocalTracking(
-        getter, criterion, places, case.dwi.space.affine, case.step_mm, maxlen=MAX_STEPS["boot"],
+        getter, criterion, places, case.dwi.space.affine, case.step_mm, maxlen=MAX_STEPS[case.dg],
         random_seed=random_seed, save_seeds=True,
     )  # fmt: skip
     begun = time.perf_counter()
@@ -152,7 +170,11 @@ def dipy_threaded(case: Case, random_seed: int) -> Lines:
             nbr_threads=case.threads or 0,
         )
     )  # fmt: skip
-    return Lines([line for line, _ in pairs], number, branches(number), time.perf_counter() - begun)
+    lines = numbered(pairs, places, time.perf_counter() - begun)
+    # streamlines of more points than DIPY has room for are left out: then nobody knows which of the seed's these are
+    whole = np.bincount(lines.seed, minlength=len(places)) == np.bincount(number, minlength=len(places))
+    lines.branch = np.where(whole[lines.seed], lines.branch, -1 - lines.branch)
+    return lines
 
 
 def ours(case: Case, rng_seed: int) -> Lines:
@@ -161,6 +183,7 @@ def ours(case: Case, rng_seed: int) -> Lines:
     from tistreamlines.engine import Engine, Settings
     from tistreamlines.models import prepare_boot
     from tistreamlines.models_pmf import prepare_det, prepare_prob
+    from tistreamlines.models_ptt import prepare_ptt
 
     options = COMMON | {"max_angle": ANGLE[case.dg], "sphere": "default"}
     if case.dg == "boot":
@@ -169,7 +192,9 @@ def ours(case: Case, rng_seed: int) -> Lines:
             min_signal=FIT["min_signal"], sh_order=4, **options,
         )  # fmt: skip
     else:
-        make = {"prob": prepare_prob, "det": prepare_det}[case.dg]
+        make = {"prob": prepare_prob, "det": prepare_det, "ptt": prepare_ptt}[case.dg]
+        if case.dg == "ptt":
+            options |= PROBE | {"step_mm": case.step_mm, "voxel_sizes": tuple(case.dwi.space.voxel_sizes)}
         prepared = make("sh", case.csd, case.fa, STOP, case.seeds, **options)
     settings = Settings(case.step_mm, max_steps=MAX_STEPS[case.dg], rng_seed=rng_seed, threads=case.threads)
     made = Engine(prepared, case.dwi.space, choose("cpu"), settings)
@@ -182,4 +207,4 @@ def ours(case: Case, rng_seed: int) -> Lines:
 
 def dipys(case: Case, random_seed: int) -> Lines:
     """Track with DIPY."""
-    return (dipy_boot if case.dg == "boot" else dipy_threaded)(case, random_seed)
+    return {"boot": dipy_boot, "ptt": dipy_ptt}.get(case.dg, dipy_threaded)(case, random_seed)

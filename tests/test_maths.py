@@ -1,4 +1,4 @@
-"""Division, square root and logarithm of the kernels, against numpy's."""
+"""Division, roots, logarithm, exponential and circular functions of the kernels, against numpy's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from faces import FACES, reals, run
 
 from tistreamlines.kernels.lang import Ints, Reals, at, i32, put, twin
-from tistreamlines.kernels.maths import divide, log, square_root
+from tistreamlines.kernels.maths import divide, exp, log, quarter_turn, reciprocal_root, square_root
 
 TINY, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 
@@ -120,3 +120,55 @@ def test_reference_faces_have_float64(face):
     assert np.array_equal(call(face, divide_all, a, b), a / b)
     assert np.array_equal(call(face, square_root_all, a), np.sqrt(a))
     assert np.allclose(call(face, log_all, a), np.log(a), rtol=4e-16, atol=0)
+
+
+# ------------------------------------------------------------------------------------- what lanes can share
+@twin
+def reciprocal_root_all(item: i32, a: Reals, out: Reals):
+    """Reciprocal square roots, 32 at once."""
+    put(out, 32 * item, reciprocal_root(at(a, 32 * item)))
+
+
+@twin
+def exp_all(item: i32, a: Reals, out: Reals):
+    """Exponentials, 32 at once."""
+    put(out, 32 * item, exp(at(a, 32 * item)))
+
+
+@twin
+def turns_all(item: i32, a: Reals, out: Reals):
+    """Cosines and sines, 32 at once."""
+    d = quarter_turn(at(a, 32 * item))
+    put(out, 64 * item, d[0])
+    put(out, 64 * item + 32, d[1])
+
+
+def test_reciprocal_roots_are_within_their_bound():
+    a = random_floats(3_200_000, 12)
+    exact = 1 / np.sqrt(a.astype(np.float64))
+    got = run("numba32", reciprocal_root_all, len(a) // 32, {"a": a, "out": reals(len(a))})["out"]
+    assert (np.abs(got - exact) / np.spacing(exact.astype(np.float32))).max() < 2.5
+    got = run("python", reciprocal_root_all, 10, {"a": a[:320], "out": reals(320)})["out"]
+    assert np.allclose(got, exact[:320], rtol=1e-10, atol=0)
+    got = run("numba32", reciprocal_root_all, 1, {"a": np.zeros(32, np.float32), "out": reals(32)})["out"]
+    assert np.isfinite(got).all()
+
+
+def test_exponentials_are_within_their_bound():
+    a = np.random.default_rng(13).uniform(-87, 88, 3_200_000).astype(np.float32)
+    a[:3] = 0, -87, 88
+    got = run("numba32", exp_all, len(a) // 32, {"a": a, "out": reals(len(a))})["out"].astype(np.float64)
+    exact = np.exp(a.astype(np.float64))
+    assert (np.abs(got - exact) / np.spacing(exact.astype(np.float32))).max() < 2
+    with mpmath.workdps(30):
+        few = np.array([float(mpmath.exp(mpmath.mpf(float(x)))) for x in a[:2000]])
+    assert np.allclose(exact[:2000], few, rtol=1e-14, atol=0)
+
+
+def test_quarter_turns_are_within_their_bound():
+    a = np.random.default_rng(14).uniform(-0.5, 0.5, 320_000).astype(np.float32)
+    a[:3] = 0, -0.5, 0.5
+    got = run("numba32", turns_all, len(a) // 32, {"a": a, "out": reals(2 * len(a))})["out"].reshape(-1, 2, 32)
+    angle = 0.5 * np.pi * a.astype(np.float64).reshape(-1, 32)
+    assert np.abs(got[:, 0] - np.cos(angle)).max() < 1e-7
+    assert np.abs(got[:, 1] - np.sin(angle)).max() < 1e-7

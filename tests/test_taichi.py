@@ -8,6 +8,7 @@ at a block's barrier, which x64 lacks.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -395,3 +396,22 @@ def test_the_environment_cannot_change_the_arch(monkeypatch):
     said = in_own_process("try_to_start", "vulkan")
     assert "DeviceError: TI_ARCH in the environment makes Taichi run on" in said
     assert "started" not in said
+
+
+def start_and_flush() -> None:
+    """Start Taichi and print whether numpy still has denormals, here and in a new thread."""
+    tiny = np.array([1e-38], np.float32)
+    held = []
+    _taichi.start_taichi(choose("vulkan"), exact=True)
+    thread = threading.Thread(target=lambda: held.append((tiny * np.float32(0.01))[0] > 0))
+    thread.start()
+    thread.join()
+    print("denormals:", held[0] and (tiny * np.float32(0.01))[0] > 0)
+
+
+def test_taichi_leaves_the_hosts_arithmetic_alone():
+    try:
+        choose("vulkan")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    assert "denormals: True" in in_own_process("start_and_flush")

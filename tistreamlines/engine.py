@@ -220,12 +220,15 @@ class Engine:
         slot = exclusive_sum(counts)
         count = int(slot[-1]) + int(counts[-1])
         values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot.astype(np.int32))
-        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 6, "state": 4}
+        carried = 3 + self.prepared.fill["CARRIED"]
+        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 2 * carried, "state": 4}
         sizes["codes"] = 2 * self.settings.max_steps
         for name, size in sizes.items():
             values[f"halves_{name}"] = self._buffer(name, max(count, 1) * size, "reals" if name == "point" else "ints")
         self.program.run("enlist", n, values)
-        self.program.run("advance", count, values | {"stride": 2, "steps": 1})
+        # the backward halves need to know whether the first step stands
+        first = 1 + self.prepared.fill["DROPS_DEAD_END"]
+        self.program.run("advance", count, values | {"stride": 2, "steps": first})
         self._advance(count)
         return counts
 
@@ -282,7 +285,10 @@ class Engine:
                 "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
             }
             program.gather("pack", n, values, packed[:total])
-        return Grown(first_seed, seeds, seed, branch, lengths, state[..., 1], packed, slot)
+        initial = np.zeros(len(seed), np.int32)
+        if self.prepared.fill["CARRIED"] and len(seed):
+            initial = self.program.host(self.values["halves_initial"], int(streamlines[-1]) + 1)[streamlines]
+        return Grown(first_seed, seeds, seed, branch, initial, lengths, state[..., 1], packed, slot)
 
     def _batch(self, future: Future[Batch], spent: Array | None) -> Batch:
         """Wait for a batch; ``spent`` is the memory that no other needs after it."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InputError
+from .kernels.courses import ALONG_VERTICES
 from .kernels.methods import boot
 from .kernels.stopping import threshold as stopping
 from .polynomials import from_harmonics, monomials
@@ -302,7 +303,7 @@ def _scratch(tables: BootTables, constants: dict[str, Any]) -> dict[str, tuple[s
 
 def _holes() -> dict[str, Any]:
     """The method and the stopping rule that the engine's kernels are linked with."""
-    return {
+    return ALONG_VERTICES | {
         "Method": boot.Boot, "Scratch": boot.BootScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
         "initial_directions": boot.initial_directions, "next_direction": boot.next_direction,
     }  # fmt: skip

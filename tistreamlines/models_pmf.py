@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .errors import InputError
 from .harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from .kernels import pmf
+from .kernels.courses import ALONG_VERTICES
 from .kernels.methods import det, prob
 from .kernels.stopping import threshold as stopping
 from .models import Prepared
@@ -104,7 +105,7 @@ def prepare_prob(
     ParameterError
         Where an option has a value that it cannot have.
     """
-    return _prepare(source, values, stop_map, threshold, seeds, PmfOptions(**options), prob, {"OPEN_CONE": 0})
+    return _prepare(source, values, stop_map, threshold, seeds, PmfOptions(**options), _holes(prob) | {"OPEN_CONE": 0})
 
 
 def prepare_det(
@@ -112,19 +113,20 @@ def prepare_det(
 ) -> Prepared:
     """Tables of deterministic tracking; arguments as for :func:`prepare_prob`."""
     chosen = PmfOptions(**options)
-    constants = {"OPEN_CONE": 1, "GREATEST": int(chosen.det_rule == "max")}
-    return _prepare(source, values, stop_map, threshold, seeds, chosen, det, constants)
+    own = _holes(det) | {"OPEN_CONE": 1, "GREATEST": int(chosen.det_rule == "max")}
+    return _prepare(source, values, stop_map, threshold, seeds, chosen, own)
 
 
 def _prepare(
-    source: Source, values: Array, stop_map: Array, threshold: float, seeds: Array, chosen: PmfOptions, method: Any,
-    own: dict[str, int],
+    source: Source, values: Array, stop_map: Array, threshold: float, seeds: Array, chosen: PmfOptions,
+    own: dict[str, Any], reach: Array | None = None,
 ) -> Prepared:  # fmt: skip
+    """Tables, with the method's ``own`` constants and holes; ``reach``: voxels that it reads beyond live points."""
     if values.ndim != 4 or values.shape[:3] != stop_map.shape:
         raise InputError(f"values are {values.shape}, the stop map {stop_map.shape}: give both on one grid")
     vertices, edges = load_sphere(chosen.sphere) if isinstance(chosen.sphere, str) else chosen.sphere
     ball, tables = sphere_tables(vertices, edges)
-    made = _rows_of(source, values.shape[3], vertices, chosen, 32 * ball["VERTEX_CHUNKS"])
+    made = _rows_of(source, values.shape[3], vertices, chosen, 32 * ball["VERTEX_CHUNKS"], sampled=reach is not None)
     ball["SYMMETRIC"] = int(_is_symmetric(source, chosen))
     stop = stop_map.ravel()
 
@@ -133,7 +135,8 @@ def _prepare(
         rows[:, : own_values.shape[1]] = own_values
         rows[:, -1] = stop[voxels]
 
-    index, rows = build_rows(values, touched(stop_map, threshold, seeds), made.width, fill_rows)
+    keep = _stored(values, stop_map, threshold, seeds, reach)
+    index, rows = build_rows(values, keep, made.width, fill_rows)
     arrays = {f"method_sphere_{name}": table for name, table in tables.items()} | {
         "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
     }  # fmt: skip
@@ -154,7 +157,18 @@ def _prepare(
     shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
     if made.sampled:
         shares["scratch_pmf"] = ("scratch_row", 0)
-    return Prepared(constants | _holes(method), arrays, scalars, _scratch(constants, peaks), shares, TABLES)
+    return Prepared(constants, arrays, scalars, _scratch(constants, peaks), shares, TABLES)
+
+
+def _stored(values: Array, stop_map: Array, threshold: float, seeds: Array, reach: Array | None) -> Array:
+    """Voxels that have a row, (x, y, z) bool."""
+    keep = touched(stop_map, threshold, seeds)
+    if reach is None:
+        return keep
+    from scipy.ndimage import maximum_filter
+
+    # what is 0 has row 0
+    return np.asarray(maximum_filter(keep, size=tuple(2 * reach + 1)), bool) & (values.any(axis=-1) | (stop_map != 0))
 
 
 def _is_symmetric(source: Source, chosen: PmfOptions) -> bool:
@@ -165,8 +179,10 @@ def _is_symmetric(source: Source, chosen: PmfOptions) -> bool:
     return not full
 
 
-def _rows_of(source: Source, count: int, vertices: Array, chosen: PmfOptions, samples: int) -> _Rows:
-    """Rows of ``samples`` padded samples, or of coefficients, and the stop map."""
+def _rows_of(
+    source: Source, count: int, vertices: Array, chosen: PmfOptions, samples: int, sampled: bool
+) -> _Rows:
+    """Rows of ``samples`` padded samples, or, unless they have to be ``sampled``, of coefficients, and the stop map."""
     if source == "pmf":
         if count != len(vertices):
             raise InputError(f"values have {count} samples a voxel, but the sphere has {len(vertices)} vertices")
@@ -178,10 +194,11 @@ def _rows_of(source: Source, count: int, vertices: Array, chosen: PmfOptions, sa
         raise InputError(f"values: {error}") from error
     if order < 2 - full:
         raise InputError("values: a single coefficient a voxel has no direction")
-    if full or chosen.sampled:
+    if full or chosen.sampled or sampled:
         # a full basis has odd degrees, which the kernels' polynomials leave out
         matrix = sampling_matrix(vertices, order, chosen.basis).T
-        return _Rows(True, 0, max(samples, padded(len(vertices) + 1)), lambda some: np.maximum(some @ matrix, 0))
+        least = 0.0 if full or chosen.sampled else -np.inf
+        return _Rows(True, 0, max(samples, padded(len(vertices) + 1)), lambda some: np.maximum(some @ matrix, least))
     change = from_harmonics(order).T
     return _Rows(False, order // 2, padded(count + 1), lambda some: to_descoteaux(some, chosen.basis) @ change)
 
@@ -200,7 +217,7 @@ def _scratch(constants: dict[str, int], peaks: int) -> dict[str, tuple[str, int]
 
 def _holes(method: Any) -> dict[str, Any]:
     """The method and the stopping rule that the engine's kernels are linked with."""
-    return {
+    return ALONG_VERTICES | {
         "Method": pmf.Pmf, "Scratch": pmf.PmfScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
         "initial_directions": pmf.initial_directions, "next_direction": method.next_direction,
     }  # fmt: skip

@@ -26,6 +26,7 @@ class Grown:
     first_seed : number of the chunk's first seed.
     seeds : (n, 3) float32, voxel coordinates.
     seed, branch : (m,) number of each streamline's seed in the chunk, and among its seed's directions.
+    initial : (m,) its initial direction's code, of methods whose codes do not tell it; else 0.
     lengths, status : (m, 2) steps and stop reasons, forward and backward.
     words, slot : codes, several to a word, and where each half's begin.
     """
@@ -34,6 +35,7 @@ class Grown:
     seeds: Array
     seed: Array
     branch: Array
+    initial: Array
     lengths: Array
     status: Array
     words: Array
@@ -45,8 +47,8 @@ class Grown:
         cuts = [0, *ends.tolist(), len(self.seed)]
         return [
             replace(
-                self, seed=self.seed[a:b], branch=self.branch[a:b], lengths=self.lengths[a:b], status=self.status[a:b],
-                slot=self.slot[2 * a : 2 * b],
+                self, seed=self.seed[a:b], branch=self.branch[a:b], initial=self.initial[a:b],
+                lengths=self.lengths[a:b], status=self.status[a:b], slot=self.slot[2 * a : 2 * b],
             )
             for a, b in pairwise(cuts)
         ]  # fmt: skip
@@ -57,7 +59,7 @@ class Unpacker:
 
     Parameters
     ----------
-    prepared : the method's tables, for the sphere.
+    prepared : the method's tables.
     space : the image's space.
     """
 
@@ -65,13 +67,11 @@ class Unpacker:
         from .backends._numba import Program
 
         self.space = space
-        self.program = Program([seeding.unpack], prepared.fill, {}, serial=True)
+        self.program = Program([seeding.unpack], prepared.fill, prepared.scratch, serial=True)
         affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
-        self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine} | {
-            "sphere_vertices": np.ascontiguousarray(prepared.arrays["method_sphere_vertices"], np.float32),
-            "sphere_neighbours": np.ascontiguousarray(prepared.arrays["method_sphere_neighbours"], np.int32),
-            "sphere_count": prepared.scalars["method_sphere_count"],
-        }
+        tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
+        self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}
+        self.values |= tables | prepared.scalars
 
     def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
         """Points in RASmm, and what is known of each streamline; safe to call from several threads.
@@ -85,11 +85,15 @@ class Unpacker:
         origin = grown.seeds[grown.seed]
         out = np.empty(3 * int(offsets[-1]), np.float32)
         if len(origin):
-            values = self.values | rules | {
-                "rules_first_seed": 0, "words": grown.words, "slot": grown.slot.astype(np.int32),
-                "lengths": np.ascontiguousarray(grown.lengths.ravel(), np.int32), "seeds": origin.ravel(),
-                "offset": offsets[:-1].astype(np.int32), "out": out,
+            laid = {
+                "seed": grown.seed, "branch": grown.branch, "initial": grown.initial, "offset": offsets[:-1],
+                "slot": grown.slot, "lengths": grown.lengths.ravel(),
             }  # fmt: skip
+            values = self.values | rules | {
+                "rules_first_seed": grown.first_seed & 0xFFFFFFFF, "words": grown.words, "laid_point": origin.ravel(),
+                "out": out,
+            }  # fmt: skip
+            values |= {f"laid_{name}": np.ascontiguousarray(array, np.int32) for name, array in laid.items()}
             self.program.run("unpack", len(origin), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),

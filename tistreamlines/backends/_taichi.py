@@ -7,8 +7,12 @@ be one.
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +93,21 @@ def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
     )
 
 
+@contextmanager
+def float_environment_kept() -> Iterator[None]:
+    """Undo what Taichi does to the calling thread as it starts: numpy would flush denormals, in later threads as well."""
+    library = ctypes.util.find_library("m")
+    if library is None:
+        yield
+        return
+    held, maths = ctypes.create_string_buffer(256), ctypes.CDLL(library)
+    maths.fegetenv(held)
+    try:
+        yield
+    finally:
+        maths.fesetenv(held)
+
+
 def start_taichi(device: Device, exact: bool, profile: bool = False) -> Any:
     """Initialise Taichi for a device, or say why it cannot be.
 
@@ -103,8 +122,10 @@ def start_taichi(device: Device, exact: bool, profile: bool = False) -> Any:
     arch = getattr(ti, device.arch)
     # for whoever tunes kernels: more of ti.init's options, as JSON
     options = {"kernel_profiler": profile} | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
     try:
-        ti.init(arch=arch, fast_math=not exact, enable_fallback=False, log_level=ti.ERROR, default_fp=ti.f32, **options)
+        with float_environment_kept():
+            ti.init(arch=arch, fast_math=not exact, **common, **options)
     except RuntimeError as error:
         raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}") from error
     if ti.cfg.arch != arch:

@@ -78,12 +78,17 @@ class Linked:
     signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
 
+def _fields(record: type, fill: dict[str, Any]) -> dict[str, Any]:
+    """What each field of a record is, those of the record that it extends first."""
+    lines = [c for c in reversed(record.__mro__) if issubclass(c, lang.Record)]
+    notes = [(c, name, note) for c in lines for name, note in inspect.get_annotations(c).items()]
+    return {name: _annotation(note, vars(inspect.getmodule(c)), fill) for c, name, note in notes}
+
+
 def flat_fields(prefix: str, record: type, fill: dict[str, Any]) -> list[tuple[str, str]]:
     """Fields of a record, nested ones spread out, as (name, kind)."""
     out = []
-    module = inspect.getmodule(record)
-    for name, note in record.__annotations__.items():
-        value = _annotation(note, vars(module), fill)
+    for name, value in _fields(record, fill).items():
         if isinstance(value, type) and issubclass(value, lang.Record):
             out += flat_fields(f"{prefix}_{name}", value, fill)
         else:
@@ -295,13 +300,15 @@ class _Rewriter:
         symbol = ast.unparse(ast.Compare(ast.Name("a"), node.ops, [ast.Name("b")]))[2:-2]
         return f"({self.text(node.left)} {symbol} {self.text(node.comparators[0])})", BOOL
 
-    def arguments(self, node: ast.Call) -> list[str]:
+    def arguments(self, node: ast.Call, callee: lang.Twin) -> list[str]:
         out: list[str] = []
-        for argument in node.args:
-            path = ast.unparse(argument)
-            record = self.record_of(argument)
-            if record is not None:
-                out += [name for name, _ in flat_fields(path.replace(".", "_"), record, self.fill)]
+        scope = vars(inspect.getmodule(callee.function))
+        for argument, taken in zip(node.args, _tree(callee).args.args, strict=True):
+            if self.record_of(argument) is not None:
+                # what is handed on may extend the record that is taken
+                record = _annotation(ast.unparse(taken.annotation), scope, self.fill)
+                path = ast.unparse(argument).replace(".", "_")
+                out += [name for name, _ in flat_fields(path, record, self.fill)]
             else:
                 out.append(self.argument(argument))
         return out
@@ -317,7 +324,7 @@ class _Rewriter:
         if isinstance(node, ast.Attribute):
             outer = self.record_of(node.value)
             if outer is not None:
-                note = _annotation(outer.__annotations__[node.attr], vars(inspect.getmodule(outer)), self.fill)
+                note = _fields(outer, self.fill)[node.attr]
                 return note if isinstance(note, type) and issubclass(note, lang.Record) else None
         return None
 
@@ -330,7 +337,7 @@ class _Rewriter:
             note = ast.unparse(tree.returns) if tree.returns else "None"
             kind = KINDS[_annotation(note, vars(inspect.getmodule(callee.function)), self.fill)]
             hidden = [h.split(":")[0] for h in self.face.hidden]
-            inner = [*hidden, *self.arguments(node)] if callee.__name__ not in self.face.replaced else self.arguments(node)
+            inner = ([] if callee.__name__ in self.face.replaced else hidden) + self.arguments(node, callee)
             return f"{callee.__name__}({', '.join(inner)})", kind
         name = node.func.id
         kind = RESULTS.get(name) or self.kind_of_call(name, node.args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..outcome import Stop
-from .interpolate import Volume, inside, interpolate_row
+from .interpolate import Volume, inside
 from .lang import (
     Constant,
     Hole,
@@ -13,6 +13,7 @@ from .lang import (
     barrier,
     each,
     i32,
+    maximum,
     minimum,
     real,
     twin,
@@ -21,16 +22,21 @@ from .lang import (
     vec3,
     where,
 )
-from .peaks import NONE, direction
+from .peaks import NONE
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
 Stopping = Hole("record of the stopping rule")
-initial_directions = Hole("the method's peaks at a seed")
-next_direction = Hole("the method's choice of a step")
+begin = Hole("the method's initial directions at a seed")
+read = Hole("what the method and the stopping rule read of the voxels' rows at a point")
+depart = Hole("what a method that carries more than its last code makes of a half's initial direction")
+choose = Hole("the method's choice of a step")
+moved = Hole("the point that a step leads to")
 classify = Hole("the stopping rule")
 MAX_DIRECTIONS = Constant("greatest number of initial directions of a seed")
-CODE_BITS = Constant("bits of a direction code: 32 // CODE_BITS to a word")
+CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
+CARRIED = Constant("reals besides its point that a half carries from step to step (0: its last code says it all)")
+DROPS_DEAD_END = Constant("1: a point from which no step leads on is dropped, 0: it is kept")
 
 GROWING = int(Stop.GROWING)
 OUTSIDE_IMAGE = int(Stop.OUTSIDE_IMAGE)
@@ -50,7 +56,8 @@ class Halves(Record):
     """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
 
     seed, branch, initial : of each streamline its seed in the chunk, number among the seed's directions, direction
-    code.  point, state, codes : of each half its last point; steps taken and stop reason; a code a step.
+    code.  point, state, codes : of each half its last point and what it carries; steps taken and stop reason; a code a
+    step.
     """
 
     seed: Ints
@@ -82,8 +89,7 @@ def start(item: i32, seeds: Seeds, volume: Volume, method: Method, scratch: Scra
     p = vec3(seeds.points[3 * item], seeds.points[3 * item + 1], seeds.points[3 * item + 2])
     count = 0
     if inside(volume, p) == 1:
-        interpolate_row(volume, p, scratch.row)
-        count = initial_directions(method, scratch)
+        count = begin(volume, p, method, scratch)
         for i in each(count):
             seeds.peaks[item * MAX_DIRECTIONS + i] = 2 * scratch.peaks.kept[i]
     seeds.counts[item] = count
@@ -102,7 +108,7 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
             halves.state[2 * half] = 0
             halves.state[2 * half + 1] = GROWING
             for axis in range(3):
-                halves.point[3 * half + axis] = seeds.points[3 * item + axis]
+                halves.point[(3 + CARRIED) * half + axis] = seeds.points[3 * item + axis]
 
 
 @twin
@@ -123,6 +129,40 @@ def heading_code(half: i32, halves: Halves, rules: Rules) -> i32:
 
 
 @twin
+def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
+    """Code of the first step of a backward half's forward one; NONE for a forward half, and where none was taken."""
+    code = NONE
+    if (half & 1) == 1:
+        if halves.state[2 * half - 2] > 0:
+            code = halves.codes[(half - 1) * rules.max_steps]
+    return code
+
+
+@twin
+def take_up(half: i32, c0: u32, c2: u32, halves: Halves, rules: Rules, method: Method, scratch: Scratch):
+    """Bring back what a half carries, or set it out from its seed."""
+    if halves.state[2 * half] > 0:
+        for i in each(CARRIED):
+            scratch.carried[i] = halves.point[(3 + CARRIED) * half + 3 + i]
+    else:
+        depart(method, scratch, halves.initial[half >> 1], half & 1, first_code(half, halves, rules), c0, c2, rules)
+    barrier()
+
+
+@twin
+def lay_down(half: i32, p: vec3, taken: i32, status: i32, halves: Halves, scratch: Scratch):
+    """Write back where a half has come to."""
+    place = (3 + CARRIED) * half
+    if CARRIED:
+        for i in each(CARRIED):
+            halves.point[place + 3 + i] = scratch.carried[i]
+    for axis in each(3):
+        halves.point[place + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
+    halves.state[2 * half] = taken
+    halves.state[2 * half + 1] = status
+
+
+@twin
 def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
     """The point one step on."""
     return vec3(p[0] + rules.step_x * d[0], p[1] + rules.step_y * d[1], p[2] + rules.step_z * d[2])
@@ -130,11 +170,11 @@ def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
 
 @twin
 def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals) -> i32:
-    """Interpolate the row at a point and say whether the streamline may go on from it."""
+    """Read the rows at a point and say whether the streamline may go on from it."""
     reason = OUTSIDE_IMAGE
     barrier()
     if inside(volume, p) == 1:
-        interpolate_row(volume, p, row)
+        read(volume, p, row)
         barrier()
         reason = classify(stopping, row)
     return reason
@@ -156,18 +196,22 @@ def grow(
         code = heading_code(half, halves, rules)
         taken = halves.state[2 * half]
         last = taken + steps
-        p = vec3(halves.point[3 * half], halves.point[3 * half + 1], halves.point[3 * half + 2])
+        place = (3 + CARRIED) * half
+        p = vec3(halves.point[place], halves.point[place + 1], halves.point[place + 2])
         seed = u32(halves.seed[half >> 1]) + rules.first_seed
         branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+        if CARRIED:
+            take_up(half, seed, branch, halves, rules, method, scratch)
         status = GROWING
         if visit(p, volume, stopping, scratch.row) == OUTSIDE_IMAGE:
             status = OUTSIDE_IMAGE
         attempt = 0
         while (status == GROWING) & (taken < last):
-            d = direction(method.sphere, code)
-            choice = next_direction(method, scratch, d, attempt, seed, u32(taken + 1), branch, rules.key)
+            choice = choose(volume, p, code, method, scratch, attempt, seed, u32(taken + 1), branch, rules.key)
             if choice == NONE:
                 status = NO_DIRECTION
+                if DROPS_DEAD_END:
+                    taken = maximum(taken - 1, 0)
             else:
                 # a method that wants to try again finds the row of the same point anew: its memory may have been spent
                 attempt = attempt + 1
@@ -175,7 +219,7 @@ def grow(
                 if choice >= 0:
                     attempt = 0
                     code = choice
-                    ahead = stepped(p, direction(method.sphere, code), rules)
+                    ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
                 status = visit(ahead, volume, stopping, scratch.row)
                 if (status == GROWING) & (choice >= 0):
                     p = ahead
@@ -183,10 +227,7 @@ def grow(
                     taken = taken + 1
                     if taken == rules.max_steps:
                         status = MAX_LENGTH
-        for axis in each(3):
-            halves.point[3 * half + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
-        halves.state[2 * half] = taken
-        halves.state[2 * half + 1] = status
+        lay_down(half, p, taken, status, halves, scratch)
 
 
 @twin

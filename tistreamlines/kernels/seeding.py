@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .lang import Ints, Reals, Record, i32, minimum, real, twin, u32, umulhi, vec3
-from .peaks import Sphere, direction
-from .propagate import CODE_BITS, Rules, stepped
+from .peaks import NONE
+from .propagate import CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
 from .rng import philox, uniform
 
 SEEDING = 1
@@ -49,28 +49,52 @@ def write_point(p: vec3, affine: Affine, out: Reals, place: i32):
 
 @twin
 def lay(
-    words: Ints, first: i32, length: i32, seed: vec3, rules: Rules, sphere: Sphere, affine: Affine, out: Reals,
-    middle: i32, way: i32,
+    words: Ints, first: i32, length: i32, seed: vec3, c0: u32, c2: u32, rules: Rules, method: Method, scratch: Scratch,
+    affine: Affine, out: Reals, middle: i32, way: i32,
 ):  # fmt: skip
     """Write the points of a half-streamline, the seed left out, from its packed codes; ``way`` is its sense in ``out``."""
     p = seed
     place = middle
+    taken = 0
     for turn in range((length + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
         word = words[first + turn]
         for k in range(minimum(32 // CODE_BITS, length - turn * (32 // CODE_BITS))):
-            p = stepped(p, direction(sphere, (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)), rules)
+            taken = taken + 1
+            p = moved(p, (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1), method, scratch, c0, u32(taken), c2, rules)
             place = place + way
             write_point(p, affine, out, place)
 
 
+class Laid(Record):
+    """Streamlines to lay out: of each its seed in the chunk, number among the seed's directions, initial direction code,
+    seed point, place in ``out``; of each half its first word and its steps.
+    """
+
+    seed: Ints
+    branch: Ints
+    initial: Ints
+    point: Reals
+    offset: Ints
+    slot: Ints
+    lengths: Ints
+
+
 @twin
 def unpack(
-    item: i32, words: Ints, slot: Ints, lengths: Ints, seeds: Reals, offset: Ints, rules: Rules, sphere: Sphere,
-    affine: Affine, out: Reals,
-):  # fmt: skip
+    item: i32, words: Ints, laid: Laid, rules: Rules, method: Method, scratch: Scratch, affine: Affine, out: Reals
+):
     """Points of streamline ``item`` in RASmm: the backward half reversed, the seed, the forward half."""
-    seed = vec3(seeds[3 * item], seeds[3 * item + 1], seeds[3 * item + 2])
-    middle = offset[item] + lengths[2 * item + 1]
+    seed = vec3(laid.point[3 * item], laid.point[3 * item + 1], laid.point[3 * item + 2])
+    middle = laid.offset[item] + laid.lengths[2 * item + 1]
     write_point(seed, affine, out, middle)
-    lay(words, slot[2 * item], lengths[2 * item], seed, rules, sphere, affine, out, middle, 1)
-    lay(words, slot[2 * item + 1], lengths[2 * item + 1], seed, rules, sphere, affine, out, middle, 0 - 1)
+    c0 = u32(laid.seed[item]) + rules.first_seed
+    for side in range(2):
+        c2 = u32(laid.branch[item] * 2 + side)
+        length = laid.lengths[2 * item + side]
+        first = laid.slot[2 * item + side]
+        if CARRIED:
+            code = NONE
+            if (side == 1) & (laid.lengths[2 * item] > 0):
+                code = words[laid.slot[2 * item]] & ((1 << CODE_BITS) - 1)
+            depart(method, scratch, laid.initial[item], side, code, c0, c2, rules)
+        lay(words, first, length, seed, c0, c2, rules, method, scratch, affine, out, middle, 1 - 2 * side)

@@ -1,0 +1,50 @@
+"""The course along vertices: a step leads to a sampled direction, and its code says where the half is heading.
+
+Methods that move otherwise bring their own ``begin``, ``read``, ``choose`` and ``moved``, and ``depart`` if a half carries
+more than its last code.
+"""
+
+from __future__ import annotations
+
+from .interpolate import Volume, interpolate_row
+from .lang import Hole, Ints, Reals, i32, twin, u32, vec3
+from .peaks import direction
+from .propagate import Method, Rules, Scratch, stepped
+
+initial_directions = Hole("the method's peaks at a seed")
+next_direction = Hole("the method's choice of a direction")
+
+
+@twin
+def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch) -> i32:
+    """Initial directions at a point: their number (``scratch.peaks.kept`` lists the vertices)."""
+    interpolate_row(volume, p, scratch.row)
+    return initial_directions(method, scratch)
+
+
+@twin
+def read_row(volume: Volume, p: vec3, row: Reals):
+    """All of the interpolated row."""
+    interpolate_row(volume, p, row)
+
+
+@twin
+def choose_direction(
+    volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
+) -> i32:
+    """Code of the direction to follow from the point whose row is in the scratch, NONE, or AGAIN for a new draw."""
+    return next_direction(method, scratch, direction(method.sphere, code), attempt, c0, c1, c2, key)
+
+
+@twin
+def moved_along(
+    p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, rules: Rules
+) -> vec3:
+    """The point one step on in a coded direction."""
+    return stepped(p, direction(method.sphere, code), rules)
+
+
+ALONG_VERTICES = {
+    "begin": begin_by_row, "read": read_row, "choose": choose_direction, "moved": moved_along,
+    "CARRIED": 0, "DROPS_DEAD_END": 0,
+}  # fmt: skip

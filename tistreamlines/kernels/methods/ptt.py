@@ -1,0 +1,291 @@
+"""Parallel transport tractography (Aydogan and Shi 2021; DIPY's ``PTTDirectionGetter``).
+
+A half carries a frame, and each step bends it by two curvatures (k1, k2) drawn from a disc.  A draw is accepted with a
+probability proportional to its data support: the sum of the PMF along a probe, a short arc of these curvatures.  Each
+lane tries one candidate.  Numbers below SAMPLES give the greatest support, twice which is the bound of the rejection
+sampling; of the TRIES after them the lowest accepted one wins.  Its number is the step's code, from which anybody draws
+the curvatures again.
+"""
+
+from __future__ import annotations
+
+from ..arcs import binormal_after, onward, settled, tangent_after
+from ..interpolate import Volume
+from ..lang import (
+    Constant,
+    Ints,
+    Reals,
+    barrier,
+    i32,
+    lane,
+    lanes,
+    maximum,
+    put,
+    real,
+    team_max,
+    team_min,
+    twin,
+    u32,
+    vec3,
+    where,
+)
+from ..maths import exp, floored, log, quarter_turn, reciprocal_root
+from ..peaks import NONE, VERTEX_CHUNKS, direction
+from ..pmf import Pmf, PmfScratch, initial_directions
+from ..probe import cross, interpolated, nearest_vertex, normalised
+from ..propagate import Rules
+from ..rng import philox, uniform
+
+SEGMENTS = Constant("segments of a probe, one less than its quality")
+PROBES = Constant("parallel lines that make a probe")
+POWERED = Constant("1: the data support is raised to a power")
+PAPER = Constant("1: what DIPY does otherwise than the paper is done as in the paper")
+
+SAMPLES = 10
+TRIES = 100
+ROUNDS = 4  # of 32 candidates
+EVERY = -3.0e38
+FRAMES = 1 << 16  # of a counter: the random vector of a half's first frame
+
+
+class Ptt(Pmf):
+    """Tables of the method.
+
+    cells : see ``probe.nearest_vertex``; ring : cosines and sines that place a probe's lines about its axis, times its
+    radius.  max_curvature : 1/mm; step, segment : mm; x, y, z : voxels a mm; probe_x, ... : the same for probes;
+    share : one over the number of a probe's look-ups; power : of the data support; slack : 2**power.
+    """
+
+    cells: Ints
+    ring: Reals
+    max_curvature: real
+    step: real
+    segment: real
+    x: real
+    y: real
+    z: real
+    probe_x: real
+    probe_y: real
+    probe_z: real
+    share: real
+    power: real
+    slack: real
+
+
+class PttScratch(PmfScratch):
+    """Team memory besides: tangent, normal, binormal, and the PMF at the end of the last accepted probe."""
+
+    carried: Reals
+
+
+# ------------------------------------------------------------------------------------------------- a candidate
+@twin
+def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
+    """Curvatures (k1, k2) from the disc of the greatest one, all points alike, and the share to accept them by."""
+    w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
+    u = uniform(w[0])
+    radius = method.max_curvature * (u * reciprocal_root(u))
+    turns = 4.0 * uniform(w[1])
+    quarter = floored(turns)
+    a = quarter_turn((turns - quarter) - 0.5)
+    odd = (quarter == 1.0) | (quarter == 3.0)
+    x = radius * where(odd, a[1], a[0])
+    y = radius * where(odd, a[0], a[1])
+    return vec3(where(quarter >= 2.0, 0.0 - x, x), where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y), uniform(w[2]))
+
+
+@twin
+def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
+    """A random unit vector at a right angle to ``t`` (DIPY's ``random_perpendicular_vector``)."""
+    w = philox(c0, c1, c2, number | u32(FRAMES), u32(key[0]), u32(key[1]))
+    r = vec3(2.0 * uniform(w[0]) - 1.0, 2.0 * uniform(w[1]) - 1.0, 2.0 * uniform(w[2]) - 1.0)
+    return normalised(cross(t, r))
+
+
+# ------------------------------------------------------------------------------------------------ data support
+@twin
+def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: real) -> real:
+    """The PMF along ``t`` where a lane's probe has come to, what is not above ``low`` as 0; its lines' sum."""
+    number = nearest_vertex(method.sphere.vertices, method.cells, t)
+    total = lanes(0.0)
+    if PROBES == 1:
+        value = interpolated(volume, p, number)
+        total = where(value > low, value, 0.0)
+    else:
+        for i in range(PROBES):
+            c = method.ring[2 * i]
+            s = method.ring[2 * i + 1]
+            x = p[0] + method.x * (c * n[0] + s * b[0])
+            y = p[1] + method.y * (c * n[1] + s * b[1])
+            z = p[2] + method.z * (c * n[2] + s * b[2])
+            value = interpolated(volume, vec3(x, y, z), number)
+            total = total + where(value > low, value, 0.0)
+    return total
+
+
+@twin
+def powered(x: real, power: real) -> real:
+    """``x**power`` for x of 0 or more."""
+    return where(x > 1.0e-30, exp(maximum(power * log(maximum(x, 1.0e-30)), -87.0)), 0.0)
+
+
+@twin
+def data_support(
+    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real
+) -> vec3:
+    """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
+
+    As in DIPY, the frame of a probe is not made orthonormal again but for its tangent.
+    """
+    s = method.segment
+    total = last
+    end = lanes(0.0)
+    for _ in range(SEGMENTS):
+        d = onward(s, k1, k2, t, n, b)
+        p = vec3(p[0] + method.probe_x * d[0], p[1] + method.probe_y * d[1], p[2] + method.probe_z * d[2])
+        ahead = tangent_after(s, k1, k2, t, n, b)
+        b = binormal_after(s, k1, k2, t, n, b)
+        n = cross(b, ahead)
+        t = ahead
+        end = heard(method, volume, p, t, n, b, method.threshold)
+        total = total + end
+    total = total * method.share
+    if POWERED:
+        total = powered(total, method.power)
+    return vec3(total, end, end)
+
+
+@twin
+def bound_of(method: Ptt, greatest: real) -> real:
+    """Bound of the rejection sampling: twice the greatest support; DIPY raises what has been raised once more."""
+    bound = 2.0 * greatest
+    if POWERED:
+        if PAPER:
+            bound = method.slack * greatest
+        else:
+            bound = powered(bound, method.power)
+    return bound
+
+
+@twin
+def accepted(share: real, bound: real, support: real) -> i32:
+    """1 in the lanes whose candidate is accepted; one without support is in DIPY where none has any."""
+    if PAPER:
+        taken = where(share * bound < support, 1, 0)
+    else:
+        taken = where(share * bound <= support, 1, 0)
+    return taken
+
+
+# ------------------------------------------------------------------------------------------------------- a step
+@twin
+def choose_try(
+    volume: Volume, p: vec3, code: i32, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
+    key: Ints,
+) -> i32:  # fmt: skip
+    """Number of the candidate to follow from a point, or NONE; the first step's brings its frame about the tangent."""
+    here = vec3(lanes(p[0]), lanes(p[1]), lanes(p[2]))
+    t = vec3(lanes(scratch.carried[0]), lanes(scratch.carried[1]), lanes(scratch.carried[2]))
+    n = vec3(lanes(scratch.carried[3]), lanes(scratch.carried[4]), lanes(scratch.carried[5]))
+    b = vec3(lanes(scratch.carried[6]), lanes(scratch.carried[7]), lanes(scratch.carried[8]))
+    last = lanes(scratch.carried[9])
+    bound = 0.0
+    chosen = NONE
+    turn = 0
+    while (chosen == NONE) & (turn < ROUNDS):
+        number = lane() + 32 * turn
+        drawn = candidate(method, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
+        if i32(c1) == 1:
+            b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
+            n = cross(b, t)
+            low = EVERY
+            if PAPER:
+                low = method.threshold
+            last = heard(method, volume, here, t, n, b, low)
+        k1 = settled(drawn[0], drawn[1])
+        k2 = settled(drawn[1], drawn[0])
+        support = data_support(method, volume, here, t, n, b, k1, k2, last)
+        if turn == 0:
+            bound = bound_of(method, team_max(where(number < SAMPLES, support[0], 0.0)))
+        tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
+        fit = accepted(drawn[2], bound, support[0]) == 1
+        lowest = team_min(where(tried & fit, real(number), 1.0e6))
+        if lowest < 1.0e6:
+            chosen = i32(lowest)
+            end = team_max(where(number == chosen, support[1], EVERY))
+            barrier()
+            scratch.carried[9] = end
+            barrier()
+        turn = turn + 1
+    return chosen
+
+
+@twin
+def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
+    """Write the frame to the team memory."""
+    for i in range(3):
+        scratch.carried[i] = where(i == 0, t[0], where(i == 1, t[1], t[2]))
+        scratch.carried[3 + i] = where(i == 0, n[0], where(i == 1, n[1], n[2]))
+        scratch.carried[6 + i] = where(i == 0, b[0], where(i == 1, b[1], b[2]))
+
+
+@twin
+def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
+    """Move the frame along the arc of a candidate; return how far that led, mm (DIPY's ``propagate``)."""
+    t = vec3(scratch.carried[0], scratch.carried[1], scratch.carried[2])
+    n = vec3(scratch.carried[3], scratch.carried[4], scratch.carried[5])
+    b = vec3(scratch.carried[6], scratch.carried[7], scratch.carried[8])
+    if i32(c1) == 1:
+        b = sideways(t, c0, c1, c2, u32(number), key)
+        n = cross(b, t)
+    drawn = candidate(method, c0, c1, c2, u32(number), key)
+    k1 = settled(drawn[0], drawn[1])
+    k2 = settled(drawn[1], drawn[0])
+    way = onward(method.step, k1, k2, t, n, b)
+    ahead = tangent_after(method.step, k1, k2, t, n, b)
+    n = normalised(cross(binormal_after(method.step, k1, k2, t, n, b), ahead))
+    b = cross(ahead, n)
+    barrier()
+    put_frame(scratch, ahead, n, b)
+    barrier()
+    return way
+
+
+@twin
+def moved_by_try(
+    p: vec3, code: i32, method: Ptt, scratch: PttScratch, c0: u32, c1: u32, c2: u32, rules: Rules
+) -> vec3:
+    """The point one step on by the candidate of this number."""
+    way = transport(method, scratch, code, c0, c1, c2, rules.key)
+    return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
+
+
+@twin
+def depart_along(
+    method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules
+):
+    """Set the tangent out along the initial direction; a backward half sets out against its forward half's first step.
+
+    DIPY takes the opposite of that step in voxel units, which is another direction where voxels are not cubes; this is
+    in mm.
+    """
+    d = direction(method.sphere, initial)
+    put_frame(scratch, d, d, d)
+    barrier()
+    if side == 1:
+        if first >= 0:
+            d = normalised(transport(method, scratch, first, c0, u32(1), c2 - u32(1), rules.key))
+        back = vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])
+        barrier()
+        put_frame(scratch, back, back, back)
+    barrier()
+
+
+# ------------------------------------------------------------------------------------------------ reading rows
+@twin
+def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch) -> i32:
+    """Initial directions at a point: their number (``scratch.peaks.kept`` lists the vertices)."""
+    here = vec3(lanes(p[0]), lanes(p[1]), lanes(p[2]))
+    for chunk in range(VERTEX_CHUNKS):
+        put(scratch.row, 32 * chunk, interpolated(volume, here, lane() + 32 * chunk))
+    return initial_directions(method, scratch)

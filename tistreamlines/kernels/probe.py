@@ -1,0 +1,169 @@
+"""What a lane does on its own: look a direction up on the sphere, read a voxel's row anywhere, normalise."""
+
+from __future__ import annotations
+
+from .interpolate import CHUNK_MASK, Volume
+from .lang import (
+    Constant,
+    Ints,
+    Reals,
+    absolute,
+    barrier,
+    i32,
+    lane,
+    lanes,
+    maximum,
+    minimum,
+    put,
+    real,
+    take,
+    team_max,
+    twin,
+    unrolled,
+    vec3,
+    where,
+)
+from .maths import floored, reciprocal_root
+from .peaks import VERTEX_CHUNKS, dot
+from .stopping.threshold import STOP_CHANNEL
+
+CELLS = Constant("cells along an edge of each of the three maps of half the sphere")
+CELL_WORDS = Constant("words of the list of the vertices that may be nearest to a direction of a cell")
+CELL_BITS = Constant("bits of a vertex's number in such a word, 30 // CELL_BITS to a word")
+# of a map: where the greatest of three coordinates is that of one axis, the others are at most sqrt(1/2)
+HALF_WIDTH = 0.7072
+CELLS_A_UNIT = 0.5 / HALF_WIDTH  # times CELLS
+
+
+@twin
+def normalised(v: vec3) -> vec3:
+    """The unit vector along ``v``."""
+    scale = reciprocal_root(dot(v, v))
+    return vec3(scale * v[0], scale * v[1], scale * v[2])
+
+
+@twin
+def cross(a: vec3, b: vec3) -> vec3:
+    """Vector product."""
+    return vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@twin
+def cell_of(d: vec3) -> i32:
+    """Cell of each lane's direction: maps of the x, y and z hemispheres, seen along these axes, one after the other."""
+    x = absolute(d[0])
+    y = absolute(d[1])
+    z = absolute(d[2])
+    along_x = (x >= y) & (x >= z)
+    along_y = y >= z
+    face = where(along_x, 0, where(along_y, 1, 2))
+    major = where(along_x, d[0], where(along_y, d[1], d[2]))
+    u = where(along_x, d[1], d[0])
+    v = where(face == 2, d[1], d[2])
+    size = lanes(CELLS_A_UNIT * real(CELLS))
+    scale = where(major < 0.0, 0.0 - size, size)
+    i = i32(u * scale + 0.5 * real(CELLS))
+    j = i32(v * scale + 0.5 * real(CELLS))
+    i = minimum(maximum(i, 0), CELLS - 1)
+    j = minimum(maximum(j, 0), CELLS - 1)
+    return (face * CELLS + i) * CELLS + j
+
+
+@twin
+def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
+    """Vertex nearest to each lane's direction or its opposite, the lowest among equals (DIPY's ``find_closest``).
+
+    A cell lists, by rising number, the vertices that may be it; the further words of long lists are rarely needed.
+    """
+    cell = cell_of(d)
+    best = lanes(-1.0)
+    found = lanes(0)
+    more = 1.0
+    turn = 0
+    while (turn < CELL_WORDS) & (more > 0.0):
+        word = take(cells, cell + turn * (3 * CELLS * CELLS))
+        for k in unrolled(30 // CELL_BITS):
+            i = (word >> (k * CELL_BITS)) & ((1 << CELL_BITS) - 1)
+            x = take(vertices, i)
+            y = take(vertices, i + 32 * VERTEX_CHUNKS)
+            z = take(vertices, i + 64 * VERTEX_CHUNKS)
+            cosine = absolute(dot(vec3(x, y, z), d))
+            found = where(cosine > best, i, found)
+            best = maximum(cosine, best)
+        turn = turn + 1
+        if turn == 1:
+            more = team_max(real(word >> 30))
+    return found
+
+
+@twin
+def row_of(volume: Volume, line: i32, z: i32) -> i32:
+    """Where in ``rows`` the row of each lane's voxel begins; ``line`` counts the image's lines along z."""
+    return (take(volume.index, line * volume.shape[2] + z) & CHUNK_MASK) * 32
+
+
+@twin
+def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
+    """Where in ``rows`` the row of each lane's corner of a point begins; i, j, k are 1 for the farther one on an axis."""
+    x = minimum(maximum(i32(floored(p[0])) + i, 0), volume.shape[0] - 1)
+    y = minimum(maximum(i32(floored(p[1])) + j, 0), volume.shape[1] - 1)
+    z = minimum(maximum(i32(floored(p[2])) + k, 0), volume.shape[2] - 1)
+    return row_of(volume, x * volume.shape[1] + y, z)
+
+
+@twin
+def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
+    """Each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d`` and its callers)."""
+    fx = floored(p[0])
+    fy = floored(p[1])
+    fz = floored(p[2])
+    x1 = p[0] - fx
+    y1 = p[1] - fy
+    z1 = p[2] - fz
+    x0 = 1.0 - x1
+    y0 = 1.0 - y1
+    z0 = 1.0 - z1
+    lowest = i32(fx)
+    left = minimum(maximum(lowest, 0), volume.shape[0] - 1) * volume.shape[1]
+    right = minimum(maximum(lowest + 1, 0), volume.shape[0] - 1) * volume.shape[1]
+    lowest = i32(fy)
+    front = minimum(maximum(lowest, 0), volume.shape[1] - 1)
+    back = minimum(maximum(lowest + 1, 0), volume.shape[1] - 1)
+    lowest = i32(fz)
+    low = minimum(maximum(lowest, 0), volume.shape[2] - 1)
+    high = minimum(maximum(lowest + 1, 0), volume.shape[2] - 1)
+    w00 = x0 * y0
+    w01 = x0 * y1
+    w10 = x1 * y0
+    w11 = x1 * y1
+    a = (w00 * z0) * take(volume.rows, row_of(volume, left + front, low) + channel)
+    a = a + (w00 * z1) * take(volume.rows, row_of(volume, left + front, high) + channel)
+    a = a + (w01 * z0) * take(volume.rows, row_of(volume, left + back, low) + channel)
+    a = a + (w01 * z1) * take(volume.rows, row_of(volume, left + back, high) + channel)
+    a = a + (w10 * z0) * take(volume.rows, row_of(volume, right + front, low) + channel)
+    a = a + (w10 * z1) * take(volume.rows, row_of(volume, right + front, high) + channel)
+    a = a + (w11 * z0) * take(volume.rows, row_of(volume, right + back, low) + channel)
+    a = a + (w11 * z1) * take(volume.rows, row_of(volume, right + back, high) + channel)
+    above = (p[0] >= -0.5) & (p[1] >= -0.5) & (p[2] >= -0.5)
+    below = (p[0] < real(volume.shape[0]) - 0.5) & (p[1] < real(volume.shape[1]) - 0.5)
+    below = below & (p[2] < real(volume.shape[2]) - 0.5)
+    return where(above & below, a, 0.0)
+
+
+@twin
+def read_stop(volume: Volume, p: vec3, row: Reals):
+    """The stop map alone: a lane reads a corner, added in the order of ``interpolate_row``."""
+    x = lanes(p[0] - floored(p[0]))
+    y = lanes(p[1] - floored(p[1]))
+    z = lanes(p[2] - floored(p[2]))
+    i = (lane() >> 2) & 1
+    j = (lane() >> 1) & 1
+    k = lane() & 1
+    weight = (where(i == 1, x, 1.0 - x) * where(j == 1, y, 1.0 - y)) * where(k == 1, z, 1.0 - z)
+    put(row, 0, weight * take(volume.rows, corner_row(volume, p, i, j, k) + STOP_CHANNEL))
+    barrier()
+    total = row[0]
+    for corner in range(7):
+        total = total + row[corner + 1]
+    barrier()
+    row[STOP_CHANNEL] = total
