@@ -104,6 +104,6 @@ class TestRefused:
             tracker.generate_sft(scene.seeds, nib.Nifti1Image(scene.stop, sheared))
 
     def test_no_such_name(self):
-        assert {"Tracker", "BootDirectionGetter", "ProbDirectionGetter", "track"} <= set(dir(ts))
+        assert {"Tracker", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "track"} <= set(dir(ts))
         with pytest.raises(AttributeError, match="Trackr"):
             ts.Trackr  # noqa: B018

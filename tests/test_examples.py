@@ -27,7 +27,7 @@ def example(name, *arguments, folder):
 
 def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        "bootstrap.py", "probabilistic.py", "deterministic.py", "drop_in.py",
+        "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py",
     }  # fmt: skip
 
 
@@ -54,6 +54,14 @@ def test_deterministic(tmp_path):
     shown = example("deterministic.py", folder=tmp_path)
     assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
     assert int(re.search(r"longest has (\d+) points", shown)[1]) > 40
+    assert not list(tmp_path.iterdir())
+
+
+def test_ptt(tmp_path):
+    shown = example("ptt.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    short, long = (float(turn) for turn in re.findall(r"turns by ([\d.]+) degrees", shown))
+    assert 0 < long < short < 20
     assert not list(tmp_path.iterdir())
 
 

@@ -14,7 +14,7 @@ from .track import Watcher, track
 from .tractogram import Batch, Space
 
 if TYPE_CHECKING:
-    from .api import BootDirectionGetter, ProbDirectionGetter, Tracker
+    from .api import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ParameterError",
     "Parameters",
     "ProbDirectionGetter",
+    "PttDirectionGetter",
     "Space",
     "Stop",
     "Tracker",
@@ -34,7 +35,8 @@ __all__ = [
     "track",
 ]
 
-_IN_API = ("BootDirectionGetter", "ProbDirectionGetter", "Tracker")  # imported when first asked for
+# imported when first asked for
+_IN_API = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")
 
 
 def __getattr__(name: str) -> Any:

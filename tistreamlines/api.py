@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from . import arrays, containers
 from .backends.devices import choose
-from .direction_getters import BootDirectionGetter, DirectionGetter, ProbDirectionGetter, Steps
+from .direction_getters import BootDirectionGetter, DirectionGetter, ProbDirectionGetter, PttDirectionGetter, Steps
 from .engine import Engine, Settings
 from .models import Prepared
 from .parameters import ParameterError, Parameters
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
     from trx.trx_file_memmap import TrxFile
 
-__all__ = ["BootDirectionGetter", "ProbDirectionGetter", "Tracker"]
+__all__ = ["BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
 Array = npt.NDArray[Any]
 
 
@@ -43,9 +43,9 @@ class Tracker:
 
     Parameters
     ----------
-    dg : BootDirectionGetter or ProbDirectionGetter
+    dg : BootDirectionGetter, ProbDirectionGetter or PttDirectionGetter
     dataf : (x, y, z, n), what the getter works on
-        For boot the diffusion series in the order of the gradient table, for prob a PMF or ODF at the vertices.
+        For boot the diffusion series in the order of the gradient table, else a PMF or ODF at the vertices.
     stop_map : (x, y, z); streamlines go on where it is above ``stop_threshold``.
     sphere_vertices : (v, 3), sphere_edges : (e, 2)
         Of the sphere, the direction getter's if it has one.
@@ -100,7 +100,7 @@ class Tracker:
         self.dataf, self.stop_map = arrays.volumes(dataf, stop_map)
         self.sphere = dg.sphere_tables(self.dataf, sphere_vertices, sphere_edges)
         self.device = choose(arch)
-        self._prepared: tuple[dict[str, Any], Prepared] | None = None
+        self._prepared: tuple[dict[str, Any], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
 
     def __enter__(self) -> Tracker:
@@ -184,15 +184,14 @@ class Tracker:
         """Tables that hold all voxels these seeds can reach; made once, as long as that does."""
         sides = tuple(float(side) for side in space.voxel_sizes)
         options = self.dg.options(Steps(self.parameters.step_mm(sides), sides))
-        if self._prepared is not None and self._prepared[0] == options:
-            held = self._prepared[1].arrays["volume_index"].reshape(self.stop_map.shape) != 0
-            if not (touched(self.stop_map, self.stop_threshold, seeds) & ~held).any():
-                return self._prepared[1]
+        reach = touched(self.stop_map, self.stop_threshold, seeds)
+        if self._prepared is not None and self._prepared[0] == options and not (reach & ~self._prepared[1]).any():
+            return self._prepared[2]
         self._prepared = None
         prepared = self.dg.prepare(
             self.dataf, self.stop_map, self.stop_threshold, seeds, sphere=self.sphere,
             max_angle=self.parameters.max_angle, min_separation_angle=self.parameters.min_separation_angle,
             relative_peak_threshold=self.parameters.relative_peak_threshold, **options,
         )  # fmt: skip
-        self._prepared = options, prepared
+        self._prepared = options, reach, prepared
         return prepared

@@ -27,8 +27,9 @@ _KERNELS = "tistreamlines.kernels."
 _TABLE = "table_"
 # the code whose work is kept
 _CAUSES = (
-    "models.py", "models_pmf.py", "volume.py", "sphere.py", "polynomials.py", "harmonics.py", "orientations.py",
-    "csd.py", "backends/cholesky.py", "fits.py", "plan.py", "seeds.py", "cache.py",
+    "models.py", "models_pmf.py", "models_ptt.py", "cells.py", "kernels/probe.py", "volume.py", "sphere.py",
+    "polynomials.py", "harmonics.py", "orientations.py", "csd.py", "backends/cholesky.py", "fits.py", "plan.py",
+    "seeds.py", "cache.py",
 )  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 import numpy.typing as npt
 
-from . import arrays, models, models_pmf
+from . import arrays, models, models_pmf, models_ptt
 from .models import Prepared
 from .parameters import ParameterError, Parameters
 
@@ -174,3 +175,66 @@ class ProbDirectionGetter:
         """Make the tables of probabilistic tracking."""
         source = "sh" if self.sh_basis else "pmf"
         return models_pmf.prepare_prob(source, dataf, stop_map, threshold, seeds, **options)
+
+
+class PttDirectionGetter:
+    """Parallel transport: arcs whose curvatures are drawn by what lies along a probe ahead.
+
+    The tracker's ``dataf`` holds the PMF or ODF of each voxel, sampled at the vertices of its sphere.  As in cuslines,
+    negative values count as 0, each voxel is divided by its greatest value, and one below the tracker's
+    ``stop_threshold`` is 0 throughout.  The greatest curvature is DIPY's, ``2 sin(max_angle / 2) / step_size`` a mm
+    with steps in mean voxel sides; cuslines' is ``8 sin(max_angle / 2)`` a voxel, whatever the step.
+
+    Parameters
+    ----------
+    odf_lut_res : not used: the vertex nearest to a direction is found exactly.
+    probe_length : of a segment of a probe, in voxels: in an image of unequal sides, in smallest ones.
+    target_short_step : not used: a step is one arc.
+    probe_quality : segments of a probe; the function is read at one point more.
+    pmf_threshold : values not above this, of a greatest 1, count as 0; DIPY's 0.1, cuslines has 0.05.
+    max_directions : begin at most this many streamlines at a seed, toward the highest peaks; None for all.
+    probe_radius : of the circle of lines that make a probe if they are more than one, mm.
+    probe_count : lines.
+    data_support_exponent : candidates are drawn by their data support to this power.
+    probe_rule : 'paper', in which probes are as long as said, or 'dipy', see ``--probe-rule``.
+    """
+
+    name = "ptt"
+
+    def __init__(
+        self, odf_lut_res: int = 128, probe_length: float = 0.25, target_short_step: float = 0.025,
+        probe_quality: int = 8, *, pmf_threshold: float = 0.1, max_directions: int | None = None,
+        probe_radius: float = 0.0, probe_count: int = 1, data_support_exponent: float = 1.0, probe_rule: str = "paper",
+    ) -> None:  # fmt: skip
+        self.probe_length, self.probe_quality = probe_length, probe_quality
+        self.pmf_threshold, self.max_directions = pmf_threshold, max_directions
+        self.probe_radius, self.probe_count = probe_radius, probe_count
+        self.data_support_exponent, self.probe_rule = data_support_exponent, probe_rule
+        self.options(Steps(0.5, (1.0, 1.0, 1.0)))
+
+    def options(self, steps: Steps) -> dict[str, Any]:
+        """Return the options of :func:`tistreamlines.models_ptt.prepare_ptt` that belong to the getter, checked."""
+        named = {
+            "probe_length": self.probe_length * self.probe_quality * min(steps.voxel_sizes),
+            "probe_quality": self.probe_quality + 1, "pmf_threshold": self.pmf_threshold,
+            "max_directions": self.max_directions, "probe_radius": self.probe_radius,
+            "probe_count": self.probe_count, "data_support_exponent": self.data_support_exponent,
+            "probe_rule": self.probe_rule,
+        }  # fmt: skip
+        checked = Parameters(dg=self.name, **named)
+        own = {name: getattr(checked, name) for name in named}
+        return own | {"step_mm": steps.step_mm, "voxel_sizes": steps.voxel_sizes}
+
+    def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
+        """Return vertices and edges; the data have a value for each vertex."""
+        vertices, edges = arrays.sphere_tables(vertices, edges)
+        arrays.samples(dataf, vertices)
+        return vertices, edges
+
+    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
+        """Make the tables of parallel transport tractography."""
+        values = np.maximum(dataf, 0)
+        values[stop_map < threshold] = 0
+        greatest = values.max(axis=-1, keepdims=True)
+        np.divide(values, greatest, out=values, where=greatest > 0)
+        return models_ptt.prepare_ptt("pmf", values, stop_map, threshold, seeds, **options)

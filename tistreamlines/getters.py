@@ -20,6 +20,8 @@ REFERENCES = {
     "doi:10.1002/1531-8249(199902)45:2<265::AID-ANA21>3.0.CO;2-3",
     "Basser 2000": "Basser PJ, Pajevic S, Pierpaoli C, Duda J, Aldroubi A. In vivo fiber tractography using DT-MRI "
     "data. Magn Reson Med 44, 2000. doi:10.1002/1522-2594(200010)44:4<625::AID-MRM17>3.0.CO;2-O",
+    "Aydogan 2021": "Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021. "
+    "doi:10.1109/TMI.2020.3034038",
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
     "density functions in high angular resolution diffusion imaging. NeuroImage 47, 2009. "
     "doi:10.1016/j.neuroimage.2009.04.049",
@@ -90,7 +92,7 @@ MODELS = {
     "csd": Model("constrained spherical deconvolution", {"sh_order": 8}, ("Tournier 2004", "Tournier 2007")),
 }  # fmt: skip
 ANY_MODEL = ("csd", "opdt", "csa")
-# as DIPY's probabilistic_tracking and deterministic_tracking have them
+# as DIPY's probabilistic_tracking and deterministic_tracking have them; ptt_tracking but for the angle
 DIPY_PMF = {"model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0}
 GETTERS = {
     "boot": Getter(
@@ -107,6 +109,11 @@ GETTERS = {
     "det": Getter(
         "deterministic", "a series or an orientation file", "the likeliest way alone is wanted, the same each time",
         ANY_MODEL, DIPY_PMF, ("Mori 1999", "Basser 2000"),
+    ),
+    "ptt": Getter(
+        "parallel transport", "a series or an orientation file",
+        "smooth ways are wanted, each step judged by what lies ahead", ANY_MODEL, DIPY_PMF | {"max_angle": 10.0},
+        ("Aydogan 2021",),
     ),
 }  # fmt: skip
 ORIENTED = tuple(name for name, getter in GETTERS.items() if getter.oriented)

@@ -25,7 +25,7 @@ PathLike = str | Path
 SEED_FA = 0.25
 SEEDS, MODEL, FILES = "Seeds and region", "Model and directions", "Orientations from a file, in place of a model"
 GROWTH, OUTPUT, RUNNING = "Growth", "Output", "Running"
-BOOT, PMF = {"dg": ("boot",)}, {"dg": ORIENTED}
+BOOT, PTT, PMF = {"dg": ("boot",)}, {"dg": ("ptt",)}, {"dg": ORIENTED}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Parameters:
     """
 
     mask: PathLike | None = _option(
-        None, SEEDS, "Where FA and, for prob and det, the model are fitted; both are 0 outside.", unit="FILE",
+        None, SEEDS, "Where FA and, but for boot, the model are fitted; both are 0 outside.", unit="FILE",
         absent="DIPY's median_otsu of the mean b0, radius 2, one pass",
     )  # fmt: skip
     seed_mask: PathLike | None = _option(
@@ -101,12 +101,13 @@ class Parameters:
         absent=varying("min_separation_angle"),
     )  # fmt: skip
     pmf_threshold: float = _option(
-        0.1, MODEL, "Directions whose value is below this share of the greatest are never taken.", unit="share", low=0,
-        high=1, only=PMF,
+        0.1, MODEL, "Directions whose value is below this share of the greatest are never taken. In ptt's probes it is "
+        "absolute: values that are not above it count as 0.", unit="share", low=0, high=1, only=PMF,
     )  # fmt: skip
     pmf_rows: str = _option(
         None, MODEL, "What a voxel's row holds: harmonics, evaluated on the sphere in each step (sh), or samples on "
-        "the sphere, negative ones as 0 (sampled): DIPY's SHCoeffPmfGen or SimplePmfGen.", choices=("sh", "sampled"),
+        "the sphere, negative ones as 0 (sampled): DIPY's SHCoeffPmfGen or SimplePmfGen. ptt has samples "
+        "with both; sh leaves negative ones as they are.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={**PMF, "source": ("model", "sh")},
     )  # fmt: skip
     max_directions: int | None = _option(
@@ -116,6 +117,29 @@ class Parameters:
     det_rule: str = _option(
         "max", MODEL, "Follow the greatest value within the angle (max), or the closest peak (closest).",
         choices=("max", "closest"), only={"dg": ("det",)},
+    )  # fmt: skip
+    probe_length: float = _option(
+        1.5, MODEL, "Length of a probe, the arc ahead by which a candidate for a step is judged.", unit="mm", low=0,
+        above=True, only=PTT,
+    )  # fmt: skip
+    probe_radius: float = _option(
+        0.0, MODEL, "Radius of the circle of lines that make a probe, where --probe-count is above 1.", unit="mm",
+        low=0, only=PTT,
+    )  # fmt: skip
+    probe_quality: int = _option(
+        7, MODEL, "Points of a probe at which the orientation function is read.", unit="points", low=2, high=1000,
+        only=PTT,
+    )  # fmt: skip
+    probe_count: int = _option(
+        1, MODEL, "Parallel lines that make a probe.", unit="lines", low=1, high=1000, only=PTT,
+    )  # fmt: skip
+    data_support_exponent: float = _option(
+        1.0, MODEL, "Candidates are drawn by their data support to this power.", unit="power", low=0, above=True,
+        only=PTT,
+    )  # fmt: skip
+    probe_rule: str = _option(
+        "dipy", MODEL, "dipy follows DIPY 1.12, whose probes are voxel size (mm) squared times too long; paper is the "
+        "method as published.", choices=("dipy", "paper"), only=PTT,
     )  # fmt: skip
     angular_weight: float = _option(
         0.0, MODEL, "Weight w of ODF * (1 - w + w |cos(angle to the last step)|); 0 is off.", unit="weight", low=0,
@@ -152,10 +176,11 @@ class Parameters:
     )  # fmt: skip
     asymmetric: bool = _option(
         False, FILES, "Keep opposite directions of --odf or --pmf apart; needs --sphere full.",
-        only={"source": ("odf", "pmf")},
+        only={"dg": ("prob", "det"), "source": ("odf", "pmf")},
     )  # fmt: skip
     max_angle: float = _option(
-        None, GROWTH, "Greatest angle between two steps.", unit="degrees", low=0, high=90, above=True,
+        None, GROWTH, "Greatest angle between two steps; with ptt, that by which a step's arc bends in voxels of 1 mm: "
+        "as in DIPY, it is multiplied by the mean voxel side in mm.", unit="degrees", low=0, high=90, above=True,
         absent=varying("max_angle"),
     )  # fmt: skip
     step_size: str | float = _option(
@@ -226,6 +251,8 @@ class Parameters:
         if (full or self.asymmetric) and self.sphere != "full":
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
             raise ParameterError(f"{name} keeps opposite directions apart, and needs --sphere full")
+        if full and self.dg == "ptt":
+            raise ParameterError(f"--sh-basis {self.sh_basis} keeps opposite directions apart: give --dg prob or det")
         if full and self.pmf_rows == "sh":
             raise ParameterError(f"--pmf-rows sh has no odd harmonics, --sh-basis {self.sh_basis} has: leave it out")
         if self.pmf_rows is None:

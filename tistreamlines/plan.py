@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import io, models, models_pmf, orientations
+from . import io, models, models_pmf, models_ptt, orientations
 from .cache import Cache, pack_prepared, unpack_prepared
 from .errors import InputError
 from .fits import BASIS, Fits, Telling
@@ -36,10 +36,15 @@ _PMF = (
     "sphere", "asymmetric", "pmf_threshold", "max_angle", "relative_peak_threshold", "min_separation_angle",
     "max_directions",
 )  # fmt: skip
+_PTT = (
+    "step_mm", "voxel_sizes", "probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent",
+    "probe_rule",
+)  # fmt: skip
 # who makes the tables of the getters that follow orientations, and of which options; step_mm and voxel_sizes are too
 _PREPARE: dict[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = {
     "prob": (models_pmf.prepare_prob, _PMF),
     "det": (models_pmf.prepare_det, (*_PMF, "det_rule")),
+    "ptt": (models_ptt.prepare_ptt, (*_PMF, *_PTT)),
 }
 
 

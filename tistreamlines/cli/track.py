@@ -15,7 +15,7 @@ from .progress import Display
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
 DWI is a 4-D NIfTI file, BVALS and BVECS are its gradients in FSL's layout; volumes of at most b=50 s/mm2 are b0s. The
-others are one shell for boot; of several, the models of prob and det are fitted to the lowest. With orientations from a
+others are one shell for boot; of several, the other getters' models are fitted to the lowest. With orientations from a
 file, --stop-map, and --seed-mask or --seeds, no series is needed. Lengths are in mm, angles in degrees, points in
 RASmm. The tractogram appears whole or not at all, and what was done is told in a JSON file of the same name beside it.
 """
