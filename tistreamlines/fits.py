@@ -1,4 +1,4 @@
-"""What is fitted to a series: its brain, FA, and the harmonics that prob and det follow; each kept in the cache."""
+"""What is fitted to a series: its brain, FA, and harmonics for all getters but boot; kept in the cache."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
         low, high = bvals.min(), bvals.max()
         raise InputError(
             f"b-values run from {low:g} to {high:g} s/mm2, but the bootstrap needs a single shell "
-            f"(within {tolerance:g}): extract one shell and its b0 volumes"
+            f"(within {tolerance:g}): extract one shell and its b0 volumes, or take another direction getter"
         )
 
 

@@ -1,4 +1,4 @@
-"""From orientation functions to the tables of prob and det: samples on a sphere, or harmonics evaluated in the step."""
+"""From orientation functions to the tables of prob, det and ptt: samples on a sphere, or harmonics for the step."""
 
 from __future__ import annotations
 
