@@ -68,10 +68,12 @@ def test_only_backends_know_compilers(path):
 
 
 def test_import_is_light():
+    """Under 0.3 s with numpy's own import, which takes a tenth of a second, and more where other work has the cores."""
     code = (
-        "import sys, time; begun = time.perf_counter(); import tistreamlines; seconds = time.perf_counter() - begun; "
+        "import numpy, sys, time; begun = time.perf_counter(); import tistreamlines; "
+        "seconds = time.perf_counter() - begun; "
         "print(seconds, *[m for m in ('taichi', 'numba', 'llvmlite', 'dipy', 'nibabel') if m in sys.modules])"
     )
-    runs = [python("-c", code).stdout.split() for _ in range(3)]
-    assert min(float(seconds) for seconds, *_ in runs) < 0.3
+    runs = [python("-c", code).stdout.split() for _ in range(5)]
+    assert min(float(seconds) for seconds, *_ in runs) < 0.2
     assert all(len(words) == 1 for words in runs), runs
