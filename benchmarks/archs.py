@@ -1,11 +1,12 @@
 """Time one arch on one data set, and hash what it tracks: one JSON line a run.
 
-    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--dg boot|prob|det] [--model opdt|csa]
-        [--rows pmf|sh] [--fast] [--profile] [--chunks N,N] [--threads N] [--repeat K] [--peers FOLDER]
+    python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--dg boot|prob|det|ptt] [--model opdt|csa]
+        [--rows pmf|sh] [--max-angle DEGREES] [--fast] [--profile] [--chunks N,N] [--threads N] [--repeat K]
+        [--peers FOLDER]
 
 The phantom is the Stanford-shaped one of the peers' script (--peers names its folder), so that both see the same data
-and the same seeds; so is the PMF that prob and det follow, as samples on the sphere, or as harmonics of order 8 fitted
-to them.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
+and the same seeds; so is the PMF that prob, det and ptt follow, as samples on the sphere, or as harmonics of order 8
+fitted to them.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
 """
 
 from __future__ import annotations
@@ -66,23 +67,29 @@ def sharpened(signals, gtab, sphere, mask):
     return values
 
 
-def prepare(options, signals, gtab, fa, seeds):
+def prepare(options, signals, gtab, fa, seeds, space):
     """Tables of the direction getter."""
     from tistreamlines.models import prepare_boot
 
-    common = {"max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
+    common = {"max_angle": options.max_angle, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
     if options.dg == "boot":
         return prepare_boot(signals, gtab, fa, 0.1, seeds, model=options.model, **common)
     from dipy.data import default_sphere
     from dipy.reconst.shm import real_sh_descoteaux
 
     from tistreamlines.models_pmf import prepare_det, prepare_prob
+    from tistreamlines.models_ptt import prepare_ptt
 
+    make = {"prob": prepare_prob, "det": prepare_det, "ptt": prepare_ptt}[options.dg]
     values = sharpened(signals, gtab, default_sphere, signals[..., gtab.b0s_mask].mean(-1) > 0)
+    if options.dg == "ptt":  # as the peer scales them
+        values /= np.maximum(values.max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        sizes = tuple(map(float, space.voxel_sizes))
+        common |= {"pmf_threshold": 0.05, "step_mm": 0.5 * min(sizes), "voxel_sizes": sizes}
     if options.rows == "sh":
         matrix = np.linalg.pinv(real_sh_descoteaux(8, default_sphere.theta, default_sphere.phi, legacy=True)[0])
         values = values @ matrix.T.astype(np.float32)
-    return {"prob": prepare_prob, "det": prepare_det}[options.dg](options.rows, values, fa, 0.1, seeds, **common)
+    return make(options.rows, values, fa, 0.1, seeds, **common)
 
 
 def seeds_in(white, n: int):
@@ -100,6 +107,7 @@ def main() -> None:
     parser.add_argument("--dg", default="boot")
     parser.add_argument("--model", default="opdt")
     parser.add_argument("--rows", default="pmf")
+    parser.add_argument("--max-angle", type=float, default=60.0)
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--chunks", default="0", help="seeds a chunk, several by commas; 0 fits the device")
@@ -112,7 +120,7 @@ def main() -> None:
 
     signals, gtab, fa, white, space = load(options.data, options.peers)
     seeds = seeds_in(white, options.nseeds)
-    prepared = prepare(options, signals, gtab, fa, seeds)
+    prepared = prepare(options, signals, gtab, fa, seeds, space)
     settings = Settings(
         step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads,
         profile=options.profile,
@@ -131,7 +139,8 @@ def main() -> None:
         row = {
             "arch": options.arch, "device": device.name, "data": Path(options.data).name,
             "dg": options.dg, "model": options.model if options.dg == "boot" else options.rows,
-            "exact": settings.exact, "chunk": engine.chunk_size(), "seeds": options.nseeds, "run": run,
+            "max_angle": options.max_angle, "exact": settings.exact, "chunk": engine.chunk_size(),
+            "seeds": options.nseeds, "run": run,
             "streamlines": len(points), "points": int(points.sum()), "mean_points": round(float(points.mean()), 3),
             "median_points": float(np.median(points)), "compile": round(seconds["compile"], 2),
             **{k: round(seconds[k], 4) for k in ("track", "kernels", "start", "grow", "pack", "unpack")},

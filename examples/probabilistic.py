@@ -17,8 +17,7 @@ from tistreamlines.phantom import make_phantom, save_phantom
 
 def small_phantom(folder):
     """Write a head of known bundles; return the paths of dwi, bvals and bvecs."""
-    save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=48), folder)
-    return [folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+    return save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=48), folder)
 
 
 def main(arguments):

@@ -131,7 +131,7 @@ class Engine:
         state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int64)
         self.program.upload(self.values["halves_state"], state.ravel())
         self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
-        self.unpacker.batch(self._pack(0, seed, none, none, state, none), self.rules)
+        self.unpacker.batch(self._pack(0, seed, np.zeros((3, 1), np.int64), state, none), self.rules)
         self._rate = 0.0
 
     # -- memory
@@ -262,15 +262,18 @@ class Engine:
         steps = state[..., 0].sum(axis=1)
         mm = steps * self.settings.step_mm
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
+        initial = np.zeros(len(seed), np.int32)
+        if self.prepared.fill["CARRIED"]:
+            initial = self.program.host(self.values["halves_initial"], len(seed))
+        starts = np.stack([seed, branch, initial])
         part = np.cumsum(steps[kept] // self.together + 2) // PART_WORDS
         for some in np.split(kept, np.flatnonzero(np.diff(part)) + 1):
             with self._stage("pack"):
-                grown = self._pack(first_seed, seeds, seed[some], branch[some], state[some], some)
+                grown = self._pack(first_seed, seeds, starts[:, some], state[some], some)
             yield grown
 
-    def _pack(
-        self, first_seed: int, seeds: Array, seed: Array, branch: Array, state: Array, streamlines: Array
-    ) -> Grown:
+    def _pack(self, first_seed: int, seeds: Array, starts: Array, state: Array, streamlines: Array) -> Grown:
+        """Bring streamlines back; ``starts`` has seed, number and initial direction of each."""
         lengths = np.ascontiguousarray(state[..., 0])
         halves = (2 * streamlines[:, None] + [0, 1]).ravel().astype(np.int32)
         words = -(-lengths.ravel() // self.together)
@@ -285,9 +288,7 @@ class Engine:
                 "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
             }
             program.gather("pack", n, values, packed[:total])
-        initial = np.zeros(len(seed), np.int32)
-        if self.prepared.fill["CARRIED"] and len(seed):
-            initial = self.program.host(self.values["halves_initial"], int(streamlines[-1]) + 1)[streamlines]
+        seed, branch, initial = starts
         return Grown(first_seed, seeds, seed, branch, initial, lengths, state[..., 1], packed, slot)
 
     def _batch(self, future: Future[Batch], spent: Array | None) -> Batch:

@@ -14,7 +14,7 @@ from .kernels.courses import ALONG_VERTICES
 from .kernels.methods import boot
 from .kernels.stopping import threshold as stopping
 from .polynomials import from_harmonics, monomials
-from .sphere import SPHERES, load_sphere, padded, sphere_tables
+from .sphere import SPHERES, load_sphere, most_peaks, padded, sphere_tables
 from .volume import build_rows, touched
 
 if TYPE_CHECKING:
@@ -153,13 +153,6 @@ class BootOptions:
     negative_odf: str = "dipy"
     attempts: int = 5
 
-    @property
-    def most_directions(self) -> int:
-        """Greatest number of peaks: disjoint caps about the directions and their opposites fill the sphere."""
-        if self.min_separation_angle <= 0:
-            return 2**15
-        return int(1 / (1 - math.cos(math.radians(self.min_separation_angle) / 2))) + 1
-
 
 @dataclass(frozen=True)
 class _Residuals:
@@ -236,8 +229,9 @@ def prepare_boot(
         "method_leverage": _wide(residuals.leverage, width), "method_bias": _wide(bias, 32 * tables.groups),
         "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
     }  # fmt: skip
-    scalars = _scalars(chosen, threshold) | {
+    scalars = rule_scalars(chosen, threshold) | {
         "method_sphere_count": ball.pop("count"), "method_signals": tables.signals,
+        "method_min_signal": chosen.min_signal, "method_angular_weight": chosen.angular_weight,
     }  # fmt: skip
     constants = ball | _constants(chosen, tables, row_width, degrees, ball["VERTEX_CHUNKS"])
     # row and transformed signals are spent when the ODF is sampled, and the sums when coefficients are made of them
@@ -251,20 +245,18 @@ def prepare_boot(
 
 def _sampled_sphere(chosen: BootOptions) -> tuple[dict[str, int], dict[str, Array]]:
     """Constants and arrays of the sphere."""
-    vertices, edges = load_sphere(chosen.sphere) if isinstance(chosen.sphere, str) else chosen.sphere
+    vertices, edges = load_sphere(chosen.sphere)
     constants, ball = sphere_tables(vertices, edges)
     return constants | {"count": len(vertices)}, {f"method_sphere_{name}": table for name, table in ball.items()}
 
 
-def _scalars(chosen: BootOptions, threshold: float) -> dict[str, float | int]:
-    """The kernels' thresholds; degrees become cosines here."""
+def rule_scalars(chosen: Any, threshold: float) -> dict[str, float | int]:
+    """The thresholds of any getter's options for stopping and peaks; degrees become cosines here."""
     return {
         "stopping_threshold": threshold,
         "method_rule_relative_threshold": chosen.relative_peak_threshold,
         "method_rule_cos_separation": math.cos(math.radians(chosen.min_separation_angle)),
         "method_rule_cos_angle": math.cos(math.radians(chosen.max_angle)),
-        "method_min_signal": chosen.min_signal,
-        "method_angular_weight": chosen.angular_weight,
     }
 
 
@@ -275,7 +267,7 @@ def _constants(
     width = padded(tables.signals)
     return {
         "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": 64,
-        "MAX_DIRECTIONS": min(32 * vertex_chunks, chosen.most_directions), "SIGNAL_CHUNKS": width // 32,
+        "MAX_DIRECTIONS": most_peaks(32 * vertex_chunks, chosen.min_separation_angle), "SIGNAL_CHUNKS": width // 32,
         "PASSES": -(-width // (32 * boot.PASS)), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
         "HALF_ORDER": chosen.sh_order // 2, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
         "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,10 +15,10 @@ from .kernels import pmf
 from .kernels.courses import ALONG_VERTICES
 from .kernels.methods import det, prob
 from .kernels.stopping import threshold as stopping
-from .models import Prepared
+from .models import Prepared, rule_scalars
 from .parameters import ParameterError
 from .polynomials import from_harmonics
-from .sphere import SPHERES, load_sphere, padded, sphere_tables
+from .sphere import SPHERES, load_sphere, most_peaks, padded, sphere_tables
 from .volume import build_rows, touched
 
 Array = npt.NDArray[Any]
@@ -66,13 +65,6 @@ class PmfOptions:
         if self.det_rule not in ("max", "closest"):
             raise ParameterError(f"det_rule is {self.det_rule!r}: give one of max, closest")
 
-    def most_peaks(self, vertices: int, symmetric: bool) -> int:
-        """Greatest number of peaks: disjoint caps about the directions, and their opposites, fill the sphere."""
-        if self.min_separation_angle <= 0:
-            return vertices
-        caps = 2 / (1 - math.cos(math.radians(self.min_separation_angle) / 2))
-        return min(vertices, int(caps / 2 if symmetric else caps) + 1)
-
 
 @dataclass(frozen=True)
 class _Rows:
@@ -105,7 +97,8 @@ def prepare_prob(
     ParameterError
         Where an option has a value that it cannot have.
     """
-    return _prepare(source, values, stop_map, threshold, seeds, PmfOptions(**options), _holes(prob) | {"OPEN_CONE": 0})
+    own = _holes(prob) | {"OPEN_CONE": 0}
+    return prepare_pmf(source, values, stop_map, threshold, seeds, PmfOptions(**options), own)
 
 
 def prepare_det(
@@ -114,17 +107,17 @@ def prepare_det(
     """Tables of deterministic tracking; arguments as for :func:`prepare_prob`."""
     chosen = PmfOptions(**options)
     own = _holes(det) | {"OPEN_CONE": 1, "GREATEST": int(chosen.det_rule == "max")}
-    return _prepare(source, values, stop_map, threshold, seeds, chosen, own)
+    return prepare_pmf(source, values, stop_map, threshold, seeds, chosen, own)
 
 
-def _prepare(
+def prepare_pmf(
     source: Source, values: Array, stop_map: Array, threshold: float, seeds: Array, chosen: PmfOptions,
     own: dict[str, Any], reach: Array | None = None,
 ) -> Prepared:  # fmt: skip
     """Tables, with the method's ``own`` constants and holes; ``reach``: voxels that it reads beyond live points."""
     if values.ndim != 4 or values.shape[:3] != stop_map.shape:
         raise InputError(f"values are {values.shape}, the stop map {stop_map.shape}: give both on one grid")
-    vertices, edges = load_sphere(chosen.sphere) if isinstance(chosen.sphere, str) else chosen.sphere
+    vertices, edges = load_sphere(chosen.sphere)
     ball, tables = sphere_tables(vertices, edges)
     made = _rows_of(source, values.shape[3], vertices, chosen, 32 * ball["VERTEX_CHUNKS"], sampled=reach is not None)
     ball["SYMMETRIC"] = int(_is_symmetric(source, chosen))
@@ -140,13 +133,10 @@ def _prepare(
     arrays = {f"method_sphere_{name}": table for name, table in tables.items()} | {
         "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
     }  # fmt: skip
-    scalars = {
-        "stopping_threshold": threshold, "method_sphere_count": len(vertices), "method_threshold": chosen.pmf_threshold,
-        "method_rule_relative_threshold": chosen.relative_peak_threshold,
-        "method_rule_cos_separation": math.cos(math.radians(chosen.min_separation_angle)),
-        "method_rule_cos_angle": math.cos(math.radians(chosen.max_angle)),
+    scalars = rule_scalars(chosen, threshold) | {
+        "method_sphere_count": len(vertices), "method_threshold": chosen.pmf_threshold,
     }  # fmt: skip
-    peaks = chosen.most_peaks(len(vertices), bool(ball["SYMMETRIC"]))
+    peaks = most_peaks(len(vertices), chosen.min_separation_angle, bool(ball["SYMMETRIC"]))
     constants = ball | own | {
         "ROW_CHUNKS": made.width // 32, "STOP_CHANNEL": made.width - 1, "SAMPLED": int(made.sampled),
         "HALF_ORDER": made.half_order, "MAX_DIRECTIONS": min(peaks, chosen.max_directions or peaks),

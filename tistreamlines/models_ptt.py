@@ -14,7 +14,7 @@ from .kernels import probe
 from .kernels.methods import ptt
 from .kernels.stopping import threshold as stopping
 from .models import Prepared
-from .models_pmf import PmfOptions, Source, _prepare
+from .models_pmf import PmfOptions, Source, prepare_pmf
 from .parameters import ParameterError
 from .sphere import load_sphere
 
@@ -115,7 +115,7 @@ def prepare_ptt(
         Where an option has a value that it cannot have.
     """
     chosen = PttOptions(**options)
-    vertices, edges = load_sphere(chosen.sphere) if isinstance(chosen.sphere, str) else chosen.sphere
+    vertices, edges = load_sphere(chosen.sphere)
     order = compact_order(np.asarray(vertices, float))
     vertices, edges = np.asarray(vertices, float)[order], np.argsort(order)[edges]
     if source == "pmf" and values.shape[-1] == len(order):
@@ -126,7 +126,7 @@ def prepare_ptt(
         "POWERED": int(chosen.data_support_exponent != 1), "PAPER": int(chosen.probe_rule == "paper"),
     }  # fmt: skip
     ordered = replace(chosen, sphere=(vertices, edges))
-    made = _prepare(source, values, stop_map, threshold, seeds, ordered, own | _holes(), chosen.reach)
+    made = prepare_pmf(source, values, stop_map, threshold, seeds, ordered, own | _holes(), chosen.reach)
     if not made.fill["SYMMETRIC"]:
         raise ParameterError("ptt, like DIPY's, knows no function that differs from that of its opposite directions")
     turns = 2 * np.pi * np.arange(chosen.probe_count) / chosen.probe_count

@@ -192,7 +192,7 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
     return Joined(valid, total, valid / total if total else 0.0, {name: int(j.sum()) for name, j in joins.items()})
 
 
-def save_phantom(phantom: Phantom, folder: str | Path) -> None:
+def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
     """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz`` and ``bundles.nii.gz`` (labels from 1).
 
     Each file appears under its name only once complete; the gradient files have FSL's layout.
@@ -202,6 +202,11 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> None:
     phantom : Phantom
     folder : str or Path
         Made if missing.
+
+    Returns
+    -------
+    list of Path
+        The series: dwi, bvals, bvecs.
     """
     import nibabel
 
@@ -233,6 +238,7 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> None:
             partial.replace(folder / name)
         finally:
             partial.unlink(missing_ok=True)
+    return [folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
 
 
 def _signal(

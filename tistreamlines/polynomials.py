@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .harmonics import sampling_matrix
+
 Array = npt.NDArray[Any]
 
 
@@ -45,13 +47,9 @@ def from_harmonics(order: int) -> Array:
 
     Both span the same functions, so a least-squares fit on more directions than coefficients is exact.
     """
-    from dipy.core.geometry import cart2sphere
-    from dipy.reconst.shm import real_sh_descoteaux
-
     golden = np.arange(1000) + 0.5
     z, turn = 1 - golden / 500, golden * np.pi * (3 - np.sqrt(5))
     ring = np.sqrt(1 - z**2)
     directions = np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=1)
-    _, theta, phi = cart2sphere(*directions.T)
-    harmonics = real_sh_descoteaux(order, theta, phi, legacy=True)[0]
+    harmonics = sampling_matrix(directions, order, "descoteaux07_legacy")
     return np.linalg.lstsq(monomials(directions, order), harmonics, rcond=None)[0]

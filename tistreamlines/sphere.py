@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,26 @@ def padded(n: int, unit: int = 32) -> int:
     return -(-n // unit) * unit
 
 
-def load_sphere(name: str) -> tuple[Array, Array]:
-    """Vertices (n, 3) and edges (m, 2) of a sphere of SPHERES."""
+def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
+    """Vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair itself is handed back."""
+    if not isinstance(sphere, str):
+        return sphere
     from dipy.core.sphere import HemiSphere
     from dipy.data import get_sphere
 
-    source, half = SPHERES[name]
-    sphere = get_sphere(name=source)
+    source, half = SPHERES[sphere]
+    found = get_sphere(name=source)
     if half:
-        sphere = HemiSphere.from_sphere(sphere)
-    return np.asarray(sphere.vertices, float), np.asarray(sphere.edges, np.int64)
+        found = HemiSphere.from_sphere(found)
+    return np.asarray(found.vertices, float), np.asarray(found.edges, np.int64)
+
+
+def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = True) -> int:
+    """Greatest number of peaks so many degrees apart: disjoint caps about them and their opposites fill the sphere."""
+    if min_separation_angle <= 0:
+        return vertices
+    cap = 1 - math.cos(math.radians(min_separation_angle) / 2)
+    return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 
 def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:

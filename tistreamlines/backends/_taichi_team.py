@@ -78,7 +78,7 @@ def _team_scan(n, _pool: ti.template(), _lane):
     return ti.cast(r, ti.i32)
 
 '''
-WARP_OPERATIONS = '''
+WARP_REDUCTION = '''
 @ti.func
 def _team_min(x, _pool: ti.template(), _lane):
     r = x
@@ -86,15 +86,8 @@ def _team_min(x, _pool: ti.template(), _lane):
         r = ti.min(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
     return r
 
-
-@ti.func
-def _team_max(x, _pool: ti.template(), _lane):
-    r = x
-    for o in ti.static((16, 8, 4, 2, 1)):
-        r = ti.max(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
-    return r
-
-
+'''
+WARP_SCAN = '''
 @ti.func
 def _team_scan(n, _pool: ti.template(), _lane):
     r = n
@@ -105,6 +98,7 @@ def _team_scan(n, _pool: ti.template(), _lane):
     return r
 
 '''
+WARP_OPERATIONS = WARP_REDUCTION + WARP_REDUCTION.replace("min", "max") + WARP_SCAN
 SUBGROUP_OPERATIONS = '''
 @ti.func
 def _subgroup_barrier():

@@ -44,8 +44,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
     with Display(quiet=quiet, verbose=verbose) as display:
         display.stage("Making the phantom")
         phantom = make_phantom()
-        save_phantom(phantom, folder)
-        dwi, bvals, bvecs = (folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
+        dwi, bvals, bvecs = save_phantom(phantom, folder)
         chosen |= {"mask": folder / "mask.nii.gz", "force": True, "nseeds": nseeds}
         stats = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")

@@ -162,9 +162,8 @@ def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
     """Make a small phantom; return the paths of its series and of its mask."""
     from ..phantom import make_phantom, save_phantom
 
-    save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
-    dwi, bvals, bvecs, mask = (str(folder / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz"))
-    return (dwi, bvals, bvecs), mask
+    series = save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
+    return tuple(map(str, series)), str(folder / "mask.nii.gz")
 
 
 def _print_table(runs: list[verifying.Run]) -> None:
