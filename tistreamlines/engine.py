@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ Array = npt.NDArray[Any]
 LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
 FIRST_STEPS = 16
 PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays out while the next part is on its way
-BATCH_POINTS = 2**19  # 6 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
+BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
 MOST_SEEDS = 100_000  # a chunk: with more, the host would wait long for points to lay out
 STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
 
@@ -116,6 +117,7 @@ class Engine:
         self._pool = ThreadPoolExecutor(workers, "points")
         wait([self._pool.submit(time.sleep, 0.01) for _ in range(workers)])  # some systems start threads slowly
         self._rate = 0.0
+        self.chunk_size()
         self._warm_up()
         self.tally = Tally()
         self.tally.seconds["compile"] = time.perf_counter() - begun
@@ -131,7 +133,7 @@ class Engine:
         state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int64)
         self.program.upload(self.values["halves_state"], state.ravel())
         self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
-        self.unpacker.batch(self._pack(0, seed, np.zeros((3, 1), np.int64), state, none), self.rules)
+        self.unpacker.batch(self._pack(0, seed, np.zeros((3, 1), np.int32), state, none), self.rules)
         self._rate = 0.0
 
     # -- memory
@@ -142,13 +144,18 @@ class Engine:
             return self.settings.chunk_size
         if self.device.arch == "cpu":
             return 4096
-        from .backends.devices import free_memory
-
-        free = self.settings.memory_limit or free_memory(self.device) or 2**30
+        free = self.settings.memory_limit or self._free
         spare = max(free // 2 - sum(a.nbytes for a in self.prepared.arrays.values()), 2**26)
         # four directions a seed are more than most tissue has; a chunk that has more gets larger buffers
         per_seed = 4 * (self.prepared.fill["MAX_DIRECTIONS"] + 4) + 4 * 2 * (4 * self.settings.max_steps + 24)
         return int(np.clip(spare // per_seed, 256, MOST_SEEDS))
+
+    @cached_property
+    def _free(self) -> int:
+        """Bytes free on the device when first asked: NVIDIA's driver takes 13 ms to say."""
+        from .backends.devices import free_memory
+
+        return free_memory(self.device) or 2**30
 
     def _buffer(self, name: str, size: int, kind: str) -> Any:
         held, array = self._buffers.get(name, (0, None))
@@ -250,16 +257,14 @@ class Engine:
 
     def _collect(self, seeds: Array, first_seed: int, counts: Array) -> Iterator[Grown]:
         """Finish a chunk's growth and bring the accepted streamlines back, a part at a time."""
-        seed = np.repeat(np.arange(len(seeds)), counts)
-        branch = np.arange(len(seed)) - exclusive_sum(counts)[seed]
+        seed = np.repeat(np.arange(len(seeds), dtype=np.int32), counts)
+        branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
         with self._stage("grow"):
             state = self._settle(len(seed), 0)
             while (state[..., 1] == Stop.GROWING).any():
                 self._advance(len(seed))
                 state = self._settle(len(seed), int(state[..., 0].sum()))
-        self.tally.stop_reasons += np.bincount(state[..., 1].ravel(), minlength=len(Stop))
-        self.tally.seeds += len(seeds)
-        steps = state[..., 0].sum(axis=1)
+        steps = state[:, 0, 0] + state[:, 1, 0]
         mm = steps * self.settings.step_mm
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
         initial = np.zeros(len(seed), np.int32)
@@ -271,6 +276,8 @@ class Engine:
             with self._stage("pack"):
                 grown = self._pack(first_seed, seeds, starts[:, some], state[some], some)
             yield grown
+        self.tally.stop_reasons += np.bincount(state[..., 1].ravel(), minlength=len(Stop))
+        self.tally.seeds += len(seeds)
 
     def _pack(self, first_seed: int, seeds: Array, starts: Array, state: Array, streamlines: Array) -> Grown:
         """Bring streamlines back; ``starts`` has seed, number and initial direction of each."""

@@ -158,5 +158,5 @@ def _holes() -> dict[str, Any]:
     return {
         "Method": ptt.Ptt, "Scratch": ptt.PttScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
         "begin": ptt.begin_by_lanes, "read": probe.read_stop, "depart": ptt.depart_along, "choose": ptt.choose_try,
-        "moved": ptt.moved_by_try, "CARRIED": CARRIED, "DROPS_DEAD_END": 1,
+        "moved": ptt.moved_by_try, "CARRIED": CARRIED, "DROPS_DEAD_END": 1, "ABREAST": 0,
     }  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .kernels import seeding
+from .kernels.lang import LANES
 from .models import Prepared
 from .tractogram import Batch, Space
 
@@ -25,7 +26,7 @@ class Grown:
     ----------
     first_seed : number of the chunk's first seed.
     seeds : (n, 3) float32, voxel coordinates.
-    seed, branch : (m,) number of each streamline's seed in the chunk, and among its seed's directions.
+    seed, branch : (m,) int32, number of each streamline's seed in the chunk, and among its seed's directions.
     initial : (m,) its initial direction's code, of methods whose codes do not tell it; else 0.
     lengths, status : (m, 2) steps and stop reasons, forward and backward.
     words, slot : codes, several to a word, and where each half's begin.
@@ -43,7 +44,7 @@ class Grown:
 
     def parts(self, points: int) -> list[Grown]:
         """Cut into parts of about so many points, which share the words."""
-        ends = np.flatnonzero(np.diff(np.cumsum(self.lengths.sum(axis=1) + 1) // points)) + 1
+        ends = np.flatnonzero(np.diff(np.cumsum(self.lengths[:, 0] + self.lengths[:, 1] + 1) // points)) + 1
         cuts = [0, *ends.tolist(), len(self.seed)]
         return [
             replace(
@@ -52,6 +53,15 @@ class Grown:
             )
             for a, b in pairwise(cuts)
         ]  # fmt: skip
+
+
+def in_teams(lengths: Array) -> Array:
+    """Halves by side and length, each side's filled up to whole teams by its last one: (LANES * teams,)."""
+    sides = []
+    for side in range(2):
+        order = np.argsort(lengths[:, side])
+        sides.append(np.pad(order, (0, -len(order) % LANES), "edge") * 2 + side)
+    return np.concatenate(sides)
 
 
 class Unpacker:
@@ -67,7 +77,9 @@ class Unpacker:
         from .backends._numba import Program
 
         self.space = space
-        self.program = Program([seeding.unpack], prepared.fill, prepared.scratch, serial=True)
+        scratch = prepared.scratch | {"scratch_carried": ("reals", LANES * prepared.fill["CARRIED"])}
+        self.abreast = prepared.fill["CARRIED"] > 0
+        self.program = Program([seeding.unpack], prepared.fill | {"ABREAST": int(self.abreast)}, scratch, serial=True)
         affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
         self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}
@@ -81,22 +93,23 @@ class Unpacker:
         grown : the chunk.
         rules : the kernels' Rules, by flat name.
         """
-        offsets = np.concatenate([[0], np.cumsum(grown.lengths.sum(axis=1) + 1)]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(grown.lengths[:, 0] + grown.lengths[:, 1] + 1)]).astype(np.int64)
         origin = grown.seeds[grown.seed]
         out = np.empty(3 * int(offsets[-1]), np.float32)
         if len(origin):
+            order = in_teams(grown.lengths) if self.abreast else np.arange(2 * len(origin))
             laid = {
                 "seed": grown.seed, "branch": grown.branch, "initial": grown.initial, "offset": offsets[:-1],
-                "slot": grown.slot, "lengths": grown.lengths.ravel(),
+                "slot": grown.slot, "lengths": grown.lengths.ravel(), "order": order,
             }  # fmt: skip
             values = self.values | rules | {
                 "rules_first_seed": grown.first_seed & 0xFFFFFFFF, "words": grown.words, "laid_point": origin.ravel(),
                 "out": out,
             }  # fmt: skip
             values |= {f"laid_{name}": np.ascontiguousarray(array, np.int32) for name, array in laid.items()}
-            self.program.run("unpack", len(origin), values)
+            self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
-            (grown.first_seed + grown.seed).astype(np.uint32), grown.branch.astype(np.uint8),
+            (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint8),
             grown.status[:, ::-1].astype(np.uint8),
         )  # fmt: skip

@@ -5,6 +5,8 @@ LLVM splits the vectors of 32 over whatever vector registers the CPU has (:mod:`
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from llvmlite import ir
 from numba import njit
@@ -143,6 +145,38 @@ def take(typingctx, array, index):
         return result
 
     return target(array, index), build
+
+
+@intrinsic
+def scatter(typingctx, array, index, value):
+    """Write at 32 places, lane 0 first."""
+    target = _element(array)
+
+    def build(context, builder, sig, args):
+        data = context.make_array(array)(context, builder, args[0]).data
+        vector = convert(context, builder, args[2], value, target)
+        for k in range(LANES):
+            number = ir.Constant(I32, k)
+            place = builder.zext(builder.extract_element(args[1], number), I64)
+            builder.store(builder.extract_element(vector, number), builder.gep(data, [place]))
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), build
+
+
+@overload(operator.getitem)
+def _getitem(array, index):
+    """``array[index of each lane]``, as an interpreter and a GPU's thread read it."""
+    if isinstance(array, types.Array) and isinstance(index, Lanes):
+        return lambda array, index: take(array, index)
+    return None
+
+
+@overload(operator.setitem)
+def _setitem(array, index, value):
+    if isinstance(array, types.Array) and isinstance(index, Lanes):
+        return lambda array, index, value: scatter(array, index, value)
+    return None
 
 
 def make_spread(pattern: tuple[int, ...]):

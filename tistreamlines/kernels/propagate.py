@@ -36,6 +36,7 @@ classify = Hole("the stopping rule")
 MAX_DIRECTIONS = Constant("greatest number of initial directions of a seed")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("reals besides its point that a half carries from step to step (0: its last code says it all)")
+ABREAST = Constant("0: a team carries what one half does; 1: that of 32, a lane each, as the host lays points out")
 DROPS_DEAD_END = Constant("1: a point from which no step leads on is dropped, 0: it is kept")
 
 GROWING = int(Stop.GROWING)

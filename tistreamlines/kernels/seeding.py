@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .lang import Ints, Reals, Record, i32, minimum, real, twin, u32, umulhi, vec3
+from .lang import Ints, Reals, Record, at, i32, minimum, real, team_max, twin, u32, umulhi, vec3, where
 from .peaks import NONE
-from .propagate import CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
+from .propagate import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
 from .rng import philox, uniform
 
 SEEDING = 1
@@ -40,34 +40,17 @@ class Affine(Record):
 
 
 @twin
-def write_point(p: vec3, affine: Affine, out: Reals, place: i32):
-    """Write a point in RASmm."""
+def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
+    """Write each lane's point in RASmm."""
     out[3 * place] = ((affine.xx * p[0] + affine.xy * p[1]) + affine.xz * p[2]) + affine.x
     out[3 * place + 1] = ((affine.yx * p[0] + affine.yy * p[1]) + affine.yz * p[2]) + affine.y
     out[3 * place + 2] = ((affine.zx * p[0] + affine.zy * p[1]) + affine.zz * p[2]) + affine.z
 
 
-@twin
-def lay(
-    words: Ints, first: i32, length: i32, seed: vec3, c0: u32, c2: u32, rules: Rules, method: Method, scratch: Scratch,
-    affine: Affine, out: Reals, middle: i32, way: i32,
-):  # fmt: skip
-    """Write the points of a half-streamline, the seed left out, from its packed codes; ``way`` is its sense in ``out``."""
-    p = seed
-    place = middle
-    taken = 0
-    for turn in range((length + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
-        word = words[first + turn]
-        for k in range(minimum(32 // CODE_BITS, length - turn * (32 // CODE_BITS))):
-            taken = taken + 1
-            p = moved(p, (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1), method, scratch, c0, u32(taken), c2, rules)
-            place = place + way
-            write_point(p, affine, out, place)
-
-
 class Laid(Record):
     """Streamlines to lay out: of each its seed in the chunk, number among the seed's directions, initial direction code,
-    seed point, place in ``out``; of each half its first word and its steps.
+    seed point, place in ``out``; of each half its first word and its steps; the halves in the order to lay them, if abreast
+    32 of one side together.
     """
 
     seed: Ints
@@ -77,24 +60,46 @@ class Laid(Record):
     offset: Ints
     slot: Ints
     lengths: Ints
+    order: Ints
 
 
 @twin
 def unpack(
     item: i32, words: Ints, laid: Laid, rules: Rules, method: Method, scratch: Scratch, affine: Affine, out: Reals
 ):
-    """Points of streamline ``item`` in RASmm: the backward half reversed, the seed, the forward half."""
-    seed = vec3(laid.point[3 * item], laid.point[3 * item + 1], laid.point[3 * item + 2])
-    middle = laid.offset[item] + laid.lengths[2 * item + 1]
-    write_point(seed, affine, out, middle)
-    c0 = u32(laid.seed[item]) + rules.first_seed
-    for side in range(2):
-        c2 = u32(laid.branch[item] * 2 + side)
-        length = laid.lengths[2 * item + side]
-        first = laid.slot[2 * item + side]
-        if CARRIED:
-            code = NONE
-            if (side == 1) & (laid.lengths[2 * item] > 0):
-                code = words[laid.slot[2 * item]] & ((1 << CODE_BITS) - 1)
-            depart(method, scratch, laid.initial[item], side, code, c0, c2, rules)
-        lay(words, first, length, seed, c0, c2, rules, method, scratch, affine, out, middle, 1 - 2 * side)
+    """Points of half-streamlines in RASmm, backward ones reversed, from the seed's on: 32 abreast, a lane each, or one.
+
+    Lanes pay where a step is long arithmetic; one half writes faster to memory.  A half that has come to its end writes
+    its last point again while others go on.
+    """
+    if ABREAST:
+        half = at(laid.order, 32 * item)
+        side = laid.order[32 * item] & 1
+        longest = i32(team_max(real(laid.lengths[half])))
+    else:
+        half = laid.order[item]
+        side = half & 1
+        longest = laid.lengths[half]
+    streamline = half >> 1
+    p = vec3(laid.point[3 * streamline], laid.point[3 * streamline + 1], laid.point[3 * streamline + 2])
+    place = laid.offset[streamline] + laid.lengths[2 * streamline + 1]
+    write_points(p, affine, out, place)
+    length = laid.lengths[half]
+    first = laid.slot[half]
+    c0 = u32(laid.seed[streamline]) + rules.first_seed
+    c2 = u32(2 * laid.branch[streamline] + side)
+    if CARRIED:
+        code = words[laid.slot[2 * streamline]] & ((1 << CODE_BITS) - 1)
+        code = where((side == 1) & (laid.lengths[2 * streamline] > 0), code, NONE)
+        depart(method, scratch, laid.initial[streamline], side, code, c0, c2, rules)
+    taken = 0
+    for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
+        word = words[first + where(turn * (32 // CODE_BITS) < length, turn, 0)]
+        for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
+            taken = taken + 1
+            going = taken <= length
+            code = (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)
+            ahead = moved(p, code, method, scratch, c0, u32(taken), c2, rules)
+            p = vec3(where(going, ahead[0], p[0]), where(going, ahead[1], p[1]), where(going, ahead[2], p[2]))
+            place = place + where(going, 1 - 2 * side, 0)
+            write_points(p, affine, out, place)

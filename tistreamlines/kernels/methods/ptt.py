@@ -15,6 +15,7 @@ from ..lang import (
     Constant,
     Ints,
     Reals,
+    at,
     barrier,
     i32,
     lane,
@@ -33,7 +34,7 @@ from ..maths import exp, floored, log, quarter_turn, reciprocal_root
 from ..peaks import NONE, VERTEX_CHUNKS, direction
 from ..pmf import Pmf, PmfScratch, initial_directions
 from ..probe import cross, interpolated, nearest_vertex, normalised
-from ..propagate import Rules
+from ..propagate import ABREAST, Rules
 from ..rng import philox, uniform
 
 SEGMENTS = Constant("segments of a probe, one less than its quality")
@@ -221,33 +222,56 @@ def choose_try(
 
 
 @twin
+def held(scratch: PttScratch, first: i32) -> vec3:
+    """A vector of the frame that is carried: 0 tangent, 3 normal, 6 binormal."""
+    if ABREAST:
+        c = 32 * first
+        v = vec3(at(scratch.carried, c), at(scratch.carried, c + 32), at(scratch.carried, c + 64))
+    else:
+        v = vec3(scratch.carried[first], scratch.carried[first + 1], scratch.carried[first + 2])
+    return v
+
+
+@twin
+def hold(scratch: PttScratch, first: i32, v: vec3):
+    """Write a vector of the frame."""
+    for i in range(3):
+        value = where(i == 0, v[0], where(i == 1, v[1], v[2]))
+        if ABREAST:
+            put(scratch.carried, 32 * (first + i), value)
+        else:
+            scratch.carried[first + i] = value
+
+
+@twin
 def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
     """Write the frame to the team memory."""
-    for i in range(3):
-        scratch.carried[i] = where(i == 0, t[0], where(i == 1, t[1], t[2]))
-        scratch.carried[3 + i] = where(i == 0, n[0], where(i == 1, n[1], n[2]))
-        scratch.carried[6 + i] = where(i == 0, b[0], where(i == 1, b[1], b[2]))
+    barrier()
+    hold(scratch, 0, t)
+    hold(scratch, 3, n)
+    hold(scratch, 6, b)
+    barrier()
 
 
 @twin
 def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
     """Move the frame along the arc of a candidate; return how far that led, mm (DIPY's ``propagate``)."""
-    t = vec3(scratch.carried[0], scratch.carried[1], scratch.carried[2])
-    n = vec3(scratch.carried[3], scratch.carried[4], scratch.carried[5])
-    b = vec3(scratch.carried[6], scratch.carried[7], scratch.carried[8])
+    t = held(scratch, 0)
+    n = held(scratch, 3)
+    b = held(scratch, 6)
+    step = c1
+    if ABREAST:
+        step = lanes(c1)
     if i32(c1) == 1:
-        b = sideways(t, c0, c1, c2, u32(number), key)
+        b = sideways(t, c0, step, c2, u32(number), key)
         n = cross(b, t)
-    drawn = candidate(method, c0, c1, c2, u32(number), key)
+    drawn = candidate(method, c0, step, c2, u32(number), key)
     k1 = settled(drawn[0], drawn[1])
     k2 = settled(drawn[1], drawn[0])
     way = onward(method.step, k1, k2, t, n, b)
     ahead = tangent_after(method.step, k1, k2, t, n, b)
     n = normalised(cross(binormal_after(method.step, k1, k2, t, n, b), ahead))
-    b = cross(ahead, n)
-    barrier()
-    put_frame(scratch, ahead, n, b)
-    barrier()
+    put_frame(scratch, ahead, n, cross(ahead, n))
     return way
 
 
@@ -271,14 +295,13 @@ def depart_along(
     """
     d = direction(method.sphere, initial)
     put_frame(scratch, d, d, d)
-    barrier()
     if side == 1:
-        if first >= 0:
-            d = normalised(transport(method, scratch, first, c0, u32(1), c2 - u32(1), rules.key))
-        back = vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])
-        barrier()
+        way = normalised(transport(method, scratch, maximum(first, 0), c0, u32(1), c2 - u32(1), rules.key))
+        x = where(first >= 0, way[0], d[0])
+        y = where(first >= 0, way[1], d[1])
+        z = where(first >= 0, way[2], d[2])
+        back = vec3(0.0 - x, 0.0 - y, 0.0 - z)
         put_frame(scratch, back, back, back)
-    barrier()
 
 
 # ------------------------------------------------------------------------------------------------ reading rows
