@@ -327,10 +327,13 @@ def circle(shape=(24, 24, 5)) -> np.ndarray:
 CIRCLE_SEEDS = np.array([[r * np.cos(a) - 0.5, r * np.sin(a) - 0.5, 2.0] for r in (10, 14, 18) for a in (0.6, 0.8, 1)])
 
 
-def tracked(values: np.ndarray, seeds: np.ndarray, arch="cpu", make=prepare_prob, settings=None, **options) -> Batch:
+def tracked(
+    values: np.ndarray, seeds: np.ndarray, arch="cpu", make=prepare_prob, settings=None, source="sh", **options
+) -> Batch:
     """Streamlines of a whole engine, from the greatest peak of each seed."""
     stop_map = np.ones(values.shape[:3], np.float32)
-    prepared = make("sh", values, stop_map, 0.5, np.argwhere(stop_map > 0).astype(float), max_directions=1, **options)
+    known = np.argwhere(stop_map > 0).astype(float)
+    prepared = make(source, values, stop_map, 0.5, known, max_directions=1, **options)
     settings = settings or Settings(0.5, max_steps=200)
     batches = list(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds))
     parts = (np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(Batch) if f.name != "offsets")
