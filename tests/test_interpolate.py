@@ -10,6 +10,7 @@ from scipy.ndimage import map_coordinates
 
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, inside, interpolate_row
 from tistreamlines.kernels.lang import Ints, Reals, at, i32, put, twin, vec3
+from tistreamlines.volume import near_together
 
 SHAPE = (5, 6, 7)
 POINTS = 300
@@ -112,3 +113,12 @@ def test_a_voxel_without_a_row_counts_as_zero(face):
     index[1, 2, 3] = 1
     held = run(face, sample, 1, values, {"ROW_CHUNKS": 1}, {"row": ("reals", 32)})
     assert np.array_equal(held["out"], np.full(32, 0.5))
+
+
+def test_neighbours_in_space_are_put_together():
+    points = np.random.default_rng(3).uniform(-0.5, 150, (4000, 3)).astype(np.float32)
+    order = near_together(points)
+    assert np.array_equal(np.sort(order), np.arange(4000))
+    apart = np.linalg.norm(np.diff(points[order], axis=0), axis=1).mean()
+    assert apart < 0.25 * np.linalg.norm(np.diff(points, axis=0), axis=1).mean()
+    assert len(near_together(points[:0])) == 0

@@ -95,7 +95,8 @@ def test_points_end_where_the_devices_do():
     batch, used = tracked(fibres(circle()), np.tile(SEEDS, (4, 1)))
     carried = 3 + used.prepared.fill["CARRIED"]
     ends = used.values["halves_point"][: 2 * len(batch) * carried].reshape(len(batch), 2, carried)
-    for line, reasons, (forward, backward) in zip(lines(batch), batch.stop_reasons, ends, strict=True):
+    order = np.lexsort([used.values["halves_branch"][: len(batch)], used.values["halves_seed"][: len(batch)]])
+    for line, reasons, (forward, backward) in zip(lines(batch), batch.stop_reasons, ends[order], strict=True):
         for tip, reason, end in ((line[0], reasons[0], backward), (line[-1], reasons[1], forward)):
             # a dead end is dropped from the streamline, so there the device stands a step further on
             assert reason == Stop.NO_DIRECTION or np.array_equal(tip, end[:3])

@@ -27,6 +27,7 @@ from .models import Prepared
 from .outcome import Stop
 from .tractogram import Batch, Space
 from .unpacking import Grown, Unpacker
+from .volume import near_together
 
 Array = npt.NDArray[Any]
 LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
@@ -200,10 +201,10 @@ class Engine:
             for first in range(0, len(seeds), chunk):
                 part = seeds[first : first + chunk]
                 with self._stage("start"):
-                    counts = self._launch(part, first_seed + first)
+                    counts, slot = self._launch(part, first_seed + first)
                 while waiting:
                     yield self._batch(*waiting.popleft())
-                for grown in self._collect(part, first_seed + first, counts):
+                for grown in self._collect(part, first_seed + first, counts, slot):
                     some = grown.parts(BATCH_POINTS)
                     for one in some:
                         future = self._pool.submit(self.unpacker.batch, one, self.rules)
@@ -214,8 +215,12 @@ class Engine:
             for future, _ in waiting:
                 future.cancel()
 
-    def _launch(self, seeds: Array, first_seed: int) -> Array:
-        """Start a chunk; return each seed's number of streamlines.  The device may still be at work on return."""
+    def _launch(self, seeds: Array, first_seed: int) -> tuple[Array, Array]:
+        """Start a chunk; return each seed's number of streamlines, and of its first one the number on the device.
+
+        There streamlines of seeds close by follow each other, since they read the same voxels.  The device may still be
+        at work on return.
+        """
         n = len(seeds)
         values = self.values
         values["rules_first_seed"] = first_seed & 0xFFFFFFFF
@@ -223,10 +228,11 @@ class Engine:
         values["seeds_counts"] = self._buffer("counts", n, "ints")
         values["seeds_peaks"] = self._buffer("peaks", n * self.prepared.fill["MAX_DIRECTIONS"], "ints")
         self.program.run("start", n, values)
+        near = near_together(seeds)
         counts = self.program.host(values["seeds_counts"], n)
-        slot = exclusive_sum(counts)
-        count = int(slot[-1]) + int(counts[-1])
-        values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot.astype(np.int32))
+        count, slot = int(counts.sum()), np.empty(n, np.int32)
+        slot[near] = exclusive_sum(counts[near])
+        values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot)
         carried = 3 + self.prepared.fill["CARRIED"]
         sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 2 * carried, "state": 4}
         sizes["codes"] = 2 * self.settings.max_steps
@@ -236,12 +242,12 @@ class Engine:
         # the backward halves need to know whether the first step stands
         first = 1 + self.prepared.fill["DROPS_DEAD_END"]
         self.program.run("advance", count, values | {"stride": 2, "steps": first})
-        self._advance(count)
-        return counts
+        self._advance(count, 2 * count)
+        return counts, slot
 
-    def _advance(self, count: int) -> None:
+    def _advance(self, count: int, growing: int) -> None:
         """Launch as many more steps as fit LAUNCH_SECONDS; halves that have taken their last stand still."""
-        steps = int(self._rate * LAUNCH_SECONDS / max(2 * count, 1))
+        steps = int(self._rate * LAUNCH_SECONDS / max(growing, 1))
         steps = min(max(steps, FIRST_STEPS), self.settings.max_steps)
         self._launched = time.perf_counter()
         self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
@@ -255,32 +261,34 @@ class Engine:
             self._rate = taken / max(seconds, 1e-6)
         return state
 
-    def _collect(self, seeds: Array, first_seed: int, counts: Array) -> Iterator[Grown]:
+    def _collect(self, seeds: Array, first_seed: int, counts: Array, slot: Array) -> Iterator[Grown]:
         """Finish a chunk's growth and bring the accepted streamlines back, a part at a time."""
         seed = np.repeat(np.arange(len(seeds), dtype=np.int32), counts)
         branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
+        number = slot[seed] + branch
         with self._stage("grow"):
             state = self._settle(len(seed), 0)
-            while (state[..., 1] == Stop.GROWING).any():
-                self._advance(len(seed))
+            while growing := np.count_nonzero(state[..., 1] == Stop.GROWING):
+                self._advance(len(seed), growing)
                 state = self._settle(len(seed), int(state[..., 0].sum()))
+        state = state[number]
         steps = state[:, 0, 0] + state[:, 1, 0]
         mm = steps * self.settings.step_mm
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
         initial = np.zeros(len(seed), np.int32)
         if self.prepared.fill["CARRIED"]:
-            initial = self.program.host(self.values["halves_initial"], len(seed))
+            initial = self.program.host(self.values["halves_initial"], len(seed))[number]
         starts = np.stack([seed, branch, initial])
         part = np.cumsum(steps[kept] // self.together + 2) // PART_WORDS
         for some in np.split(kept, np.flatnonzero(np.diff(part)) + 1):
             with self._stage("pack"):
-                grown = self._pack(first_seed, seeds, starts[:, some], state[some], some)
+                grown = self._pack(first_seed, seeds, starts[:, some], state[some], number[some])
             yield grown
         self.tally.stop_reasons += np.bincount(state[..., 1].ravel(), minlength=len(Stop))
         self.tally.seeds += len(seeds)
 
     def _pack(self, first_seed: int, seeds: Array, starts: Array, state: Array, streamlines: Array) -> Grown:
-        """Bring streamlines back; ``starts`` has seed, number and initial direction of each."""
+        """Bring streamlines back, by number; ``starts`` has seed, number there and initial direction of each."""
         lengths = np.ascontiguousarray(state[..., 0])
         halves = (2 * streamlines[:, None] + [0, 1]).ravel().astype(np.int32)
         words = -(-lengths.ravel() // self.together)
