@@ -30,7 +30,8 @@ from .unpacking import Grown, Unpacker
 from .volume import near_together
 
 Array = npt.NDArray[Any]
-LAUNCH_SECONDS = 0.4  # well under the two seconds after which desktop systems reset a GPU
+# well under the two seconds after which desktop systems reset a GPU; a CPU finds its caches cold after each launch
+LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
 FIRST_STEPS = 16
 PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays out while the next part is on its way
 BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
@@ -247,7 +248,7 @@ class Engine:
 
     def _advance(self, count: int, growing: int) -> None:
         """Launch as many more steps as fit LAUNCH_SECONDS; halves that have taken their last stand still."""
-        steps = int(self._rate * LAUNCH_SECONDS / max(growing, 1))
+        steps = int(self._rate * LAUNCH_SECONDS[self.device.arch] / max(growing, 1))
         steps = min(max(steps, FIRST_STEPS), self.settings.max_steps)
         self._launched = time.perf_counter()
         self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})

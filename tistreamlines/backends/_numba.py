@@ -26,8 +26,9 @@ from tistreamlines.backends._simd import (absolute, at, bits, collect, floor, fr
 REAL = np.float{b}
 
 '''
+SCAN = {"scan": "from tistreamlines.backends._simd import scan"}
 # float64 for what the kernels make of float32 bits
-NATIVE = {
+NATIVE = SCAN | {
     "log": "from tistreamlines.backends._simd import log8 as log",
     "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
     "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
@@ -59,7 +60,7 @@ SPELL = {
 def face(bits: int = 32, fast: bool = False) -> Face:
     """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
     options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
-    native = NATIVE if bits == 64 else {}
+    native = NATIVE if bits == 64 else SCAN
     return Face(
         name=f"numba{bits}{'fast' if fast else ''}",
         header=HEADER.format(p=bits // 8, b=bits) + "".join(f"{text}\n\n\n" for text in native.values()),

@@ -250,6 +250,36 @@ def log8(typingctx, x):
     return x(x), build
 
 
+def _raise_by(step: int):
+    @intrinsic
+    def raised(typingctx, value):
+        """Lane l gets what lane l - step holds; 0 where there is none."""
+
+        def build(context, builder, sig, args):
+            zeros = ir.Constant(vector_type(value.kind), [0.0] * LANES)
+            numbers = ir.Constant(ir.VectorType(I32, LANES), list(range(LANES - step, 2 * LANES - step)))
+            return builder.shuffle_vector(zeros, args[0], numbers)
+
+        return value(value), build
+
+    return raised
+
+
+_by_1, _by_2, _by_4, _by_8, _by_16 = (_raise_by(1 << turn) for turn in range(5))
+
+
+@njit
+def scan(sums, value):
+    """``prob.scan`` in registers: loads that span two stores wait for both."""
+    total = value + _by_1(value)
+    total = total + _by_2(total)
+    total = total + _by_4(total)
+    total = total + _by_8(total)
+    total = total + _by_16(total)
+    put(sums, 0, 0)
+    put(sums, 32, total)
+
+
 @intrinsic
 def move_mask(typingctx, mask):
     """The lanes' flags as the bits of a word."""
