@@ -27,7 +27,6 @@ from .models import Prepared
 from .outcome import Stop
 from .tractogram import Batch, Space
 from .unpacking import Grown, Unpacker
-from .volume import near_together
 
 Array = npt.NDArray[Any]
 # well under the two seconds after which desktop systems reset a GPU; a CPU finds its caches cold after each launch
@@ -37,13 +36,6 @@ PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays ou
 BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
 MOST_SEEDS = 100_000  # a chunk: with more, the host would wait long for points to lay out
 STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
-
-
-def exclusive_sum(counts: Array) -> Array:
-    """Sum of all the counts before each one: (n,) int64, computed by Numba."""
-    from .backends.prefix import exclusive_prefix_sum
-
-    return exclusive_prefix_sum(counts)
 
 
 @dataclass(frozen=True)
@@ -99,6 +91,9 @@ class Engine:
 
     def __init__(self, prepared: Prepared, space: Space, device: Device, settings: Settings) -> None:
         self.prepared, self.space, self.device, self.settings = prepared, space, device, settings
+        from .backends import prefix
+
+        self._host = prefix
         self.tally = Tally()
         begun = time.perf_counter()
         roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
@@ -132,7 +127,7 @@ class Engine:
         seed = np.array(np.unravel_index(middle, self.space.shape), np.float32)[None]
         for _ in self._batches(seed, 1, 0):
             pass
-        state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int64)
+        state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int32)
         self.program.upload(self.values["halves_state"], state.ravel())
         self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
         self.unpacker.batch(self._pack(0, seed, np.zeros((3, 1), np.int32), state, none), self.rules)
@@ -229,10 +224,10 @@ class Engine:
         values["seeds_counts"] = self._buffer("counts", n, "ints")
         values["seeds_peaks"] = self._buffer("peaks", n * self.prepared.fill["MAX_DIRECTIONS"], "ints")
         self.program.run("start", n, values)
-        near = near_together(seeds)
+        near = self._host.near_together(seeds)
         counts = self.program.host(values["seeds_counts"], n)
         count, slot = int(counts.sum()), np.empty(n, np.int32)
-        slot[near] = exclusive_sum(counts[near])
+        slot[near] = self._host.exclusive_sum(counts[near])
         values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot)
         carried = 3 + self.prepared.fill["CARRIED"]
         sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 2 * carried, "state": 4}
@@ -265,14 +260,14 @@ class Engine:
     def _collect(self, seeds: Array, first_seed: int, counts: Array, slot: Array) -> Iterator[Grown]:
         """Finish a chunk's growth and bring the accepted streamlines back, a part at a time."""
         seed = np.repeat(np.arange(len(seeds), dtype=np.int32), counts)
-        branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
+        branch = np.arange(len(seed), dtype=np.int32) - self._host.exclusive_sum(counts).astype(np.int32)[seed]
         number = slot[seed] + branch
         with self._stage("grow"):
             state = self._settle(len(seed), 0)
             while growing := np.count_nonzero(state[..., 1] == Stop.GROWING):
                 self._advance(len(seed), growing)
                 state = self._settle(len(seed), int(state[..., 0].sum()))
-        state = state[number]
+        state = np.take(state, number, axis=0)
         steps = state[:, 0, 0] + state[:, 1, 0]
         mm = steps * self.settings.step_mm
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
@@ -291,9 +286,9 @@ class Engine:
     def _pack(self, first_seed: int, seeds: Array, starts: Array, state: Array, streamlines: Array) -> Grown:
         """Bring streamlines back, by number; ``starts`` has seed, number there and initial direction of each."""
         lengths = np.ascontiguousarray(state[..., 0])
-        halves = (2 * streamlines[:, None] + [0, 1]).ravel().astype(np.int32)
+        halves = (2 * streamlines[:, None] + np.arange(2, dtype=np.int32)).ravel()
         words = -(-lengths.ravel() // self.together)
-        slot = exclusive_sum(words)
+        slot = self._host.exclusive_sum(words).astype(np.int32)
         total = int(words.sum())
         # memory that the last parts were in: fresh memory costs as much as the copy
         packed = self._spare.pop() if self._spare else np.empty(PART_WORDS + 2 * self.settings.max_steps, np.int32)
@@ -301,7 +296,7 @@ class Engine:
             program, n = self.program, len(halves)
             values = self.values | {
                 "accepted": program.upload(self._buffer("accepted", n, "ints"), halves),
-                "slot": program.upload(self._buffer("words_slot", n, "ints"), slot.astype(np.int32)),
+                "slot": program.upload(self._buffer("words_slot", n, "ints"), slot),
             }
             program.gather("pack", n, values, packed[:total])
         seed, branch, initial = starts

@@ -39,21 +39,6 @@ def touched(
     return keep
 
 
-def near_together(points: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
-    """Order in which neighbours in space mostly follow each other: along a Z-shaped curve (Morton 1966).
-
-    Parameters
-    ----------
-    points : (n, 3), voxel coordinates.
-    """
-    cells = np.maximum(points, 0).astype(np.uint16)
-    cells >>= max(int(cells.max(initial=0)).bit_length() - 5, 0)  # numpy sorts 16 bits faster than more
-    digits = np.arange(32)
-    apart = sum((digits >> bit & 1) << 3 * bit for bit in range(5)).astype(np.uint16)
-    x, y, z = apart[cells].T
-    return np.argsort(x | y << 1 | z << 2, kind="stable")
-
-
 def build_rows(
     data: npt.NDArray[np.float32], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
