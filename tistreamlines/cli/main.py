@@ -20,6 +20,7 @@ COMMANDS = {
     "devices": "Show what can run here, and why the rest cannot.",
     "demo": "Make a phantom, track it, print the numbers, draw a picture.",
     "verify": "Run the same seeds on every arch here and compare the bits.",
+    "benchmark": "Time the archs here and their peers on the same data.",
 }
 DONE, COULD_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 

@@ -1,0 +1,216 @@
+"""The benchmark suite: what is measured, runs that fail, planted faults, the command."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import python
+
+from tistreamlines.benchmarks import measures, suite, worker
+from tistreamlines.benchmarks.cases import CASES, METHODS
+from tistreamlines.benchmarks.compare import compare, latest
+from tistreamlines.benchmarks.problem import save_problem
+from tistreamlines.benchmarks.targets import TARGETS, Target, Tracked, joined
+from tistreamlines.engine import Engine
+from tistreamlines.tractogram import Space
+
+pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+COMMITTED = "suite-two-cores-demo.json"
+
+
+def lines(*some) -> Tracked:
+    return joined([np.array(line, np.float32) for line in some], 1.0)
+
+
+# -------------------------------------------------------------------------------------------------------- measures
+def test_lengths_and_crossings_in_closed_form():
+    tracked = lines([[-5, 0, 0], [-5, 3, 4], [-5, 3, 14]], [[-9, 0, 0], [9, 0, 0]], [[1, 0, 0], [-1, 0, 0]], [[7] * 3])
+    assert np.allclose(measures.lengths_mm(tracked), [15, 18, 2])
+    # the third has its ends on both sides, but stays within 2 mm of the plane
+    assert measures.crossings(tracked, 0.0) == (1, 2)
+    assert measures.crossings(tracked, 20.0) == (0, 0)
+
+
+def test_density_counts_a_streamline_once_a_voxel():
+    space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 3, 2))
+    tracked = lines([[0, 0, 0], [0.4, 0, 0], [2, 0, 0]], [[0, 0, 0], [0, 2, 0]], [[0, 0, 0], [-40, 0, 0]])
+    found = measures.density(tracked, space)
+    assert found[0, 0, 0] == 3
+    assert found[1, 0, 0] == 1
+    assert found[0, 1, 0] == 1
+    assert found.sum() == 5
+
+
+def test_identical_streamlines_are_shares_of_either():
+    a, b, c = [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [2, 0, 0]], [[0, 0, 0], [3, 0, 0]]
+    assert measures.identical(lines(a, b), lines(b, a)) == 1
+    assert measures.identical(lines(a, b), lines(b, c)) == pytest.approx(1 / 3)
+
+
+def test_truth_of_centrelines_is_perfect(phantom):
+    tracked = lines(*(bundle.centreline for bundle in phantom.bundles))
+    found = measures.truth(phantom, tracked)
+    assert found["valid"] == 1
+    assert found["bundles"] == len(phantom.bundles)
+    assert found["overreach"] < 0.2
+    strangers = lines(*(np.stack([one.centreline[0], other.centreline[0]]) for one, other in zip(
+        phantom.bundles[:3], phantom.bundles[3:6], strict=True)))  # fmt: skip
+    assert measures.truth(phantom, strangers)["valid"] == 0
+
+
+# ------------------------------------------------------------------------------------------------------------ runs
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The demo case: folder of the problem, and the phantom."""
+    folder = tmp_path_factory.mktemp("problem")
+    return folder, save_problem(CASES["demo"], folder)
+
+
+@pytest.fixture(scope="module")
+def phantom(small):
+    return small[1]
+
+
+def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, **others) -> dict:
+    """Results of one run in this process, as the suite puts them together."""
+    request = worker.Request(str(small[0]), str(folder), target, method, nseeds, **others)
+    found = worker.measured(request)
+    row = {"case": "demo", "dg": METHODS[method].dg, "model": METHODS[method].model, "target": target, "kind": "arch",
+           "nseeds": nseeds, "threads": None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
+           "density_correlation": {}}  # fmt: skip
+    return {"schema": 1, "machine": suite.machine(), "runs": [row | found]}
+
+
+@pytest.mark.parametrize("target", ["dipy", "dipy-threads"])
+def test_peers_track_what_archs_track(small, tmp_path, target):
+    theirs = run_here(small, tmp_path, target, "det", 300, repeat=1)["runs"][0]
+    ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2, counts=(100, 300))["runs"][0]
+    assert ours["streamlines"] == pytest.approx(theirs["streamlines"], rel=0.01)
+    assert ours["mean_mm"] == pytest.approx(theirs["mean_mm"], rel=0.02)
+    assert [count for count, *_ in ours["sweep"]] == [100]
+    assert len(ours["seconds"]["repeats"]) == 2
+    assert ours["seconds"]["track"] == ours["seconds"]["repeats"][1]
+    assert theirs["sha256"] == ""
+
+
+def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
+    clean = run_here(small, tmp_path, "cpu", "boot", 500)
+    assert not compare(clean, clean)
+    pack = Engine._pack
+
+    def slowly(*arguments):
+        time.sleep(0.3)
+        return pack(*arguments)
+
+    monkeypatch.setattr(Engine, "_pack", slowly)
+    findings = compare(run_here(small, tmp_path, "cpu", "boot", 500), clean)
+    assert findings
+    assert {finding.kind for finding in findings} == {"slower"}
+    assert any("pack" in str(finding) for finding in findings)
+
+
+def test_a_planted_wrong_result_is_found_against_the_committed_results(small, tmp_path, monkeypatch):
+    committed = json.loads((RESULTS / COMMITTED).read_text())
+    assert not [f for f in compare(run_here(small, tmp_path, "cpu", "prob", repeat=1), committed) if f.kind != "slower"]
+    monkeypatch.setitem(METHODS, "prob", replace(METHODS["prob"], max_angle=21.0))
+    findings = compare(run_here(small, tmp_path, "cpu", "prob", repeat=1), committed)
+    assert "other bits" in {finding.kind for finding in findings}
+
+
+def test_committed_results_are_the_newest_of_their_schema():
+    found = latest(RESULTS)
+    assert found is not None
+    assert {run["target"] for run in found["runs"]} >= {"cpu", "vulkan", "dipy"}
+    for key in {(run["case"], run["dg"], run["model"]) for run in found["runs"]}:
+        hashes = {
+            run["sha256"] for run in found["runs"]
+            if run["kind"] == "arch" and run["status"] == "ok" and (run["case"], run["dg"], run["model"]) == key
+        }  # fmt: skip
+        assert len(hashes) == 1
+
+
+# -------------------------------------------------------------------------------------------------- what goes wrong
+def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monkeypatch):
+    asked = []
+
+    def ran(request, time_limit):
+        asked.append(request.target)
+        if request.target == "dipy":
+            return "timeout", f"stopped after {time_limit:g} s."
+        if request.target == "tckgen":
+            return "failed", "illegal instruction (signal 4)"
+        return run(request, time_limit)
+
+    run = suite.run_process
+    monkeypatch.setattr(suite, "run_process", ran)
+    absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open)
+    targets = [TARGETS["dipy"], replace(TARGETS["tckgen"], missing=lambda: ""), absent, TARGETS["cpu"]]
+    monkeypatch.setattr(suite, "device_limits", lambda plan, report: {})
+    told = []
+    plan = suite.Plan([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
+    results = suite.benchmark(plan, told.append)
+    assert asked == ["dipy", "tckgen", "cpu"]
+    assert [r["status"] for r in results["runs"]] == ["timeout", "failed", "missing", "ok"]
+    assert "signal 4" in results["runs"][1]["reason"]
+    assert results["runs"][3]["truth"]["bundles"] > 5
+    assert any("nobody" in line for line in told)
+    json.dumps(results)
+
+
+@pytest.mark.parametrize(("body", "status", "said"), [
+    ("import time; time.sleep(60)", "timeout", "stopped after 1 s"),
+    ("import os; print('no device', file=__import__('sys').stderr, flush=True); os.abort()", "failed", "no device"),
+    ("raise SystemExit('bad driver')", "failed", "bad driver (exit code 1)"),
+])  # fmt: skip
+def test_a_process_that_ends_badly_says_how(tmp_path, monkeypatch, body, status, said):
+    script = tmp_path / "python"
+    script.write_text(f"#!{sys.executable}\n{body}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(suite.sys, "executable", str(script))
+    found = suite.run_process(worker.Request("", str(tmp_path), "cpu", "boot", 1), 1.0)
+    assert found[0] == status
+    assert said in found[1]
+
+
+# ----------------------------------------------------------------------------------------------------- the command
+def command(*arguments: str, folder: Path):
+    return python("-m", "tistreamlines", "benchmark", *arguments, "--out", folder / "found")
+
+
+def test_the_command_writes_three_reports(tmp_path):
+    """With a software Vulkan device, where there is one, beside the CPU."""
+    archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
+    done = command("--nseeds", "150", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det,ptt",
+                   "--repeat", "1", folder=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}
+    results = json.loads((tmp_path / "found" / "results.json").read_text())
+    assert [(run["dg"], run["target"], run["status"]) for run in results["runs"]] == [
+        (dg, name, "ok") for dg in ("det", "ptt") for name in (*archs, "dipy-threads")
+    ]
+    assert all(run["identical"] == {"cpu": 1.0} for run in results["runs"] if run["target"] == "vulkan")
+    assert set(results["limits"]) == set(archs)
+    assert results["limits"]["cpu"]["bytes_per_second"] > 1e9
+    assert "dipy-threads" in done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--cases", "nowhere"), "give some of demo, phantom, stanford"),
+    (("--dg", "magic"), "give some of boot"),
+    (("--peers", "someone"), "give some of dipy"),
+    (("--cases", "stanford"), "give --fetch too"),
+    (("one.nii.gz",), "give DWI, BVALS and BVECS"),
+    (("--against", "nowhere"), "give a folder that has some"),
+])  # fmt: skip
+def test_what_cannot_be_is_one_line(tmp_path, arguments, said):
+    done = command(*arguments, folder=tmp_path)
+    assert done.returncode in (1, 2)
+    assert said in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())

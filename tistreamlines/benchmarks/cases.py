@@ -1,0 +1,108 @@
+"""What is benchmarked, as data: images, ways of tracking, sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STOP = 0.1  # FA
+SEED_FA = 0.25
+COMMON = {"relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
+CSD_ORDER = 8  # or as much as the directions allow
+
+
+@dataclass(frozen=True)
+class Case:
+    """An image to track.
+
+    Parameters
+    ----------
+    name : as on the command line.
+    title : what it is.
+    phantom : arguments of :func:`tistreamlines.phantom.make_phantom`, if it is one.
+    fetched : True for DIPY's Stanford HARDI, which is downloaded.
+    """
+
+    name: str
+    title: str
+    phantom: Mapping[str, Any] | None = None
+    fetched: bool = False
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("demo", "small phantom, 30 x 36 x 28 voxels of 5 mm, 48 directions",
+             {"shape": (30, 36, 28), "voxel_mm": 5.0, "n_b0": 2, "n_dirs": 48}),
+        Case("phantom", "phantom of Stanford's shape, 81 x 106 x 76 voxels of 2 mm, 150 directions",
+             {"shape": (81, 106, 76), "voxel_mm": 2.0, "n_b0": 10, "n_dirs": 150, "bval": 2000.0}),
+        Case("stanford", "DIPY's Stanford HARDI, 81 x 106 x 76 voxels of 2 mm, 150 directions", fetched=True),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way of tracking, alike for all targets.
+
+    Parameters
+    ----------
+    dg, model : direction getter, and what is fitted.
+    max_angle : degrees a step.
+    max_steps : of a half-streamline.
+    options : others of the getter.
+    """
+
+    dg: str
+    model: str
+    max_angle: float
+    max_steps: int = 500
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As on the command line: boot, boot-csa, prob, ..."""
+        return self.dg if self.model in ("opdt", "csd") else f"{self.dg}-{self.model}"
+
+
+FIT = {"sm_lambda": 0.006, "min_signal": 1.0, "sh_order": 4}
+PROBE = {"pmf_threshold": 0.1, "probe_length": 1.5, "probe_quality": 7}
+METHODS = {
+    method.name: method
+    for method in (
+        Method("boot", "opdt", 60.0, options=FIT),
+        Method("boot", "csa", 60.0, options=FIT),
+        # DIPY's threaded trackers drop what has more points in all
+        Method("prob", "csd", 20.0, max_steps=1000),
+        Method("det", "csd", 60.0, max_steps=1000),
+        Method("ptt", "csd", 10.0, options=PROBE),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One thing varied, the rest left as it is.
+
+    Parameters
+    ----------
+    name, unit : of what is varied.
+    values : what it takes; seeds also take the run's own number.
+    """
+
+    name: str
+    unit: str
+    values: tuple[Any, ...]
+
+
+SWEEPS = {
+    sweep.name: sweep
+    for sweep in (
+        Sweep("seeds", "seeds", (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)),
+        Sweep("chunk_size", "seeds", (137, 1000, 5000, 25_000, 100_000)),
+        Sweep("threads", "threads", (1, 2, 4, 8, 16, 32)),
+        Sweep("sphere", "sphere", ("small", "default", "full")),
+        Sweep("sh_order", "order", (4, 6, 8)),
+    )
+}

@@ -1,0 +1,205 @@
+"""New benchmark results beside earlier ones: what has become slower, what comes out otherwise, what no longer runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import SCHEMA
+
+Run = dict[str, Any]
+Results = dict[str, Any]
+SAME = ("case", "dg", "model", "target", "nseeds", "exact")  # what two runs must share to be set side by side
+LEAST_SECONDS = 0.005  # shorter times are not judged
+FIGURES = {"streamlines": 0.01, "mean_points": 0.02}  # by what share each may differ
+CORRELATION = 0.02
+LOST = ("failed", "timeout")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a comparison has found; as a string it is a line of text.
+
+    Parameters
+    ----------
+    kind : slower, other bits, archs differ, other figures or lost.
+    where : case, direction getter and target, and what else sets the run apart from its neighbours.
+    what : was found.
+    """
+
+    kind: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        """Say where and what."""
+        return f"{self.where}: {self.what}"
+
+
+def compare(new: Results, old: Results | None, slower: float = 1.25) -> list[Finding]:
+    """Set each run of new results beside the same run of old ones.
+
+    Times are judged on the same machine only: the same CPU, cores and threads, and the same device under the target's
+    name; for a peer, which has none, all devices.  Bits are judged of exact runs only, on any machine.
+
+    Parameters
+    ----------
+    new, old : results of schema 1; no old ones leave only what the new ones say by themselves.
+    slower : a time this many times the old one is a finding, if it differs by more than either run's repeats do.
+
+    Returns
+    -------
+    list of Finding
+        In the order of the new runs; where archs differ among the new runs comes last.
+    """
+    old, runs = old or {}, new.get("runs") or []
+    before: dict[tuple, list[Run]] = {}
+    for run in old.get("runs") or []:
+        before.setdefault(_key(run), []).append(run)
+    found: list[Finding] = []
+    for run in runs:
+        if alike := [other for other in before.get(_key(run), []) if other.get("status") == "ok"]:
+            # where there are several, the one most like it: bits do not depend on threads and chunks, but times do
+            other = max(alike, key=lambda other: (_same("threads", run, other), _same("chunk_size", run, other)))
+            timed = _same("threads", run, other) and _same_device(new, old, run)
+            found += _beside(run, other, _name(run, runs), slower if timed else None)
+    return found + list(_archs_apart(runs))
+
+
+def latest(folder: Path | str) -> Results | None:
+    """Return the newest results of schema 1 in a folder, by their own date; None where there are none.
+
+    Parameters
+    ----------
+    folder : its JSON files are looked at, those of folders in it are not; what holds something else is left aside.
+    """
+    found = []
+    for path in sorted(Path(folder).glob("*.json")):
+        try:
+            results = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(results, dict) and results.get("schema") == SCHEMA:
+            found.append(results)
+    return max(found, key=lambda results: str(results.get("created", "")), default=None)
+
+
+def _key(run: Run) -> tuple:
+    return tuple(run.get(name) for name in SAME)
+
+
+def _same(name: str, run: Run, other: Run) -> bool:
+    return run.get(name) == other.get(name)
+
+
+def _same_device(new: Results, old: Results, run: Run) -> bool:
+    """Whether two results are of one machine, as far as a run's target goes."""
+
+    def machine(results: Results) -> tuple:
+        said = results.get("machine") or {}
+        devices = [(device["arch"], device["name"]) for device in said.get("devices") or []]
+        own = [device for device in devices if device[0] == run.get("target")]
+        return said.get("cpu"), said.get("cores"), own or devices
+
+    return machine(new) == machine(old)
+
+
+def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "target")) -> str:
+    """Name a run, and in what it differs from those of the runs that share its first names."""
+    beside = [other for other in runs if all(other.get(name) == run.get(name) for name in first)]
+    words = [str(run.get(name)) for name in first]
+    more = {
+        "model": run.get("model"), "nseeds": f"{run.get('nseeds')} seeds",
+        "exact": {True: "exact", False: "fast"}.get(run.get("exact", "")),
+    }  # fmt: skip
+    words += [word for name, word in more.items() if word and any(o.get(name) != run.get(name) for o in beside)]
+    return " ".join(words)
+
+
+def _beside(run: Run, other: Run, where: str, slower: float | None) -> Iterator[Finding]:
+    """What a run does otherwise than an earlier one that went well; its times only where ``slower`` is given."""
+    if run.get("status") in LOST:
+        reason = f" ({run['reason']})" if run.get("reason") else ""
+        yield Finding("lost", where, f"{run['status']}{reason}, was ok")
+    if run.get("status") != "ok":
+        return
+    if slower is not None:
+        yield from _slower(run, other, where, slower)
+    if _bits(run) and _bits(other) and _bits(run) != _bits(other):
+        yield Finding("other bits", where, f"other bits, sha256 {_bits(run)[:8]}, was {_bits(other)[:8]}")
+    yield from _other_figures(run, other, where)
+
+
+# ---------------------------------------------------------------------------------------------------------- times
+def _slower(run: Run, other: Run, where: str, factor: float) -> Iterator[Finding]:
+    times, earlier = _times(run), _times(other)
+    for name in [name for name in times if name in earlier]:
+        now, then = times[name], earlier[name]
+        noise = max(_spread(run) * now, _spread(other) * then)
+        # what was too short to be judged may have grown
+        if now > factor * max(then, LEAST_SECONDS) and now - then > noise:
+            ratio = f" ({now / then:.2g} times)" if then > 0 else ""
+            yield Finding("slower", where, f"{name} {_text(now)}, was {_text(then)}{ratio}")
+
+
+def _times(run: Run) -> dict[str, float]:
+    """Seconds by name that are compared: of tracking, of its stages, of preparing and writing."""
+    seconds = run.get("seconds") or {}
+    known = {name: seconds.get(name) for name in ("track", "prepare", "write")}
+    stages = {name: value for name, value in (seconds.get("stages") or {}).items() if name not in ("compile", *known)}
+    return {name: float(value) for name, value in (known | stages).items() if isinstance(value, (int, float))}
+
+
+def _spread(run: Run) -> float:
+    """By what share of the median the repeats of tracking differ; stages and the rest are taken to waver as much."""
+    seconds = run.get("seconds") or {}
+    repeats = [value for value in seconds.get("repeats") or [] if value is not None]
+    if not repeats or not seconds.get("track"):
+        return 0.0
+    return (max(repeats) - min(repeats)) / seconds["track"]
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
+
+
+# ------------------------------------------------------------------------------------------------ what comes out
+def _bits(run: Run) -> str:
+    """Hash of a run that is the same everywhere, else ''."""
+    return str(run.get("sha256") or "") if run.get("exact") else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.5g}"
+
+
+def _other_figures(run: Run, other: Run, where: str) -> Iterator[Finding]:
+    for name, share in FIGURES.items():
+        now, then = run.get(name), other.get(name)
+        if now is not None and then is not None and abs(now - then) > share * abs(then):
+            change = f" ({100 * (now / then - 1):+.1f} %)" if then else ""
+            what = f"{name.replace('_', ' ')} {_number(now)}, was {_number(then)}{change}"
+            yield Finding("other figures", where, what)
+    now, then = ((r.get("density_correlation") or {}).get("dipy") for r in (run, other))
+    if now is not None and then is not None and abs(now - then) > CORRELATION:
+        yield Finding("other figures", where, f"density correlation with dipy {now:.3f}, was {then:.3f}")
+
+
+def _archs_apart(runs: list[Run]) -> Iterator[Finding]:
+    """Exact runs of one problem whose bits are not the same on all archs."""
+    problems: dict[tuple, list[Run]] = {}
+    for run in runs:
+        if run.get("status") == "ok" and _bits(run):
+            problems.setdefault(tuple(run.get(name) for name in SAME if name != "target"), []).append(run)
+    for same in problems.values():
+        archs: dict[str, list[str]] = {}
+        for run in same:
+            archs.setdefault(_bits(run), []).append(run["target"])
+        if len(archs) > 1:
+            one, *others = (" and ".join(names) for names in archs.values())
+            where = _name(same[0], [run for run in runs if _bits(run)], ("case", "dg"))
+            what = f"bits of {one} differ from those of {', from those of '.join(others)}"
+            yield Finding("archs differ", where, what)

@@ -1,0 +1,126 @@
+"""cuslines, the system that this package re-implements: its trackers as published, and that of CUDA mended.
+
+The published CUDA code hands kernels host pointers to texture handles, which only works where the driver maps host
+memory, and its bootstrap keeps one peak a thread where it may find more.  ``cuda-patched`` puts the handles in device
+memory and widens the array, in a copy of the package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .cases import COMMON
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+GPU = ("boot", "prob", "ptt")
+BACKENDS = {"cuda": GPU, "cuda-patched": GPU, "webgpu": GPU, "numba": ("prob",)}
+MODULES = {
+    "cuda": ("cuda_python", "GPUTracker", "", "cuda.core"), "webgpu": ("webgpu", "WebGPUTracker", "WebGPU", "wgpu"),
+    "numba": ("numba", "CPUTracker", "CPU", "numba"),
+}  # fmt: skip
+NARROW = ("__sh_new_dir[BDIM_Y]", "__sh_new_dir + tidy)", "direction = __sh_new_dir[tidy];")
+WIDE = ("__sh_new_dir[BDIM_Y*64]", "__sh_new_dir + tidy*64)", "direction = __sh_new_dir[tidy*64];")
+
+
+def missing(backend: str) -> str:
+    """Why a backend cannot run, "" if it can."""
+    if importlib.util.find_spec("cuslines") is None:
+        return "cuslines is not installed: pip install cuslines"
+    needed = MODULES[backend.split("-")[0]][3]
+    try:
+        found = importlib.util.find_spec(needed)
+    except ModuleNotFoundError:
+        found = None
+    return "" if found else f"cuslines' {backend} needs {needed}, which is not installed"
+
+
+def _mended() -> None:
+    """Import cuslines from a copy whose bootstrap has room for all peaks."""
+    spec = importlib.util.find_spec("cuslines")
+    assert spec and spec.origin
+    copy = Path(tempfile.mkdtemp(prefix="cuslines-"))
+    shutil.copytree(Path(spec.origin).parent, copy / "cuslines")
+    boot = copy / "cuslines" / "cuda_c" / "boot.cu"
+    text = boot.read_text()
+    for narrow, wide in zip(NARROW, WIDE, strict=True):
+        text = text.replace(narrow, wide)
+    boot.write_text(text)
+    sys.path.insert(0, str(copy))
+
+
+def _on_device(texture: Any) -> Any:
+    """A texture handle that says where in device memory it lies."""
+    from cuda.bindings import runtime
+
+    class Handle(int):
+        place: int
+
+        def getPtr(self) -> int:
+            return self.place
+
+    handle = Handle(int(texture))
+    _, handle.place = runtime.cudaMalloc(8)
+    runtime.cudaMemcpy(handle.place, texture.getPtr(), 8, runtime.cudaMemcpyKind.cudaMemcpyHostToDevice)
+    return handle
+
+
+def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[Any, np.ndarray]:
+    """Direction getter, and the volume that it follows."""
+    if problem.method.dg == "boot":
+        fit = {"sh_order_max": 4, "sh_lambda": 0.006, "min_signal": 1}
+        kind = getattr(module, f"{prefix}BootDirectionGetter")
+        return kind.from_dipy_opdt(problem.gtab, sphere, **fit), problem.data
+    kind = {"prob": "ProbDirectionGetter", "ptt": "PttDirectionGetter"}[problem.method.dg]
+    return getattr(module, prefix + kind)(), problem.pmf
+
+
+def open_tracker(backend: str, problem: Problem) -> Any:
+    """Track with cuslines, in voxels of 1 mm, as it knows no others."""
+    import nibabel as nib
+    from dipy.data import default_sphere
+
+    from .targets import joined
+
+    name, _, patched = backend.partition("-")
+    if patched:
+        _mended()
+    folder, tracker, prefix, _ = MODULES[name]
+    module = importlib.import_module(f"cuslines.{folder}")
+    getter, volume = _getter(module, prefix, problem, default_sphere)
+    rules = {
+        "relative_peak_thresh": COMMON["relative_peak_threshold"],
+        "min_separation_angle": np.deg2rad(COMMON["min_separation_angle"]),
+    }
+    if name != "numba":
+        rules["sphere_symm"] = True
+    opened = getattr(module, tracker)(
+        getter, volume.astype(np.float32), problem.fa, problem.stop, default_sphere.vertices, default_sphere.edges,
+        max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=25_000, **rules,
+    ).__enter__()  # fmt: skip
+    if patched:
+        opened.metric_map_d = [_on_device(texture) for texture in opened.metric_map_d]
+        if problem.method.dg == "ptt":
+            opened.dataf_d = [_on_device(texture) for texture in opened.dataf_d]
+            getter.sphere_vertices_lut_d = [_on_device(texture) for texture in getter.sphere_vertices_lut_d]
+    image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
+
+    def track(count: int) -> Any:
+        begun = time.perf_counter()
+        tractogram = opened.generate_sft(problem.seeds[:count], image)
+        seconds = time.perf_counter() - begun
+        # its streamlines are in the image's mm, which are voxels here
+        lines = [problem.space.to_ras(line) for line in tractogram.streamlines]
+        return joined(lines, seconds)
+
+    return track

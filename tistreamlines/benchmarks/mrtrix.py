@@ -1,0 +1,65 @@
+"""MRtrix3's tckgen, an executable: iFOD2 for prob, SD_STREAM for det, on the harmonics that all targets follow."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .cases import SEED_FA
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+THRESHOLD = 0.1
+ALGORITHMS = {"prob": "iFOD2", "det": "SD_STREAM"}
+
+
+def missing() -> str:
+    """Why tckgen cannot run, "" if it can."""
+    return "" if shutil.which("tckgen") else "tckgen is not on the PATH: install MRtrix3 (Debian's package mrtrix3)"
+
+
+def open_tckgen(problem: Problem) -> Any:
+    """Write what tckgen reads; it places its own seeds in the same mask."""
+    import nibabel as nib
+    from dipy.reconst.shm import convert_sh_descoteaux_tournier
+
+    from .problem import samples
+    from .targets import joined
+
+    folder = tempfile.TemporaryDirectory()
+    root = Path(folder.name)
+
+    def image(name: str, array: np.ndarray) -> str:
+        nib.save(nib.Nifti1Image(array, problem.space.affine), root / name)
+        return str(root / name)
+
+    fod = image("fod.nii", convert_sh_descoteaux_tournier(problem.csd).astype(np.float32))
+    # other targets end where samples are below a tenth of the voxel's greatest; tckgen knows an amplitude alone
+    white = problem.mask & (problem.fa > SEED_FA)
+    cutoff = THRESHOLD * float(np.median(samples(problem.csd[white]).max(axis=-1)))
+    seeded = image("seeds.nii", white.astype(np.uint8))
+    mask = image("mask.nii", (problem.fa > problem.stop).astype(np.uint8))
+    method = problem.method
+    command = [
+        "tckgen", fod, str(root / "out.tck"), "-force", "-quiet", "-algorithm", ALGORITHMS[method.dg],
+        "-seed_image", seeded, "-select", "0", "-mask", mask,
+        "-cutoff", f"{cutoff:g}", "-step", f"{problem.step_mm:g}", "-angle", f"{method.max_angle:g}", "-minlength", "0",
+        "-maxlength", f"{2 * method.max_steps * problem.step_mm:g}",
+    ]  # fmt: skip
+    if problem.threads:
+        command += ["-nthreads", str(problem.threads)]
+
+    def track(count: int, keep: Any = folder) -> Any:
+        begun = time.perf_counter()
+        subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - begun
+        return joined(nib.streamlines.load(root / "out.tck").streamlines, seconds)
+
+    return track

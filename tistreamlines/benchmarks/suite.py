@@ -1,0 +1,260 @@
+"""What runs, one process after another, and how it comes together in one object (see the schema in the package)."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import ARCHS, list_devices
+from ..census import versions
+from ..phantom import Phantom
+from . import SCHEMA, measures
+from .cases import Case, Method
+from .limits import shares
+from .problem import Problem, save_problem
+from .targets import Target, Tracked
+from .worker import Request
+
+DIPY = "dipy"
+SHARES = (0.125, 0.25, 0.5)  # of the seeds, timed besides
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to benchmark.
+
+    Parameters
+    ----------
+    cases, methods, targets : all of the first two with those of the third that have them.
+    nseeds, threads, repeat : of each run.
+    time_limit : seconds a run may take; what takes longer is stopped.
+    seconds : a run's repeats stop after so many.
+    paths, mask : the user's own series, for the case that has neither phantom nor download.
+    """
+
+    cases: Sequence[Case]
+    methods: Sequence[Method]
+    targets: Sequence[Target]
+    nseeds: int
+    threads: int | None = None
+    repeat: int = 3
+    time_limit: float = 600.0
+    seconds: float = 20.0
+    paths: tuple[str, ...] = ()
+    mask: str | None = None
+
+
+def benchmark(plan: Plan, report: Callable[[str], object], command: str = "") -> dict[str, Any]:
+    """Run everything and gather the results.
+
+    Parameters
+    ----------
+    plan : what to run.
+    report : is told what comes next.
+    command : the command line, for the record.
+    """
+    results: dict[str, Any] = {
+        "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
+        "commit": commit(), "machine": machine(), "limits": device_limits(plan, report), "runs": [], "sweeps": [],
+        "densities": {}, "lengths": {},
+    }  # fmt: skip
+    for case in plan.cases:
+        report(f"{case.name}: {case.title}")
+        with tempfile.TemporaryDirectory() as folder:
+            problem = Path(folder) / "problem"
+            problem.mkdir()
+            follows = any(method.model == "csd" for method in plan.methods)
+            phantom = save_problem(case, problem, paths=plan.paths, mask=plan.mask, with_csd=follows)
+            for method in plan.methods:
+                one = _Comparison(plan, case, method, problem, phantom, results["limits"])
+                results["runs"] += one.run(report)
+                results["sweeps"] += one.sweeps
+                results["densities"][f"{case.name} {method.name}"] = one.densities
+                results["lengths"][f"{case.name} {method.name}"] = one.lengths
+    return results
+
+
+class _Comparison:
+    """All targets on one case with one method."""
+
+    def __init__(
+        self, plan: Plan, case: Case, method: Method, problem: Path, phantom: Phantom | None,
+        limits: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.plan, self.case, self.method, self.folder, self.phantom = plan, case, method, problem, phantom
+        self.problem = Problem(problem, method, plan.nseeds)
+        self.sweeps: list[dict[str, Any]] = []
+        self.densities: dict[str, Any] = {}
+        self.lengths: dict[str, Any] = {}
+        self.limits = limits
+
+    def run(self, report: Callable[[str], object]) -> list[dict[str, Any]]:
+        """One process a target, then what they share."""
+        runs, kept = [], {}
+        with tempfile.TemporaryDirectory() as folder:
+            for target in self.plan.targets:
+                if self.method.name not in target.methods:
+                    continue
+                own = Path(folder) / target.name
+                own.mkdir()
+                report(f"{self.case.name} {self.method.name}: {target.title}")
+                row, found = self._one(target, own)
+                runs.append(row)
+                if row["status"] == "ok":
+                    kept[target.name] = own
+                    self._sweep(target, found)
+            self._compare(runs, {name: list(_tracked(own)) for name, own in kept.items()})
+        return runs
+
+    def _one(self, target: Target, own: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+        plan = self.plan
+        row: dict[str, Any] = {
+            "case": self.case.name, "dg": self.method.dg, "model": self.method.model, "target": target.name,
+            "kind": target.kind, "nseeds": plan.nseeds, "threads": plan.threads, "chunk_size": None,
+            "exact": True if target.kind == "arch" else None, "status": "missing", "reason": target.missing(),
+            "seconds": None, "density_correlation": {}, "length_ks": {}, "identical": {}, "truth": None,
+            "limit_share": None,
+        }  # fmt: skip
+        if row["reason"]:
+            return row, {}
+        counts = tuple(int(share * plan.nseeds) for share in SHARES if share * plan.nseeds >= 100)
+        request = Request(
+            str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, None, plan.repeat,
+            plan.seconds, counts,
+        )  # fmt: skip
+        row["status"], row["reason"] = run_process(request, plan.time_limit)
+        if row["status"] != "ok":
+            return row, {}
+        found = json.loads((own / "run.json").read_text())
+        row |= {name: value for name, value in found.items() if name not in ("sweep", "work")}
+        seconds = max(row["seconds"]["track"], 1e-9)
+        row["points_per_second"] = row["points"] / seconds
+        row["streamlines_per_second"] = row["streamlines"] / seconds
+        row["limit_share"] = shares(row, self.limits.get(target.name), *(found["work"] or (None, None)))
+        return row, found
+
+    def _sweep(self, target: Target, found: dict[str, Any]) -> None:
+        rows = [*found["sweep"], [self.plan.nseeds, found["seconds"]["track"], found["points"]]]
+        values, seconds, points = zip(*rows, strict=True)
+        self.sweeps.append({
+            "name": "seeds", "unit": "seeds", "case": self.case.name, "dg": self.method.dg, "model": self.method.model,
+            "target": target.name, "values": values, "seconds": seconds, "points": points, "peak_host_bytes": [],
+        })  # fmt: skip
+
+    def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:
+        """Agreement of each with DIPY and, of archs, with the first; what plots need."""
+        space, mask = self.problem.space, self.problem.mask
+        maps = {name: [measures.density(t, space) for t in some] for name, some in tracked.items()}
+        mm = {name: [measures.lengths_mm(t) for t in some] for name, some in tracked.items()}
+        archs = [name for name in tracked if name in ARCHS]
+        for row in runs:
+            name = row["target"]
+            if name not in tracked:
+                continue
+            own = tracked[name][0]
+            for other in (DIPY,) if DIPY in tracked else ():
+                which = 1 if name == other else 0  # DIPY with itself: another random seed
+                if which < len(maps[other]):
+                    value = measures.correlation(maps[name][0], maps[other][which], mask)
+                    row["density_correlation"][other] = round(value, 4)
+                    row["length_ks"][other] = round(measures.length_ks(mm[name][0], mm[other][which]), 4)
+            if name in archs and name != archs[0]:
+                row["identical"][archs[0]] = measures.identical(own, tracked[archs[0]][0])
+            if self.phantom is not None:
+                row["truth"] = measures.truth(self.phantom, own)
+        self.densities = {name: _projection(some[0]).tolist() for name, some in maps.items()}
+        self.lengths = _histograms({name: some[0] for name, some in mm.items()})
+
+
+def _tracked(folder: Path) -> Iterator[Tracked]:
+    for path in sorted(folder.glob("tracked-*.npz")):
+        with np.load(path) as stored:
+            yield Tracked(stored["points"], stored["offsets"], 0.0)
+
+
+def _projection(density: np.ndarray) -> np.ndarray:
+    """Greatest density along the second axis, rows from the top of the third axis."""
+    return density.max(axis=1).T[::-1]
+
+
+def _histograms(mm: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Histograms of lengths, mm, with one set of edges."""
+    longest = max((float(some.max()) for some in mm.values() if len(some)), default=1.0)
+    edges = np.linspace(0, longest, measures.BINS + 1)
+    counts = {name: np.histogram(some, edges)[0].tolist() for name, some in mm.items()}
+    return {"edges_mm": edges.round(3).tolist()} | counts
+
+
+def run_process(request: Request, time_limit: float) -> tuple[str, str]:
+    """Run a worker; return its status and, if it came to nothing, the last line of what it said."""
+    command = [sys.executable, "-m", "tistreamlines.benchmarks.worker", str(request.save())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=time_limit)
+    except subprocess.TimeoutExpired as late:
+        said = late.stderr.decode(errors="replace") if isinstance(late.stderr, bytes) else late.stderr or ""
+        return "timeout", f"stopped after {time_limit:g} s. {last_line(said)}".strip()
+    if done.returncode == 0:
+        return "ok", ""
+    ending = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return "failed", f"{last_line(done.stderr) or last_line(done.stdout)} ({ending})".strip()
+
+
+def last_line(text: str) -> str:
+    """The last line that says anything, cut to 300 characters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+# --------------------------------------------------------------------------------------------------------- machine
+def machine() -> dict[str, Any]:
+    """Processor, memory, devices and versions."""
+    found = [device for device in list_devices() if device.available]
+    cpu = next((device for device in found if device.arch == "cpu"), None)
+    return {
+        "cpu": cpu.name if cpu else platform.processor(), "cores": os.cpu_count(),
+        "memory_bytes": cpu.memory_bytes if cpu else None, "system": f"{platform.system()} {platform.machine()}",
+        "devices": [
+            {"arch": d.arch, "name": d.name, "driver": d.driver, "memory_bytes": d.memory_bytes} for d in found
+        ],
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def commit() -> str:
+    """Commit of the source tree, "" outside one; a changed tree says so."""
+    root = Path(__file__).resolve().parents[2]
+    try:
+        said = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
+            check=True, timeout=20,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return said.stdout.strip()
+
+
+def device_limits(plan: Plan, report: Callable[[str], object]) -> dict[str, Any]:
+    """What each arch of the plan can do at best, each measured in a process of its own; those that fail left out."""
+    found = {}
+    for target in plan.targets:
+        if target.kind != "arch" or target.missing():
+            continue
+        report(f"limits of {target.name}")
+        command = [sys.executable, "-m", "tistreamlines.benchmarks.worker", target.name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=plan.time_limit, check=True)
+            found[target.name] = json.loads(last_line(done.stdout))
+        except (subprocess.SubprocessError, ValueError) as error:
+            report(f"limits of {target.name}: {error}")
+    return found

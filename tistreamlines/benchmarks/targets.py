@@ -1,0 +1,232 @@
+"""Who tracks: the archs of this package and its peers, all called alike.  The parity tests use the same table."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends.devices import ARCHS, choose
+from ..errors import DeviceError
+from . import cuslines, mrtrix
+from .cases import COMMON, METHODS, Method
+from .problem import Problem
+
+Array = npt.NDArray[Any]
+SINGLE = "of one thread, all that it uses"
+
+
+@dataclass
+class Tracked:
+    """Streamlines of a run.
+
+    Parameters
+    ----------
+    points, offsets : RASmm, end to end, and where each streamline begins and the last one ends.
+    seconds : from seeds to points in the host's memory.
+    stages : seconds of its parts, where known.
+    compile : seconds that were spent compiling before, where known.
+    work : bytes read and operations done for a point, where counted.
+    """
+
+    points: Array
+    offsets: Array
+    seconds: float
+    stages: dict[str, float] = field(default_factory=dict)
+    compile: float | None = None
+    work: tuple[float, float] | None = None
+
+
+Session = Callable[[int], Tracked]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A tracker.
+
+    Parameters
+    ----------
+    name, title : as on the command line, and what it is.
+    kind : arch or peer.
+    methods : names of the methods that it has.
+    missing : says why it cannot run here, "" if it can.
+    open : prepares a problem, compiles, and returns what tracks its first so many seeds; that may be called again.
+    compiles : True where the first call of that compiles.
+    """
+
+    name: str
+    title: str
+    kind: str
+    methods: tuple[str, ...]
+    missing: Callable[[], str]
+    open: Callable[[Problem], Session]
+    compiles: bool = False
+
+
+def joined(lines: Iterable[Array], seconds: float, **others: Any) -> Tracked:
+    """Streamlines in one array; those of a single point left out, as ours are."""
+    kept = [line for line in lines if len(line) > 1]
+    offsets = np.concatenate([[0], np.cumsum([len(line) for line in kept])]).astype(np.int64)
+    points = np.concatenate(kept).astype(np.float32) if kept else np.zeros((0, 3), np.float32)
+    return Tracked(points, offsets, seconds, **others)
+
+
+# --------------------------------------------------------------------------------------------------------- our own
+def prepared_for(problem: Problem) -> Any:
+    """Tables of this package for a problem."""
+    from ..models import prepare_boot
+    from ..models_pmf import prepare_det, prepare_prob
+    from ..models_ptt import prepare_ptt
+
+    method = problem.method
+    options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
+    if method.dg == "boot":
+        return prepare_boot(
+            problem.data, problem.gtab, problem.fa, problem.stop, problem.seeds, model=method.model, **options
+        )
+    if method.dg == "ptt":
+        options |= {"step_mm": problem.step_mm, "voxel_sizes": tuple(problem.space.voxel_sizes)}
+    make = {"prob": prepare_prob, "det": prepare_det, "ptt": prepare_ptt}[method.dg]
+    return make("sh", problem.csd, problem.fa, problem.stop, problem.seeds, **options)
+
+
+def open_arch(arch: str, problem: Problem) -> Session:
+    """Track with this package."""
+    from ..engine import Engine, Settings
+    from .limits import counted
+
+    prepared = prepared_for(problem)
+    settings = Settings(
+        problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
+    )
+    engine = Engine(prepared, problem.space, choose(arch), settings)
+
+    def track(count: int) -> Tracked:
+        engine.tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
+        batches = list(engine.track(problem.seeds[:count]))
+        points = np.concatenate([batch.points for batch in batches])
+        lengths = np.concatenate([batch.lengths for batch in batches])
+        seconds = engine.tally.seconds
+        stages = {name: seconds[name] for name in ("start", "grow", "pack", "unpack")}
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return Tracked(points, offsets, seconds["track"], stages, seconds["compile"], counted(prepared))
+
+    return track
+
+
+def _no_arch(arch: str) -> str:
+    try:
+        choose(arch)
+    except DeviceError as error:
+        return str(error)
+    return ""
+
+
+# ------------------------------------------------------------------------------------------------------------ DIPY
+def dipy_getter(problem: Problem) -> Any:
+    """DIPY's direction getter for a problem."""
+    from dipy.data import default_sphere
+    from dipy.direction import (
+        BootDirectionGetter,
+        DeterministicMaximumDirectionGetter,
+        ProbabilisticDirectionGetter,
+        PTTDirectionGetter,
+    )
+    from dipy.reconst.shm import CsaOdfModel, OpdtModel
+
+    method = problem.method
+    common = COMMON | {"max_angle": method.max_angle, "sphere": default_sphere}
+    if method.dg == "boot":
+        fit = {"smooth": method.options["sm_lambda"], "min_signal": method.options["min_signal"]}
+        order = method.options["sh_order"]
+        model = {"opdt": OpdtModel, "csa": CsaOdfModel}[method.model](problem.gtab, sh_order_max=order, **fit)
+        return BootDirectionGetter.from_data(problem.data.astype(float), model, sh_order=order, **common)
+    kind = {
+        "prob": ProbabilisticDirectionGetter, "det": DeterministicMaximumDirectionGetter, "ptt": PTTDirectionGetter,
+    }[method.dg]  # fmt: skip
+    return kind.from_shcoeff(problem.csd.astype(float), **common, **method.options)
+
+
+def open_local(problem: Problem, random_seed: int = 1) -> Session:
+    """Track with DIPY's LocalTracking; each call draws anew, from the random seed on."""
+    from dipy.tracking.local_tracking import LocalTracking
+    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
+
+    criterion = ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
+    getter, places = dipy_getter(problem), problem.space.to_ras(problem.seeds)
+    random_seeds = itertools.count(random_seed)
+
+    def track(count: int) -> Tracked:
+        begun = time.perf_counter()
+        lines = list(
+            LocalTracking(
+                getter, criterion, places[:count], problem.space.affine, problem.step_mm,
+                maxlen=problem.method.max_steps, random_seed=next(random_seeds),
+            )
+        )  # fmt: skip
+        return joined(lines, time.perf_counter() - begun)
+
+    return track
+
+
+def open_threaded(problem: Problem, random_seed: int = 1) -> Session:
+    """Track with DIPY's threaded trackers, which find no initial directions themselves: they get its own peaks."""
+    from dipy.data import default_sphere
+    from dipy.tracking import tracker
+    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
+
+    method = problem.method
+    getter, places = dipy_getter(problem), problem.space.to_ras(problem.seeds)
+    found = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
+    number = np.repeat(np.arange(len(found)), [len(directions) for directions in found])
+    run = getattr(tracker, {"prob": "probabilistic", "det": "deterministic", "ptt": "ptt"}[method.dg] + "_tracking")
+    criterion = ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
+    directions, random_seeds = np.concatenate(found), itertools.count(random_seed)
+
+    def track(count: int) -> Tracked:
+        begun, some = time.perf_counter(), np.flatnonzero(number < count)
+        lines = run(
+            places[number[some]], criterion, problem.space.affine, seed_directions=directions[some],
+            sh=problem.csd.astype(float), sphere=default_sphere, step_size=problem.step_mm,
+            voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
+            max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=next(random_seeds),
+            nbr_threads=problem.threads or 0,
+        )  # fmt: skip
+        return joined(list(lines), time.perf_counter() - begun)
+
+    return track
+
+
+def _always() -> str:
+    return ""
+
+
+ALL = tuple(METHODS)
+TARGETS = {
+    target.name: target
+    for target in (
+        *(
+            Target(arch, f"tistreamlines, {arch}", "arch", ALL, partial(_no_arch, arch), partial(open_arch, arch))
+            for arch in reversed(ARCHS)
+        ),
+        Target("dipy", f"DIPY's LocalTracking, {SINGLE}", "peer", ALL, _always, open_local),
+        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, open_threaded),
+        *(
+            Target(f"cuslines-{name}", f"cuslines, {name}", "peer", methods, partial(cuslines.missing, name),
+                   partial(cuslines.open_tracker, name), compiles=True)
+            for name, methods in cuslines.BACKENDS.items()
+        ),
+        Target("tckgen", "MRtrix3's tckgen", "peer", ("prob", "det"), mrtrix.missing, mrtrix.open_tckgen),
+    )
+}  # fmt: skip
+
+
+def of_method(method: Method, names: Sequence[str] = ()) -> list[Target]:
+    """Targets that have a method, those named if any are."""
+    return [t for t in TARGETS.values() if method.name in t.methods and (not names or t.name in names)]

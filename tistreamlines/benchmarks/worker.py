@@ -1,0 +1,154 @@
+"""One run, in a process of its own: ``python -m tistreamlines.benchmarks.worker REQUEST.json`` (an arch: its limits).
+
+The request says what to track and where to put what was found: ``run.json``, and the streamlines of the first two
+repeats as ``tracked-0.npz`` and ``tracked-1.npz``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backends.devices import ARCHS, choose, free_memory
+from .cases import METHODS
+from .measures import summary
+from .problem import Problem
+from .targets import TARGETS, Tracked
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run is to do.
+
+    Parameters
+    ----------
+    problem : folder of a problem.
+    folder : for what is found.
+    target, method, nseeds, threads, chunk_size : see :mod:`.targets` and :mod:`.problem`.
+    repeat : runs to time, fewer if they take longer than ``seconds`` in all.
+    counts : numbers of seeds to time besides, each once.
+    options : in place of the method's.
+    """
+
+    problem: str
+    folder: str
+    target: str
+    method: str
+    nseeds: int
+    threads: int | None = None
+    chunk_size: int | None = None
+    repeat: int = 3
+    seconds: float = 30.0
+    counts: tuple[int, ...] = ()
+    options: dict[str, Any] | None = None
+
+    def save(self) -> Path:
+        """Write it into its folder."""
+        path = Path(self.folder) / "request.json"
+        path.write_text(json.dumps(asdict(self)))
+        return path
+
+
+def peak_bytes() -> int | None:
+    """Greatest memory of this process or one that it started."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such figure
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def write_seconds(tracked: Tracked) -> float:
+    """Time writing the streamlines as TRX."""
+    from trx.trx_file_memmap import TrxFile, save
+
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        count = len(tracked.offsets) - 1
+        trx = TrxFile(nb_vertices=len(tracked.points), nb_streamlines=count)
+        trx.streamlines._data[:] = tracked.points
+        trx.streamlines._offsets[:] = tracked.offsets[:-1]
+        trx.streamlines._lengths[:] = np.diff(tracked.offsets)
+        save(trx, str(Path(folder) / "out.trx"))
+    return time.perf_counter() - begun
+
+
+def measured(request: Request) -> dict[str, Any]:
+    """Track, and say what was found."""
+    method = METHODS[request.method]
+    if request.options:
+        method = replace(method, options=dict(method.options) | request.options)
+    problem = Problem(Path(request.problem), method, request.nseeds, request.threads, request.chunk_size)
+    target, folder = TARGETS[request.target], Path(request.folder)
+    device = choose(target.name) if target.name in ARCHS and target.name != "cpu" else None
+    free = free_memory(device) if device else None
+    problem.read()
+    begun = time.perf_counter()
+    track = target.open(problem)
+    opened = time.perf_counter() - begun
+    if target.compiles:
+        track(min(request.nseeds, 100))
+    warmed = time.perf_counter() - begun - opened
+    repeats: list[Tracked] = []
+    while len(repeats) < request.repeat and (not repeats or sum(t.seconds for t in repeats) < request.seconds):
+        tracked = track(request.nseeds)
+        if len(repeats) < 2:
+            np.savez(folder / f"tracked-{len(repeats)}.npz", points=tracked.points, offsets=tracked.offsets)
+        repeats.append(replace(tracked, points=tracked.points[:0]))
+    total = time.perf_counter() - begun
+    inside = repeats[-1].compile or 0.0
+    with np.load(folder / "tracked-0.npz") as stored:
+        first = Tracked(stored["points"], stored["offsets"], 0.0)
+    sweep = [(count, track(count)) for count in request.counts if count < request.nseeds]
+    return summary(first, problem.space) | {
+        "seconds": timed(repeats) | {
+            "compile": inside + (warmed if target.compiles else 0.0), "prepare": opened - inside, "total": total,
+            "write": write_seconds(first) if target.kind == "arch" and len(first.points) else None,
+        },
+        "sha256": _digest(first) if target.kind == "arch" else "",
+        "peak_host_bytes": peak_bytes(),
+        "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
+        "device": choose(target.name).name if target.name in ARCHS else "", "work": repeats[-1].work,
+        "sweep": [[count, some.seconds, int(some.offsets[-1])] for count, some in sweep],
+    }  # fmt: skip
+
+
+def timed(repeats: list[Tracked]) -> dict[str, Any]:
+    """Median and spread of the repeats, less the first where there are more: it finds memory and caches cold."""
+    counted = repeats[1:] or repeats
+    seconds = [tracked.seconds for tracked in counted]
+    stages = {name: float(np.median([t.stages[name] for t in counted])) for name in counted[0].stages}
+    return {
+        "track": float(np.median(seconds)), "track_least": min(seconds), "track_greatest": max(seconds),
+        "repeats": [tracked.seconds for tracked in repeats], "stages": stages,
+    }  # fmt: skip
+
+
+def _digest(tracked: Tracked) -> str:
+    import hashlib
+
+    return hashlib.sha256(np.ascontiguousarray(tracked.points)).hexdigest()
+
+
+def main() -> int:
+    if sys.argv[1] in ARCHS:
+        from .limits import measure_limits
+
+        print(json.dumps(measure_limits(choose(sys.argv[1]))))
+        return 0
+    request = Request(**json.loads(Path(sys.argv[1]).read_text()))
+    found = measured(request)
+    (Path(request.folder) / "run.json").write_text(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,136 @@
+"""``tistreamlines benchmark``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..benchmarks.cases import CASES, METHODS, Case
+from ..errors import InputError, OutputError
+from .options import GroupedCommand, GroupedOption, verbosity
+from .progress import Display
+
+OWN = "own"
+HELP = """Time the archs here and their peers on the same data, and compare what they track.
+
+DWI BVALS BVECS are as for track; without them phantoms are tracked. Each run is a process of its own with a time limit;
+one that fails, hangs or is missing is reported as such. Peers: DIPY, cuslines and MRtrix3's tckgen where they are
+installed. Writes results.json, report.md and report.html. Exit code: 1 if --against finds anything, else 0.
+"""
+
+
+def option(*names: str, **others: Any) -> Any:
+    """An option of this command alone."""
+    return click.option(*names, cls=GroupedOption, group="Benchmark", **others)
+
+
+def _named(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if value else ()
+
+
+@click.command("benchmark", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
+@option("--mask", metavar="FILE", help="Mask of the brain of DWI.  [default: DIPY's median_otsu]")
+@option("--cases", metavar="NAMES", callback=_named,
+        help=f"By commas, of {', '.join(CASES)}.  [default: demo; with a GPU phantom]")
+@option("--archs", metavar="NAMES", callback=_named,
+        help="By commas.  [default: all that are here, software devices too]")
+@option("--peers", metavar="NAMES", callback=_named, help="By commas, or none.  [default: all]")
+@option("--dg", "methods", metavar="NAMES", callback=_named,
+        help=f"By commas, of {', '.join(METHODS)}.  [default: boot, prob, det, ptt]")
+@option("--nseeds", type=click.IntRange(1), default=10_000, metavar="SEEDS", show_default=False,
+        help="Number of random seeds.  [default: 10000 seeds]")
+@option("--repeat", type=click.IntRange(1), default=3, metavar="K",
+        help="Runs to time, the first of several left out; fewer where they take over 20 s.")
+@option("--threads", type=click.IntRange(1), metavar="N", help="CPU threads.  [default: all]")
+@option("--time-limit", type=click.FloatRange(0, min_open=True), default=600.0, metavar="SECONDS",
+        help="A run that takes longer is stopped and reported.")
+@option("--skip-cpu", is_flag=True, help="Leave this package's CPU out.")
+@option("--fetch", is_flag=True, help="Let the case stanford download DIPY's Stanford HARDI.")
+@option("--against", metavar="FOLDER", help="Compare with the newest results (JSON) in a folder.")
+@option("--out", default="benchmark", metavar="FOLDER", help="Where the reports go; made if missing.")
+@verbosity
+def benchmark(
+    series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], peers: tuple[str, ...],
+    methods: tuple[str, ...], nseeds: int, repeat: int, threads: int | None, time_limit: float, skip_cpu: bool,
+    fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
+) -> int:
+    from ..benchmarks import compare, report, suite
+
+    if len(series) not in (0, 3):
+        raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
+    earlier = _earlier(against)
+    chosen_methods = _chosen(METHODS, methods or ("boot", "prob", "det", "ptt"), "--dg")
+    targets = _targets(archs, peers, skip_cpu)
+    plan = suite.Plan(
+        _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
+        paths=series, mask=mask,
+    )  # fmt: skip
+    folder = _folder(out)
+    with Display(quiet=quiet, verbose=verbose) as display:
+        command = shlex.join(["tistreamlines", *sys.argv[1:]])
+        results = suite.benchmark(plan, display.stage, command)
+    report.write(results, folder)
+    if not quiet:
+        click.echo(report.markdown(results))
+    found = compare.compare(results, earlier) if against else []
+    for finding in found:
+        click.echo(str(finding), err=True)
+    return int(bool(found))
+
+
+def _chosen(known: dict[str, Any], names: tuple[str, ...], option_name: str) -> list[Any]:
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"{option_name} has {name!r}: give some of {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> list[Any]:
+    """Targets that are named; without names, all archs that are here and all peers."""
+    from ..benchmarks.targets import TARGETS
+
+    ours = {name: t for name, t in TARGETS.items() if t.kind == "arch"}
+    others = {name: t for name, t in TARGETS.items() if t.kind == "peer"}
+    kept = _chosen(ours, archs, "--archs") if archs else [t for t in ours.values() if not t.missing()]
+    kept = [target for target in kept if not (skip_cpu and target.name == "cpu")]
+    return kept + ([] if peers == ("none",) else _chosen(others, peers or tuple(others), "--peers"))
+
+
+def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets: list[Any]) -> list[Case]:
+    from ..backends.devices import list_devices
+
+    if series:
+        if names:
+            raise click.UsageError("give DWI, BVALS and BVECS or --cases, not both")
+        return [Case(OWN, Path(series[0]).name)]
+    hardware = {d.arch for d in list_devices() if d.available and not d.software} - {"cpu"}
+    default = "phantom" if hardware & {target.name for target in targets} else "demo"
+    chosen = _chosen(CASES, names or (default,), "--cases")
+    if any(case.fetched for case in chosen) and not fetch:
+        raise click.UsageError("the case stanford is downloaded: give --fetch too")
+    return chosen
+
+
+def _earlier(folder: str | None) -> Any:
+    if folder is None:
+        return None
+    from ..benchmarks.compare import latest
+
+    found = latest(folder)
+    if found is None:
+        raise InputError(f"{folder}: no benchmark results (JSON) there: give a folder that has some to --against")
+    return found
+
+
+def _folder(name: str) -> Path:
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{name}: cannot be made ({error.strerror}): give another folder to --out") from error
+    return folder
