@@ -165,6 +165,7 @@ def test_markdown_has_the_numbers(results):
     assert (row["mean, mm"], row["median, mm"]) == ("25.1", "17.0")
     assert (row["crossing"], row["commissural"]) == ("812 (2.55 %)", "655 (2.06 %)")
     assert row["density correlation with dipy"] == "0.9963"
+    assert row["KS of lengths with dipy"] == "0.0110"
     assert row["sha256"] == HASH[:12]
 
 
@@ -182,7 +183,6 @@ def test_agreement_of_archs_is_said(results):
     text = report.markdown(results)
     assert "gave identical points." in part_of(text, "brain, boot")
     assert "did not give identical" not in part_of(text, "brain, boot")
-    results["runs"][5]["identical"] = {"cuda": 0.875}
     part = part_of(report.markdown(results), "brain, prob")
     assert "did not give identical" in part
     assert "in both: 87.5 %" in part
@@ -407,6 +407,20 @@ def test_rows_for_readme(results):
     assert cells(text, "AMD EPYC 9V74, 2 cores", "brain, 20,000 seeds", "prob")[5].startswith("8.27 times dipy")
     assert cells(text, "other, 64 cores")[5] == "no peer ran"
     assert len(text.splitlines()) == 2 + 5
+
+
+def test_models_of_one_getter_are_kept_apart(results):
+    for run in results["runs"][:3]:
+        results["runs"].append({**run, "model": "csa", "points_per_second": 2 * run["points_per_second"]})
+    csa = [
+        {**run, "model": "csa", "points_per_second": 2 * run.get("points_per_second", 0)} for run in results["runs"][:3]
+    ]
+    results["densities"]["brain boot-csa"] = results["densities"].pop("brain prob")
+    text = report.markdown(results)
+    assert named(text, "brain, boot", "cuda")["Mpoints/s"] == "124"
+    assert named(text, "brain, boot-csa", "cuda")["Mpoints/s"] == "249"
+    assert "density-4-figure_1" in Page(page.html(results)).ids
+    assert "density-3-figure_1" not in Page(page.html(results)).ids
 
 
 def test_a_peer_of_another_model_is_no_peer(results):

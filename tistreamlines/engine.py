@@ -264,7 +264,7 @@ class Engine:
         number = slot[seed] + branch
         with self._stage("grow"):
             state = self._settle(len(seed), 0)
-            while growing := np.count_nonzero(state[..., 1] == Stop.GROWING):
+            while growing := int(np.count_nonzero(state[..., 1] == Stop.GROWING)):
                 self._advance(len(seed), growing)
                 state = self._settle(len(seed), int(state[..., 0].sum()))
         state = np.take(state, number, axis=0)

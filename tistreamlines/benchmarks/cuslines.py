@@ -61,7 +61,7 @@ def _mended() -> None:
 
 def _on_device(texture: Any) -> Any:
     """A texture handle that says where in device memory it lies."""
-    from cuda.bindings import runtime
+    runtime = importlib.import_module("cuda.bindings.runtime")
 
     class Handle(int):
         place: int

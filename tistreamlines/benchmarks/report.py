@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError
+from .cases import METHODS
 
 Record = Mapping[str, Any]  # results, or one of the records in them
 Columns = dict[str, Callable[[Any], Any]]
@@ -41,7 +42,7 @@ class Table(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the report: what kind, its sentences and tables; of runs, their case and direction getter."""
+    """A part of the report: what kind, its sentences and tables; of runs, their case and way of tracking."""
 
     kind: str
     title: str
@@ -162,11 +163,17 @@ def sections(results: Record) -> list[Section]:
 
 
 def groups(results: Record) -> dict[tuple[str, str], list[Record]]:
-    """Runs of each case and direction getter in order of appearance, each with its ``label``."""
+    """Runs of each case and way of tracking in order of appearance, each with its ``label``."""
     found: dict[tuple[str, str], list[Record]] = {}
     for run in results.get("runs") or ():
-        found.setdefault((str(run.get("case")), str(run.get("dg"))), []).append(run)
+        found.setdefault((str(run.get("case")), getter(run)), []).append(run)
     return {group: [{**run, "label": _label(run, runs)} for run in runs] for group, runs in found.items()}
+
+
+def getter(record: Record) -> str:
+    """Name the way of tracking of a run or sweep: the direction getter, with its model where that is not the usual."""
+    pair = record.get("dg"), record.get("model")
+    return next((name for name, method in METHODS.items() if (method.dg, method.model) == pair), str(pair[0]))
 
 
 def _usual(runs: Sequence[Record]) -> dict[str, Any]:
@@ -232,16 +239,16 @@ def percent(value: Any) -> str:
 
 
 def summary(list_of_results: Iterable[Record]) -> Table:
-    """Throughput of each run of an arch, beside the fastest peer of the same case, direction getter and model."""
+    """Throughput of each run of an arch, beside the fastest peer of the same case and way of tracking."""
     rows = []
     for results in list_of_results:
-        for (case, getter), runs in groups(results).items():
+        for (case, way), runs in groups(results).items():
             for run in done(runs):
                 if run.get("kind") == "arch" and throughput(run):
                     peers = [other for other in done(runs) if other.get("kind") == "peer"]
                     peers = [peer for peer in peers if peer.get("model") in (None, run.get("model"))]
                     data = f"{case}, {count(run.get('nseeds'))} seeds"
-                    names = (_device_name(results, run), data, getter, run["label"])
+                    names = (_device_name(results, run), data, way, run["label"])
                     rows.append((*names, number(throughput(run)), _beside(run, peers)))
     return Table("", ("machine", "case", "getter", "target", "Mpoints/s", "beside the best peer"), rows)
 
@@ -306,7 +313,7 @@ def _machine_section(results: Record) -> Section:
 
 
 def _runs_section(group: tuple[str, str], runs: Sequence[Record]) -> Section:
-    """What ran of a case and direction getter, what did not and why, and whether archs gave the same points."""
+    """What ran of a case and way of tracking, what did not and why, and whether archs gave the same points."""
     ended = done(runs)
     usual = ", ".join(_SETTINGS[key](value) for key, value in _usual(runs).items() if key != "chunk_size")
     notes = [f"Where nothing else is said: {usual}."] * bool(usual) + _agreement(ended)
@@ -344,6 +351,7 @@ def _speed_table(runs: Sequence[Record]) -> Table:
     }
     for name in dipys:
         columns[f"density correlation with {name}"] = _cell("density_correlation", name, form=lambda r: number(r, 4))
+        columns[f"KS of lengths with {name}"] = _cell("length_ks", name, form=number)
     columns["sha256"] = lambda run: (run.get("sha256") or "")[:12]
     return _table("", columns, runs)
 
@@ -372,8 +380,9 @@ def _agreement(runs: Sequence[Record]) -> list[str]:
             names = [run["label"] for run in (first, *others)]
             said.append(f"{', '.join(names[:-1])} and {names[-1]} gave identical points.")
         for run in differing:
-            names, share = f"{first['label']} and {run['label']}", percent(at(first, "identical", run["target"]))
-            said.append(f"{names} did not give identical points; share of streamlines in both: {share}.")
+            share = (run.get("identical") or {}).get(first["target"], at(first, "identical", run["target"]))
+            names = f"{first['label']} and {run['label']}"
+            said.append(f"{names} did not give identical points; share of streamlines in both: {percent(share)}.")
     return said
 
 
@@ -384,7 +393,7 @@ def _limits_section(results: Record) -> Section:
         "GB/s": lambda limit: number((limit.get("bytes_per_second") or math.nan) / 1e9),
         "G multiply-adds/s": lambda limit: number((limit.get("multiply_adds_per_second") or math.nan) / 1e9),
     }
-    share = {"case": _cell("case"), "getter": _cell("dg"), "target": _cell("label")}
+    share = {"case": _cell("case"), "getter": getter, "target": _cell("label")}
     share |= {f"share of {name}": _cell("limit_share", name, form=percent) for name in ("bytes", "operations")}
     limits = [{"arch": arch, **found} for arch, found in (results.get("limits") or {}).items()]
     runs = [run for members in groups(results).values() for run in done(members) if run.get("limit_share")]
@@ -394,10 +403,10 @@ def _limits_section(results: Record) -> Section:
 
 
 def _sweeps_section(results: Record) -> Section:
-    """Tables of each sweep of a case and direction getter: a row for each value, a column for each target."""
+    """Tables of each sweep of a case and way of tracking: a row for each value, a column for each target."""
     tables = []
-    for (_, case, getter), members in sweeps(results).items():
-        title = f"{sweep_axis(members[0])}: {case}, {getter}"
+    for (_, case, way), members in sweeps(results).items():
+        title = f"{sweep_axis(members[0])}: {case}, {way}"
         rates: dict[Any, dict[str, str]] = {}
         sizes: dict[Any, dict[str, str]] = {}
         for sweep in members:
@@ -416,10 +425,10 @@ def _sweeps_section(results: Record) -> Section:
 
 
 def sweeps(results: Record) -> dict[tuple[str, str, str], list[Record]]:
-    """Sweeps of each name, case and direction getter, in order of appearance."""
+    """Sweeps of each name, case and way of tracking, in order of appearance."""
     found: dict[tuple[str, str, str], list[Record]] = {}
     for sweep in results.get("sweeps") or ():
-        found.setdefault((sweep["name"], sweep["case"], sweep["dg"]), []).append(sweep)
+        found.setdefault((sweep["name"], sweep["case"], getter(sweep)), []).append(sweep)
     return found
 
 
@@ -462,7 +471,9 @@ def _dumped(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Put null for numbers that are not finite, which JSON has no words for."""
+    """Put null for numbers that are not finite, which JSON has no words for, and lists for arrays."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

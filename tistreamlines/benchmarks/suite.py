@@ -166,9 +166,11 @@ class _Comparison:
             for other in (DIPY,) if DIPY in tracked else ():
                 which = 1 if name == other else 0  # DIPY with itself: another random seed
                 if which < len(maps[other]):
-                    value = measures.correlation(maps[name][0], maps[other][which], mask)
-                    row["density_correlation"][other] = round(value, 4)
-                    row["length_ks"][other] = round(measures.length_ks(mm[name][0], mm[other][which]), 4)
+                    density = measures.correlation(maps[name][0], maps[other][which], mask)
+                    lengths = measures.length_ks(mm[name][0], mm[other][which])
+                    for figure, value in (("density_correlation", density), ("length_ks", lengths)):
+                        if np.isfinite(value):  # JSON has no other numbers
+                            row[figure][other] = round(value, 4)
             if name in archs and name != archs[0]:
                 row["identical"][archs[0]] = measures.identical(own, tracked[archs[0]][0])
             if self.phantom is not None:

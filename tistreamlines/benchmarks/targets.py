@@ -69,7 +69,7 @@ class Target:
     compiles: bool = False
 
 
-def joined(lines: Iterable[Array], seconds: float, **others: Any) -> Tracked:
+def joined(lines: Iterable[Any], seconds: float, **others: Any) -> Tracked:
     """Streamlines in one array; those of a single point left out, as ours are."""
     kept = [line for line in lines if len(line) > 1]
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in kept])]).astype(np.int64)
