@@ -412,9 +412,6 @@ def test_rows_for_readme(results):
 def test_models_of_one_getter_are_kept_apart(results):
     for run in results["runs"][:3]:
         results["runs"].append({**run, "model": "csa", "points_per_second": 2 * run["points_per_second"]})
-    csa = [
-        {**run, "model": "csa", "points_per_second": 2 * run.get("points_per_second", 0)} for run in results["runs"][:3]
-    ]
     results["densities"]["brain boot-csa"] = results["densities"].pop("brain prob")
     text = report.markdown(results)
     assert named(text, "brain, boot", "cuda")["Mpoints/s"] == "124"

@@ -53,9 +53,10 @@ def density(tracked: Tracked, space: Space) -> Array:
     voxel = np.rint(space.to_voxel(tracked.points)).astype(np.int64)
     inside = ((voxel >= 0) & (voxel < space.shape)).all(axis=1)
     line = np.repeat(np.arange(len(tracked.offsets) - 1), np.diff(tracked.offsets))[inside]
-    flat = np.ravel_multi_index(tuple(voxel[inside].T), space.shape)
-    visits = np.unique(line * int(np.prod(space.shape)) + flat) % int(np.prod(space.shape))
-    return np.bincount(visits, minlength=int(np.prod(space.shape))).reshape(space.shape)
+    size = int(np.prod(space.shape))
+    visits = line * size + np.ravel_multi_index(tuple(voxel[inside].T), space.shape)
+    visits = visits[np.flatnonzero(np.diff(visits, prepend=-1))]  # most stay in a voxel for some points: less to sort
+    return np.bincount(np.unique(visits) % size, minlength=size).reshape(space.shape)
 
 
 def correlation(one: Array, other: Array, mask: Array) -> float:

@@ -168,9 +168,10 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for k, (target, counts) in enumerate(found.items()):
-            # Equal distributions lie on one another: the first is the widest, so that each shows.
-            axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour,
-                        lw=max(1.2, 4.0 - 0.9 * k), ls=looks[target].line, label=_wrapped(target))  # fmt: skip
+            # Archs' equal distributions lie on one another: the first is the widest, so that each shows.
+            width = max(1.4, 4.0 - 0.9 * k) if looks[target].line == "-" else 1.4
+            axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour, lw=width,
+                        ls=looks[target].line, label=_wrapped(target))  # fmt: skip
         _plain(axes.xaxis)
         _plain(axes.yaxis)
         axes.set_xlim(edges[0], edges[-1])
@@ -206,7 +207,7 @@ def density_maps(name: str, densities: Record) -> str | None:
             axes.imshow(rows, norm=scale.norm, cmap=colours, interpolation="none")
             axes.set(xticks=[], yticks=[], title=_wrapped(target, 18))
             axes.spines[:].set_visible(False)
-        bar = figure.colorbar(scale, ax=frames, shrink=0.8, label="streamlines in a voxel,\ngreatest along the view")
+        bar = figure.colorbar(scale, ax=frames, shrink=0.8, label="streamlines in a voxel")
         bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(_tick))
         bar.ax.yaxis.set_minor_locator(ticker.NullLocator())
 

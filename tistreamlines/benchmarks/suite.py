@@ -19,6 +19,7 @@ import numpy as np
 from ..backends.devices import ARCHS, list_devices
 from ..census import versions
 from ..phantom import Phantom
+from ..tractogram import Space
 from . import SCHEMA, measures
 from .cases import Case, Method
 from .limits import shares
@@ -121,7 +122,8 @@ class _Comparison:
         plan = self.plan
         row: dict[str, Any] = {
             "case": self.case.name, "dg": self.method.dg, "model": self.method.model, "target": target.name,
-            "kind": target.kind, "nseeds": plan.nseeds, "threads": plan.threads, "chunk_size": None,
+            "kind": target.kind, "nseeds": plan.nseeds, "chunk_size": None,
+            "threads": None if target.name in ARCHS and target.name != "cpu" else plan.threads,
             "exact": True if target.kind == "arch" else None, "status": "missing", "reason": target.missing(),
             "seconds": None, "density_correlation": {}, "length_ks": {}, "identical": {}, "truth": None,
             "limit_share": None,
@@ -153,30 +155,58 @@ class _Comparison:
         })  # fmt: skip
 
     def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:
-        """Agreement of each with DIPY and, of archs, with the first; what plots need."""
-        space, mask = self.problem.space, self.problem.mask
-        maps = {name: [measures.density(t, space) for t in some] for name, some in tracked.items()}
-        mm = {name: [measures.lengths_mm(t) for t in some] for name, some in tracked.items()}
+        """Agreement of each with DIPY and, of archs, with the first; truth; what plots need."""
+        seen: dict[str, _Seen] = {}
+        for row in runs:
+            name = row["target"]
+            if name in tracked:
+                # what has the same bits has the same everything
+                same = next((other for other in runs if other["target"] in seen and _equal(row, other)), None)
+                seen[name] = seen[same["target"]] if same else _Seen.of(tracked[name], self.problem.space, self.phantom)
         archs = [name for name in tracked if name in ARCHS]
         for row in runs:
             name = row["target"]
-            if name not in tracked:
+            if name not in seen:
                 continue
-            own = tracked[name][0]
-            for other in (DIPY,) if DIPY in tracked else ():
-                which = 1 if name == other else 0  # DIPY with itself: another random seed
-                if which < len(maps[other]):
-                    density = measures.correlation(maps[name][0], maps[other][which], mask)
-                    lengths = measures.length_ks(mm[name][0], mm[other][which])
-                    for figure, value in (("density_correlation", density), ("length_ks", lengths)):
-                        if np.isfinite(value):  # JSON has no other numbers
-                            row[figure][other] = round(value, 4)
+            if DIPY in seen:
+                # DIPY is set beside itself with another random seed
+                self._agreement(row, seen[name], seen[DIPY], 1 if name == DIPY else 0)
             if name in archs and name != archs[0]:
-                row["identical"][archs[0]] = measures.identical(own, tracked[archs[0]][0])
-            if self.phantom is not None:
-                row["truth"] = measures.truth(self.phantom, own)
-        self.densities = {name: _projection(some[0]).tolist() for name, some in maps.items()}
-        self.lengths = _histograms({name: some[0] for name, some in mm.items()})
+                alike = seen[name] is seen[archs[0]]
+                share = 1.0 if alike else measures.identical(tracked[name][0], tracked[archs[0]][0])
+                row["identical"][archs[0]] = share
+            row["truth"] = seen[name].truth
+        self.densities = {name: _projection(one.maps[0]).tolist() for name, one in seen.items()}
+        self.lengths = _histograms({name: one.mm[0] for name, one in seen.items()})
+
+    def _agreement(self, row: dict[str, Any], own: _Seen, other: _Seen, which: int) -> None:
+        if which >= len(other.maps):
+            return
+        density = measures.correlation(own.maps[0], other.maps[which], self.problem.mask)
+        lengths = measures.length_ks(own.mm[0], other.mm[which])
+        for figure, value in (("density_correlation", density), ("length_ks", lengths)):
+            if np.isfinite(value):  # JSON has no other numbers
+                row[figure][DIPY] = round(value, 4)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Density, lengths (mm) of the first repeats of a run, and truth of the first."""
+
+    maps: list[np.ndarray]
+    mm: list[np.ndarray]
+    truth: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, tracked: list[Tracked], space: Space, phantom: Phantom | None) -> _Seen:
+        return cls(
+            [measures.density(t, space) for t in tracked], [measures.lengths_mm(t) for t in tracked],
+            measures.truth(phantom, tracked[0]) if phantom is not None else None,
+        )  # fmt: skip
+
+
+def _equal(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    return bool(row["sha256"]) and row["sha256"] == other.get("sha256")
 
 
 def _tracked(folder: Path) -> Iterator[Tracked]:
