@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import python
+from dipy.data import default_sphere
 
-from tistreamlines.benchmarks import measures, suite, worker
+from tistreamlines.benchmarks import measures, mrtrix, suite, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.compare import compare, latest
-from tistreamlines.benchmarks.problem import save_problem
+from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, Target, Tracked, joined
 from tistreamlines.engine import Engine
+from tistreamlines.harmonics import order_of, sampling_matrix
 from tistreamlines.tractogram import Space
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
@@ -214,3 +216,16 @@ def test_what_cannot_be_is_one_line(tmp_path, arguments, said):
     assert done.returncode in (1, 2)
     assert said in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_harmonics_are_turned_to_the_axes_of_the_world(small):
+    problem = Problem(small[0], METHODS["det"], 10)
+    vertices = default_sphere.vertices
+    turn = problem.space.affine[:3, :3] / problem.space.voxel_sizes
+    assert turn[0, 0] == -1  # the phantom's x axis points to the left
+    order = order_of(problem.csd.shape[-1])
+    white = problem.fa > 0.4
+    here, there = problem.csd[white], mrtrix.in_world(problem)[white]
+    expected = here @ sampling_matrix(vertices, order, "descoteaux07_legacy").T
+    got = there @ sampling_matrix(vertices @ turn.T, order, "descoteaux07_legacy").T
+    assert np.abs(got - expected).max() < 1e-5 * np.abs(expected).max()

@@ -23,6 +23,7 @@ from .cases import COMMON
 if TYPE_CHECKING:
     from .problem import Problem
 
+CHUNK = 25_000  # seeds; its first chunk is to be as large as any, or it writes past the room that it made
 GPU = ("boot", "prob", "ptt")
 BACKENDS = {"cuda": GPU, "cuda-patched": GPU, "webgpu": GPU, "numba": ("prob",)}
 MODULES = {
@@ -106,7 +107,7 @@ def open_tracker(backend: str, problem: Problem) -> Any:
         rules["sphere_symm"] = True
     opened = getattr(module, tracker)(
         getter, volume.astype(np.float32), problem.fa, problem.stop, default_sphere.vertices, default_sphere.edges,
-        max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=25_000, **rules,
+        max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=CHUNK, **rules,
     ).__enter__()  # fmt: skip
     if patched:
         opened.metric_map_d = [_on_device(texture) for texture in opened.metric_map_d]

@@ -25,6 +25,18 @@ def missing() -> str:
     return "" if shutil.which("tckgen") else "tckgen is not on the PATH: install MRtrix3 (Debian's package mrtrix3)"
 
 
+def in_world(problem: Problem) -> np.ndarray:
+    """The harmonics along the axes of RASmm, as MRtrix3 has them; DIPY's lie along the image's axes."""
+    from dipy.data import default_sphere
+
+    from ..harmonics import order_of, sampling_matrix
+
+    turn = problem.space.affine[:3, :3] / problem.space.voxel_sizes
+    vertices, order = default_sphere.vertices, order_of(problem.csd.shape[-1])
+    here, there = (sampling_matrix(v, order, "descoteaux07_legacy") for v in (vertices @ turn, vertices))
+    return problem.csd @ (np.linalg.pinv(there) @ here).T.astype(np.float32)
+
+
 def open_tckgen(problem: Problem) -> Any:
     """Write what tckgen reads; it places its own seeds in the same mask."""
     import nibabel as nib
@@ -40,7 +52,7 @@ def open_tckgen(problem: Problem) -> Any:
         nib.save(nib.Nifti1Image(array, problem.space.affine), root / name)
         return str(root / name)
 
-    fod = image("fod.nii", convert_sh_descoteaux_tournier(problem.csd).astype(np.float32))
+    fod = image("fod.nii", convert_sh_descoteaux_tournier(in_world(problem)).astype(np.float32))
     # other targets end where samples are below a tenth of the voxel's greatest; tckgen knows an amplitude alone
     white = problem.mask & (problem.fa > SEED_FA)
     cutoff = THRESHOLD * float(np.median(samples(problem.csd[white]).max(axis=-1)))

@@ -57,7 +57,7 @@ class Target:
     methods : names of the methods that it has.
     missing : says why it cannot run here, "" if it can.
     open : prepares a problem, compiles, and returns what tracks its first so many seeds; that may be called again.
-    compiles : True where the first call of that compiles.
+    warm_up : seeds of a first call that is not timed, which compiles or makes room; 0 for none.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Target:
     methods: tuple[str, ...]
     missing: Callable[[], str]
     open: Callable[[Problem], Session]
-    compiles: bool = False
+    warm_up: int = 0
 
 
 def joined(lines: Iterable[Any], seconds: float, **others: Any) -> Tracked:
@@ -219,7 +219,7 @@ TARGETS = {
         Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, open_threaded),
         *(
             Target(f"cuslines-{name}", f"cuslines, {name}", "peer", methods, partial(cuslines.missing, name),
-                   partial(cuslines.open_tracker, name), compiles=True)
+                   partial(cuslines.open_tracker, name), warm_up=cuslines.CHUNK)
             for name, methods in cuslines.BACKENDS.items()
         ),
         Target("tckgen", "MRtrix3's tckgen", "peer", ("prob", "det"), mrtrix.missing, mrtrix.open_tckgen),

@@ -95,8 +95,8 @@ def measured(request: Request) -> dict[str, Any]:
     begun = time.perf_counter()
     track = target.open(problem)
     opened = time.perf_counter() - begun
-    if target.compiles:
-        track(min(request.nseeds, 100))
+    if target.warm_up:
+        track(min(request.nseeds, target.warm_up))
     warmed = time.perf_counter() - begun - opened
     repeats: list[Tracked] = []
     while len(repeats) < request.repeat and (not repeats or sum(t.seconds for t in repeats) < request.seconds):
@@ -111,7 +111,7 @@ def measured(request: Request) -> dict[str, Any]:
     sweep = [(count, track(count)) for count in request.counts if count < request.nseeds]
     return summary(first, problem.space) | {
         "seconds": timed(repeats) | {
-            "compile": inside + (warmed if target.compiles else 0.0), "prepare": opened - inside, "total": total,
+            "compile": inside + (warmed if target.warm_up else 0.0), "prepare": opened - inside, "total": total,
             "write": write_seconds(first, problem.space) if target.kind == "arch" and len(first.points) else None,
         },
         "sha256": _digest(first) if target.kind == "arch" else "",
