@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import time
@@ -119,11 +120,14 @@ def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
 
 
 def test_a_planted_wrong_result_is_found_against_the_committed_results(small, tmp_path, monkeypatch):
+    """On another machine tables may be rounded otherwise, and the bits with them; figures may not."""
     committed = json.loads((RESULTS / COMMITTED).read_text())
-    assert not [f for f in compare(run_here(small, tmp_path, "cpu", "prob", repeat=1), committed) if f.kind != "slower"]
-    monkeypatch.setitem(METHODS, "prob", replace(METHODS["prob"], max_angle=21.0))
-    findings = compare(run_here(small, tmp_path, "cpu", "prob", repeat=1), committed)
-    assert "other bits" in {finding.kind for finding in findings}
+    clean = run_here(small, tmp_path, "cpu", "prob", repeat=1)
+    allowed = {"slower"} if committed["machine"]["cpu"] == clean["machine"]["cpu"] else {"slower", "other bits"}
+    assert {finding.kind for finding in compare(clean, committed)} <= allowed
+    monkeypatch.setitem(METHODS, "prob", replace(METHODS["prob"], max_angle=30.0))
+    kinds = {finding.kind for finding in compare(run_here(small, tmp_path, "cpu", "prob", repeat=1), committed)}
+    assert kinds >= {"other bits", "other figures"}
 
 
 def test_committed_results_are_the_newest_of_their_schema():
@@ -136,6 +140,15 @@ def test_committed_results_are_the_newest_of_their_schema():
             if run["kind"] == "arch" and run["status"] == "ok" and (run["case"], run["dg"], run["model"]) == key
         }  # fmt: skip
         assert len(hashes) == 1
+
+
+def test_the_readmes_table_is_that_of_the_results():
+    spec = importlib.util.spec_from_file_location("readme", RESULTS.parent / "readme.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (RESULTS.parents[1] / "README.md").read_text()
+    assert module.renewed(text) == text, "run python benchmarks/readme.py"
+    assert "cuda" in text[text.index("<!-- benchmarks -->") :]
 
 
 # -------------------------------------------------------------------------------------------------- what goes wrong
