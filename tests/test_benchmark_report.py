@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tistreamlines.benchmarks import page, plots, report
+from tistreamlines.benchmarks import page, plots, report, tables
 from tistreamlines.errors import InputError, OutputError
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -229,9 +229,9 @@ def test_page_is_whole_and_has_each_plot(results):
         assert {f"{kind}-{place}-figure_1" for place in (2, 3)} <= set(found.ids)
     assert {"limits-4-figure_1", "sweep-5-0-figure_1"} <= set(found.ids)
     assert len(set(found.ids)) == len(found.ids)
-    tables = [table for section in report.sections(results) for table in section.tables]
-    assert found.count("table") == len(tables)
-    assert found.count("tr") == sum(1 + len(table.rows) for table in tables)
+    shown = [table for section in tables.sections(results) for table in section.tables]
+    assert found.count("table") == len(shown)
+    assert found.count("tr") == sum(1 + len(table.rows) for table in shown)
 
 
 def test_references_within_the_page_are_met_and_nothing_is_fetched(results):
@@ -267,7 +267,7 @@ def corners(svg, paint):
 
 
 def test_bars_of_time_have_the_lengths_of_their_shares(results):
-    runs = report.groups(results)["brain", "boot"]
+    runs = tables.groups(results)["brain", "boot"]
     svg = plots.time_bars("time", runs)
     ended = [run["seconds"] for run in runs if run["status"] == "ok"]
     # Behind those of the bars come those of the key.
@@ -453,7 +453,7 @@ def test_text_without_its_markers_is_refused(text):
      (float("nan"), "–"), (1e-7, "0.000000100")],
 )  # fmt: skip
 def test_numbers(value, text):
-    assert report.number(value) == text
+    assert tables.number(value) == text
 
 
 def test_sweeps_of_words_and_gaps_are_drawn(results):

@@ -2,7 +2,7 @@
 
 ``suite`` decides what runs and gathers the results, each run a process of its own (``worker``) that calls one of
 ``targets.TARGETS`` on one of ``cases.CASES``; ``measures`` says what is measured of its streamlines; ``limits`` times
-the device itself; ``report`` and ``page`` write what was found; ``compare`` sets it beside earlier results.
+the device itself; ``tables``, ``report`` and ``page`` tell what was found; ``compare`` sets it beside earlier results.
 
 Results are one JSON object, schema 1::
 

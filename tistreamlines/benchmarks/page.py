@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from . import plots
-from .report import Record, Section, Table, groups, sections, sweep_axis, sweeps
+from .tables import Record, Section, Table, groups, sections, sweep_axis, sweeps
 
 # Nothing is fetched, whatever is in the results.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .report import PARTS, Record, at, done, groups, known, number, percent, sweep_axis, sweep_throughput, throughput
+from .tables import PARTS, Record, at, done, groups, known, number, percent, sweep_axis, sweep_throughput, throughput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
