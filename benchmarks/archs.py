@@ -92,13 +92,6 @@ def prepare(options, signals, gtab, fa, seeds, space):
     return make(options.rows, values, fa, 0.1, seeds, **common)
 
 
-def seeds_in(white, n: int):
-    """Random seeds, as the peers' script places them."""
-    rng = np.random.default_rng(0)
-    voxels = np.argwhere(white)
-    return voxels[rng.integers(len(voxels), size=n)] + rng.uniform(-0.5, 0.5, (n, 3))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("arch")
@@ -116,6 +109,7 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
     options = parser.parse_args()
     from tistreamlines.backends.devices import choose
+    from tistreamlines.benchmarks.problem import seeds_in
     from tistreamlines.engine import Engine, Settings
 
     signals, gtab, fa, white, space = load(options.data, options.peers)

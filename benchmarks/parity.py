@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from trackers import ANGLE, BLOCKS, COMMON, FIT, MAX_STEPS, STOP, Case, Lines, dipys, load, ours
+from trackers import BLOCKS, Case, Lines, dipys, load, method_of, ours
+
+from tistreamlines.benchmarks.cases import COMMON, STOP
 
 REPLICATES = 200
 
@@ -63,7 +65,7 @@ def gather(case: Case, lines: Lines) -> Run:
     visits = np.zeros((BLOCKS, int(case.mask.sum())), np.float32)
     for b in range(BLOCKS):
         some = [lines.points[i] for i in kept[block == b]]
-        visits[b] = density_map(some, case.dwi.space.affine, case.mask.shape)[case.mask]
+        visits[b] = density_map(some, case.space.affine, case.mask.shape)[case.mask]
     return Run(lengths[kept], block, visits, lines.seconds)
 
 
@@ -216,6 +218,7 @@ def cpu_model() -> str:
 
 def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
     """What was run, with what, when and where."""
+    method = method_of(options.dg, options.model)
     words = [os.path.relpath(w) if Path(w).is_absolute() else w for w in sys.argv[1:]]
     return {
         "data": options.folder.resolve().name, "dg": options.dg, "model": options.model, "seeds": seeds,
@@ -224,8 +227,8 @@ def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": {n: version(n) for n in ("dipy", "numpy", "numba")} | {"python": sys.version.split()[0]},
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "note": "cores shared with other work: rough times"},
-        "settings": COMMON | FIT | {
-            "max_angle": ANGLE[options.dg], "fa_threshold": STOP, "max_steps": MAX_STEPS[options.dg],
+        "settings": COMMON | dict(method.options) | {
+            "max_angle": method.max_angle, "fa_threshold": STOP, "max_steps": method.max_steps,
             "step": "half the smallest side", "threads": options.threads,
         },
     }  # fmt: skip

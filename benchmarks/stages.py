@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from archs import load, seeds_in
+from archs import load
 
+from tistreamlines.benchmarks.problem import seeds_in
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.lang import Constant, Ints, Reals, barrier, i32, lane, lanes, minimum, real, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import (

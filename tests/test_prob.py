@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -335,10 +336,15 @@ def tracked(
     known = np.argwhere(stop_map > 0).astype(float)
     prepared = make(source, values, stop_map, 0.5, known, max_directions=1, **options)
     settings = settings or Settings(0.5, max_steps=200)
-    batches = list(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds))
+    return whole(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds))
+
+
+def whole(some: Iterable[Batch]) -> Batch:
+    """Batches as one."""
+    batches = list(some)
     parts = (np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(Batch) if f.name != "offsets")
     points, *others = parts
-    return Batch(points, np.cumsum([0, *(n for b in batches for n in np.diff(b.offsets))]), *others)
+    return Batch(points, np.cumsum([0, *(n for b in batches for n in b.lengths)]), *others)
 
 
 def lines(batch: Batch) -> list[np.ndarray]:

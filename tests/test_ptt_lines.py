@@ -12,7 +12,8 @@ from dipy.direction.pmf import SHCoeffPmfGen
 from dipy.tracking.local_tracking import LocalTracking
 from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 from scipy.stats import ks_2samp
-from test_prob import circle, computed, fibres, lines, unit
+from test_prob import CIRCLE_SEEDS as SEEDS
+from test_prob import circle, computed, fibres, lines, unit, whole
 
 from tistreamlines import engine as engine_module
 from tistreamlines.backends.devices import choose
@@ -35,13 +36,7 @@ def tracked(
     made = prepare_ptt("sh", values, stop_map, 0.5, known, **own)
     affine = np.diag([*own.get("voxel_sizes", (1, 1, 1)), 1.0])
     used = Engine(made, Space(affine, stop_map.shape), choose(arch), settings or Settings(0.5, max_steps=200))
-    batches = list(used.track(seeds))
-    parts = (np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(Batch) if f.name != "offsets")
-    points, *others = parts
-    return Batch(points, np.cumsum([0, *(n for b in batches for n in np.diff(b.offsets))]), *others), used
-
-
-SEEDS = np.array([[r * np.cos(a) - 0.5, r * np.sin(a) - 0.5, 2.0] for r in (10, 14, 18) for a in (0.6, 0.8, 1)])
+    return whole(used.track(seeds)), used
 
 
 def radius_at_ends(line: np.ndarray) -> float:
@@ -104,14 +99,14 @@ def test_points_end_where_the_devices_do():
 
 def test_launches_chunks_and_threads_change_no_bit(monkeypatch):
     values, seeds = fibres(circle()), np.tile(SEEDS, (3, 1))
-    whole, _ = tracked(values, seeds)
+    once, _ = tracked(values, seeds)
     for chunk, threads in ((7, 1), (5, 2)):
         settings = Settings(0.5, max_steps=200, chunk_size=chunk, threads=threads)
-        assert same(whole, tracked(values, seeds, settings=settings)[0])
+        assert same(once, tracked(values, seeds, settings=settings)[0])
     for steps in (1, 3):
         monkeypatch.setattr(engine_module, "FIRST_STEPS", steps)
         monkeypatch.setitem(engine_module.LAUNCH_SECONDS, "cpu", 0.0)
-        assert same(whole, tracked(values, seeds)[0])
+        assert same(once, tracked(values, seeds)[0])
 
 
 def test_probes_read_all_the_voxels_that_they_reach():

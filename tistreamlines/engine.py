@@ -114,7 +114,7 @@ class Engine:
         self._pool = ThreadPoolExecutor(workers, "points")
         wait([self._pool.submit(time.sleep, 0.01) for _ in range(workers)])  # some systems start threads slowly
         self._rate = 0.0
-        self.chunk_size()
+        self.chunk_size()  # asks for the device's memory before the clock of a run starts
         self._warm_up()
         self.tally = Tally()
         self.tally.seconds["compile"] = time.perf_counter() - begun

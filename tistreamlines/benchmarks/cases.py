@@ -1,4 +1,4 @@
-"""What is benchmarked, as data: images, ways of tracking, sweeps."""
+"""What is benchmarked, as data: images and ways of tracking."""
 
 from __future__ import annotations
 
@@ -77,32 +77,5 @@ METHODS = {
         Method("prob", "csd", 20.0, max_steps=1000),
         Method("det", "csd", 60.0, max_steps=1000),
         Method("ptt", "csd", 10.0, options=PROBE),
-    )
-}
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One thing varied, the rest left as it is.
-
-    Parameters
-    ----------
-    name, unit : of what is varied.
-    values : what it takes; seeds also take the run's own number.
-    """
-
-    name: str
-    unit: str
-    values: tuple[Any, ...]
-
-
-SWEEPS = {
-    sweep.name: sweep
-    for sweep in (
-        Sweep("seeds", "seeds", (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)),
-        Sweep("chunk_size", "seeds", (137, 1000, 5000, 25_000, 100_000)),
-        Sweep("threads", "threads", (1, 2, 4, 8, 16, 32)),
-        Sweep("sphere", "sphere", ("small", "default", "full")),
-        Sweep("sh_order", "order", (4, 6, 8)),
     )
 }

@@ -79,7 +79,8 @@ def _on_device(texture: Any) -> Any:
 def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[Any, np.ndarray]:
     """Direction getter, and the volume that it follows."""
     if problem.method.dg == "boot":
-        fit = {"sh_order_max": 4, "sh_lambda": 0.006, "min_signal": 1}
+        own = problem.method.options
+        fit = {"sh_order_max": own["sh_order"], "sh_lambda": own["sm_lambda"], "min_signal": own["min_signal"]}
         kind = getattr(module, f"{prefix}BootDirectionGetter")
         return kind.from_dipy_opdt(problem.gtab, sphere, **fit), problem.data
     kind = {"prob": "ProbDirectionGetter", "ptt": "PttDirectionGetter"}[problem.method.dg]

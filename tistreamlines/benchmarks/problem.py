@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,14 +37,12 @@ class Problem:
     method : way of tracking.
     nseeds : seeds, random in the voxels of the mask whose FA is over 0.25.
     threads : of targets that have threads, None for all.
-    chunk_size : of this package's archs, None to fit the device.
     """
 
     folder: Path
     method: Method
     nseeds: int
     threads: int | None = None
-    chunk_size: int | None = None
 
     def _array(self, name: str) -> Array:
         return np.load(self.folder / f"{name}.npy", mmap_mode="r")
@@ -91,10 +88,7 @@ class Problem:
     @cached_property
     def seeds(self) -> Array:
         """(nseeds, 3) voxel coordinates, float64 that are float32 too, so that every target gets the same."""
-        rng = np.random.default_rng(0)
-        voxels = np.argwhere(self.mask & (self.fa > SEED_FA))
-        seeds = voxels[rng.integers(len(voxels), size=self.nseeds)] + rng.uniform(-0.5, 0.5, (self.nseeds, 3))
-        return seeds.astype(np.float32).astype(float)
+        return seeds_in(self.mask & (self.fa > SEED_FA), self.nseeds).astype(np.float32).astype(float)
 
     def read(self) -> None:
         """Read what the method needs now, rather than when the clock runs."""
@@ -125,6 +119,20 @@ def samples(harmonics: Array) -> Array:
 def most_order(volumes: int) -> int:
     """Greatest even order of harmonics that so many directions can tell, at most that of the benchmark."""
     return max(order for order in range(2, CSD_ORDER + 1, 2) if (order + 1) * (order + 2) // 2 <= volumes)
+
+
+def fitted_csd(dwi: Any, mask: Array) -> Array:
+    """Harmonics of CSD of a series' lowest shell, DIPY's legacy descoteaux07 basis, (x, y, z, n) float32."""
+    data, gtab = csd.lowest_shell(dwi.data, dwi.gtab)
+    response, _ = csd.csd_response(data, gtab, mask)
+    return csd.fit_csd(data, gtab, mask, response, most_order(int((~gtab.b0s_mask).sum())))
+
+
+def seeds_in(white: Array, count: int) -> Array:
+    """Random seeds in the voxels of a mask, as the peers' script places them: (count, 3) voxel coordinates."""
+    rng = np.random.default_rng(0)
+    voxels = np.argwhere(white)
+    return voxels[rng.integers(len(voxels), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
 
 
 def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) -> tuple[Any, Array, Phantom | None]:
@@ -173,10 +181,7 @@ def save_problem(
         "affine": dwi.space.affine,
     }  # fmt: skip
     if with_csd:
-        data, gtab = csd.lowest_shell(dwi.data, dwi.gtab)
-        response, _ = csd.csd_response(data, gtab, brain)
-        arrays["csd"] = csd.fit_csd(data, gtab, brain, response, most_order(int((~gtab.b0s_mask).sum())))
+        arrays["csd"] = fitted_csd(dwi, brain)
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    (folder / "case.json").write_text(json.dumps({"name": case.name, "title": case.title}))
     return phantom

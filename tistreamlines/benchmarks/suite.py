@@ -132,7 +132,7 @@ class _Comparison:
             return row, {}
         counts = tuple(int(share * plan.nseeds) for share in SHARES if share * plan.nseeds >= 100)
         request = Request(
-            str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, None, plan.repeat,
+            str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, plan.repeat,
             plan.seconds, counts,
         )  # fmt: skip
         row["status"], row["reason"] = run_process(request, plan.time_limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..backends.devices import ARCHS, choose
 from ..errors import DeviceError
 from . import cuslines, mrtrix
-from .cases import COMMON, METHODS, Method
+from .cases import COMMON, METHODS
 from .problem import Problem
 
 Array = npt.NDArray[Any]
@@ -102,9 +102,7 @@ def open_arch(arch: str, problem: Problem) -> Session:
     from .limits import counted
 
     prepared = prepared_for(problem)
-    settings = Settings(
-        problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
-    )
+    settings = Settings(problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads)
     engine = Engine(prepared, problem.space, choose(arch), settings)
 
     def track(count: int) -> Tracked:
@@ -153,52 +151,65 @@ def dipy_getter(problem: Problem) -> Any:
     return kind.from_shcoeff(problem.csd.astype(float), **common, **method.options)
 
 
-def open_local(problem: Problem, random_seed: int = 1) -> Session:
-    """Track with DIPY's LocalTracking; each call draws anew, from the random seed on."""
+def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | None = None, **others: Any) -> Any:
+    """Iterable over the streamlines of DIPY's LocalTracking from the first so many seeds."""
     from dipy.tracking.local_tracking import LocalTracking
+
+    return LocalTracking(
+        getter, _criterion(problem), problem.space.to_ras(problem.seeds[:count]), problem.space.affine,
+        problem.step_mm, maxlen=problem.method.max_steps, random_seed=random_seed, **others,
+    )  # fmt: skip
+
+
+def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
+    """Number of each initial direction's seed, and the direction: a DIPY getter's peaks at the seeds."""
+    found = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
+    return np.repeat(np.arange(len(found)), [len(directions) for directions in found]), np.concatenate(found)
+
+
+def threaded_lines(problem: Problem, number: Array, directions: Array, random_seed: int, **others: Any) -> Any:
+    """Iterable over the streamlines of DIPY's threaded trackers, which find no initial directions themselves."""
+    from dipy.data import default_sphere
+    from dipy.tracking import tracker
+
+    method = problem.method
+    run = getattr(tracker, {"prob": "probabilistic", "det": "deterministic", "ptt": "ptt"}[method.dg] + "_tracking")
+    return run(
+        problem.space.to_ras(problem.seeds)[number], _criterion(problem), problem.space.affine,
+        seed_directions=directions, sh=problem.csd.astype(float), sphere=default_sphere, step_size=problem.step_mm,
+        voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
+        max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=random_seed,
+        nbr_threads=problem.threads or 0, **others,
+    )  # fmt: skip
+
+
+def _criterion(problem: Problem) -> Any:
     from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 
-    criterion = ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
-    getter, places = dipy_getter(problem), problem.space.to_ras(problem.seeds)
-    random_seeds = itertools.count(random_seed)
+    return ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
+
+
+def open_local(problem: Problem) -> Session:
+    """Track with DIPY's LocalTracking; each call draws anew."""
+    getter, random_seeds = dipy_getter(problem), itertools.count(1)
 
     def track(count: int) -> Tracked:
         begun = time.perf_counter()
-        lines = list(
-            LocalTracking(
-                getter, criterion, places[:count], problem.space.affine, problem.step_mm,
-                maxlen=problem.method.max_steps, random_seed=next(random_seeds),
-            )
-        )  # fmt: skip
+        lines = list(local_lines(problem, getter, next(random_seeds), count))
         return joined(lines, time.perf_counter() - begun)
 
     return track
 
 
-def open_threaded(problem: Problem, random_seed: int = 1) -> Session:
-    """Track with DIPY's threaded trackers, which find no initial directions themselves: they get its own peaks."""
-    from dipy.data import default_sphere
-    from dipy.tracking import tracker
-    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
-
-    method = problem.method
-    getter, places = dipy_getter(problem), problem.space.to_ras(problem.seeds)
-    found = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
-    number = np.repeat(np.arange(len(found)), [len(directions) for directions in found])
-    run = getattr(tracker, {"prob": "probabilistic", "det": "deterministic", "ptt": "ptt"}[method.dg] + "_tracking")
-    criterion = ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
-    directions, random_seeds = np.concatenate(found), itertools.count(random_seed)
+def open_threaded(problem: Problem) -> Session:
+    """Track with DIPY's threaded trackers from its own peaks; each call draws anew."""
+    number, directions = initial_directions(problem, dipy_getter(problem))
+    random_seeds = itertools.count(1)
 
     def track(count: int) -> Tracked:
-        begun, some = time.perf_counter(), np.flatnonzero(number < count)
-        lines = run(
-            places[number[some]], criterion, problem.space.affine, seed_directions=directions[some],
-            sh=problem.csd.astype(float), sphere=default_sphere, step_size=problem.step_mm,
-            voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
-            max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=next(random_seeds),
-            nbr_threads=problem.threads or 0,
-        )  # fmt: skip
-        return joined(list(lines), time.perf_counter() - begun)
+        begun, some = time.perf_counter(), number < count
+        lines = list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
+        return joined(lines, time.perf_counter() - begun)
 
     return track
 
@@ -225,8 +236,3 @@ TARGETS = {
         Target("tckgen", "MRtrix3's tckgen", "peer", ("prob", "det"), mrtrix.missing, mrtrix.open_tckgen),
     )
 }  # fmt: skip
-
-
-def of_method(method: Method, names: Sequence[str] = ()) -> list[Target]:
-    """Targets that have a method, those named if any are."""
-    return [t for t in TARGETS.values() if method.name in t.methods and (not names or t.name in names)]

@@ -34,10 +34,9 @@ class Request:
     ----------
     problem : folder of a problem.
     folder : for what is found.
-    target, method, nseeds, threads, chunk_size : see :mod:`.targets` and :mod:`.problem`.
+    target, method, nseeds, threads : see :mod:`.targets` and :mod:`.problem`.
     repeat : runs to time, fewer if they take longer than ``seconds`` in all.
     counts : numbers of seeds to time besides, each once.
-    options : in place of the method's.
     """
 
     problem: str
@@ -46,11 +45,9 @@ class Request:
     method: str
     nseeds: int
     threads: int | None = None
-    chunk_size: int | None = None
     repeat: int = 3
     seconds: float = 30.0
     counts: tuple[int, ...] = ()
-    options: dict[str, Any] | None = None
 
     def save(self) -> Path:
         """Write it into its folder."""
@@ -84,10 +81,7 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
 
 def measured(request: Request) -> dict[str, Any]:
     """Track, and say what was found."""
-    method = METHODS[request.method]
-    if request.options:
-        method = replace(method, options=dict(method.options) | request.options)
-    problem = Problem(Path(request.problem), method, request.nseeds, request.threads, request.chunk_size)
+    problem = Problem(Path(request.problem), METHODS[request.method], request.nseeds, request.threads)
     target, folder = TARGETS[request.target], Path(request.folder)
     device = choose(target.name) if target.name in ARCHS and target.name != "cpu" else None
     free = free_memory(device) if device else None

@@ -43,6 +43,12 @@ def normalised(v: vec3) -> vec3:
 
 
 @twin
+def everywhere(v: vec3) -> vec3:
+    """The same vector in every lane."""
+    return vec3(lanes(v[0]), lanes(v[1]), lanes(v[2]))
+
+
+@twin
 def cross(a: vec3, b: vec3) -> vec3:
     """Vector product."""
     return vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])

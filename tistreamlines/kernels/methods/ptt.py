@@ -33,7 +33,7 @@ from ..lang import (
 from ..maths import exp, floored, log, quarter_turn, reciprocal_root
 from ..peaks import NONE, VERTEX_CHUNKS, direction
 from ..pmf import Pmf, PmfScratch, initial_directions
-from ..probe import cross, interpolated, nearest_vertex, normalised
+from ..probe import cross, everywhere, interpolated, nearest_vertex, normalised
 from ..propagate import ABREAST, Rules
 from ..rng import philox, uniform
 
@@ -185,10 +185,10 @@ def choose_try(
     key: Ints,
 ) -> i32:  # fmt: skip
     """Number of the candidate to follow from a point, or NONE; the first step's brings its frame about the tangent."""
-    here = vec3(lanes(p[0]), lanes(p[1]), lanes(p[2]))
-    t = vec3(lanes(scratch.carried[0]), lanes(scratch.carried[1]), lanes(scratch.carried[2]))
-    n = vec3(lanes(scratch.carried[3]), lanes(scratch.carried[4]), lanes(scratch.carried[5]))
-    b = vec3(lanes(scratch.carried[6]), lanes(scratch.carried[7]), lanes(scratch.carried[8]))
+    here = everywhere(p)
+    t = everywhere(held(scratch, 0))
+    n = everywhere(held(scratch, 3))
+    b = everywhere(held(scratch, 6))
     last = lanes(scratch.carried[9])
     bound = 0.0
     chosen = NONE
@@ -308,7 +308,7 @@ def depart_along(
 @twin
 def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch) -> i32:
     """Initial directions at a point: their number (``scratch.peaks.kept`` lists the vertices)."""
-    here = vec3(lanes(p[0]), lanes(p[1]), lanes(p[2]))
+    here = everywhere(p)
     for chunk in range(VERTEX_CHUNKS):
         put(scratch.row, 32 * chunk, interpolated(volume, here, lane() + 32 * chunk))
     return initial_directions(method, scratch)
