@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tistreamlines.benchmarks.cases import METHODS, SEED_FA, Method
+from tistreamlines.benchmarks.cases import METHODS, Method
 from tistreamlines.benchmarks.problem import Problem, fitted_csd, seeds_in
 from tistreamlines.benchmarks.targets import (
     dipy_getter,
@@ -29,7 +29,7 @@ class Case(Problem):
     @cached_property
     def csd(self) -> np.ndarray:
         """Coefficients of CSD, by this package (equal to DIPY's to 1e-7)."""
-        return fitted_csd(self, self.mask)
+        return fitted_csd(self, self.mask, self.method.order)
 
     @cached_property
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -66,10 +66,7 @@ def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str,
     case.data, case.gtab, case.space = dwi.data, dwi.gtab, dwi.space
     case.mask = io.load_mask(folder / "mask.nii.gz", dwi.space)
     case.fa = models.tensor_fa(dwi.data, dwi.gtab, case.mask)
-    if seeds_from is None:
-        seeds = seeds_in(case.mask & (case.fa > SEED_FA), count)
-    else:
-        seeds = dwi.space.to_voxel(np.load(seeds_from)[:count])
+    seeds = seeds_in(case.white, count) if seeds_from is None else dwi.space.to_voxel(np.load(seeds_from)[:count])
     case.seeds = seeds.astype(np.float32).astype(float)
     return case
 

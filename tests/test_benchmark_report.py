@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tistreamlines.benchmarks import page, plots, report, tables
+from tistreamlines.benchmarks import drawing, forms, page, plots, report, sweep_tables, tables
 from tistreamlines.errors import InputError, OutputError
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -223,11 +223,11 @@ def test_reasons_are_told_and_names_escaped(results, form):
 
 def test_page_is_whole_and_has_each_plot(results):
     found = Page(page.html(results))
-    groups, others = 2, 2  # a plot of limits, and of one sweep
+    groups, others = 2, 3  # a plot of limits, two of one sweep
     assert found.count("svg") == found.count("figure") == 4 * groups + others
     for kind in ("throughput", "time", "lengths", "density"):
         assert {f"{kind}-{place}-figure_1" for place in (2, 3)} <= set(found.ids)
-    assert {"limits-4-figure_1", "sweep-5-0-figure_1"} <= set(found.ids)
+    assert {"limits-4-figure_1", "sweep-5-0-figure_1", "time-5-0-figure_1"} <= set(found.ids)
     assert len(set(found.ids)) == len(found.ids)
     shown = [table for section in tables.sections(results) for table in section.tables]
     assert found.count("table") == len(shown)
@@ -279,7 +279,7 @@ def test_bars_of_time_have_the_lengths_of_their_shares(results):
 
 
 def test_lines_of_sweeps_go_through_the_logarithms_of_rates(results):
-    looks = plots.styles(results)
+    looks = drawing.styles(results)
     svg = plots.sweep_lines("sweep", results["sweeps"], looks)
     drawn, rates = [], []
     for k, sweep in enumerate(results["sweeps"]):
@@ -302,7 +302,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize(("dark", "paper"), [(False, "#ffffff"), (True, "#16161a")])
 def test_colours_stand_out_from_the_paper(dark, paper):
-    colours = dict(re.findall(r"--([a-z0-9-]+):(#\w{6})", plots.colour_variables(dark)))
+    colours = dict(re.findall(r"--([a-z0-9-]+):(#\w{6})", drawing.colour_variables(dark)))
     for name, colour in colours.items():
         high, low = sorted((luminance(colour), luminance(paper)), reverse=True)
         least = {"ink": 7, "quiet": 4.5, "rule": 1}.get(name, 3)
@@ -398,15 +398,35 @@ def test_rows_for_readme(results):
     other = copy.deepcopy(results)
     other["machine"] = {"cpu": "other", "cores": 64, "devices": []}
     other["runs"] = other["runs"][:1]
+    other["machine"]["devices"] = [{"arch": "vulkan", "name": "llvmpipe", "software": True}]
+    other["runs"][0] |= {"target": "vulkan"}
     text = report.rows_for_readme([results, other])
-    assert cells(text, "machine") == ["machine", "case", "getter", "target", "Mpoints/s", "beside the best peer"]
-    row = cells(text, "NVIDIA H200", "brain, 20,000 seeds", "boot")
-    assert row[3:5] == ["cuda", "124"]
-    ratio = re.fullmatch(r"([\d,]+) times dipy \(1,000 seeds\) \(0\.00520\)", row[5])
+    head = ["machine", "data", "getter", "cpu", "vulkan", "cuda", "fastest peer", "fastest of ours beside it"]
+    assert cells(text, "machine") == head
+    machine = "NVIDIA H200; AMD EPYC 9V74, 2 cores"
+    row = cells(text, machine, "brain, 20,000 seeds", "boot")
+    assert row[3:7] == ["0.742", "–", "124", "dipy (1,000 seeds) (0.00520)"]
+    ratio = re.fullmatch(r"([\d,]+) times", row[7])
     assert float(ratio[1].replace(",", "")) == pytest.approx(124_321 / 5.2, rel=5e-3)
-    assert cells(text, "AMD EPYC 9V74, 2 cores", "brain, 20,000 seeds", "prob")[5].startswith("8.27 times dipy")
-    assert cells(text, "other, 64 cores")[5] == "no peer ran"
-    assert len(text.splitlines()) == 2 + 5
+    assert cells(text, machine, "brain, 20,000 seeds", "prob")[6:] == ["dipy (1 thread) (0.162)", "1,074 times"]
+    assert cells(text, "other, 64 cores")[3:] == ["–", "0.742 (software)", "–", "none ran", "–"]
+    assert len(text.splitlines()) == 2 + 3
+
+
+def test_the_straight_line_through_times_is_that_of_the_busy_device():
+    exact = sweep("cuda", "boot", 1e8)
+    exact["values"] = [100, *exact["values"]]
+    exact["points"] = [51 * 100, *exact["points"]]
+    exact["seconds"] = [0.5, *exact["seconds"]]  # idle most of it
+    line = sweep_tables.straight_line(exact)
+    assert line is None  # 1,000 and 10,000 seeds are no work either
+    slow = sweep("cpu", "boot", 5.1e4)
+    slow["seconds"] = [0.02 + n / 1e3 for n in slow["values"]]
+    line = sweep_tables.straight_line(slow)
+    assert (line.latency, line.each, line.departure) == pytest.approx((0.02, 1e-3, 0.0), abs=1e-9)
+    assert line.at(2000) == pytest.approx(2.02)
+    slow["seconds"][1] *= 1.3
+    assert 0.05 < sweep_tables.straight_line(slow).departure < 0.3
 
 
 def test_models_of_one_getter_are_kept_apart(results):
@@ -422,7 +442,8 @@ def test_models_of_one_getter_are_kept_apart(results):
 
 def test_a_peer_of_another_model_is_no_peer(results):
     results["runs"] = [run("boot", "cuda", 1e8), peer("boot", "dipy", 1e4, model="csa")]
-    assert cells(report.rows_for_readme([results]), "NVIDIA H200")[5] == "no peer ran"
+    machine = "NVIDIA H200; AMD EPYC 9V74, 2 cores"
+    assert cells(report.rows_for_readme([results]), machine)[-1] == "none ran"
 
 
 def test_update_between_markers(results):
@@ -453,7 +474,7 @@ def test_text_without_its_markers_is_refused(text):
      (float("nan"), "–"), (1e-7, "0.000000100")],
 )  # fmt: skip
 def test_numbers(value, text):
-    assert tables.number(value) == text
+    assert forms.number(value) == text
 
 
 def test_sweeps_of_words_and_gaps_are_drawn(results):

@@ -69,13 +69,14 @@ class Settings:
 
 @dataclass
 class Tally:
-    """What a run did: seconds by stage, and how halves ended."""
+    """What a run did: seconds by stage, how halves ended, bytes that came back from the device."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     stop_reasons: Array = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
     seeds: int = 0
     streamlines: int = 0
     points: int = 0
+    copied_bytes: int = 0
 
 
 class Engine:
@@ -225,7 +226,7 @@ class Engine:
         values["seeds_peaks"] = self._buffer("peaks", n * self.prepared.fill["MAX_DIRECTIONS"], "ints")
         self.program.run("start", n, values)
         near = self._host.near_together(seeds)
-        counts = self.program.host(values["seeds_counts"], n)
+        counts = self._fetch(values["seeds_counts"], n)
         count, slot = int(counts.sum()), np.empty(n, np.int32)
         slot[near] = self._host.exclusive_sum(counts[near])
         values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot)
@@ -250,7 +251,7 @@ class Engine:
 
     def _settle(self, count: int, before: int) -> Array:
         """Wait for the launch; measure the rate; return (count, 2, 2): steps and stop reason of the halves by now."""
-        state = self.program.host(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
+        state = self._fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
         seconds = time.perf_counter() - self._launched
         taken = int(state[..., 0].sum()) - before
         if taken > 1000:
@@ -273,7 +274,7 @@ class Engine:
         kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
         initial = np.zeros(len(seed), np.int32)
         if self.prepared.fill["CARRIED"]:
-            initial = self.program.host(self.values["halves_initial"], len(seed))[number]
+            initial = self._fetch(self.values["halves_initial"], len(seed))[number]
         starts = np.stack([seed, branch, initial])
         part = np.cumsum(steps[kept] // self.together + 2) // PART_WORDS
         for some in np.split(kept, np.flatnonzero(np.diff(part)) + 1):
@@ -299,8 +300,14 @@ class Engine:
                 "slot": program.upload(self._buffer("words_slot", n, "ints"), slot),
             }
             program.gather("pack", n, values, packed[:total])
+            self.tally.copied_bytes += 4 * total
         seed, branch, initial = starts
         return Grown(first_seed, seeds, seed, branch, initial, lengths, state[..., 1], packed, slot)
+
+    def _fetch(self, array: Any, count: int) -> Array:
+        """Wait for the device; return the first ``count`` numbers of an int32 array."""
+        self.tally.copied_bytes += 4 * count
+        return self.program.host(array, count)
 
     def _batch(self, future: Future[Batch], spent: Array | None) -> Batch:
         """Wait for a batch; ``spent`` is the memory that no other needs after it."""

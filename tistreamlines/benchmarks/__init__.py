@@ -1,8 +1,9 @@
 """The benchmark suite: arch targets and peers side by side, on the same data in the same run.
 
-``suite`` decides what runs and gathers the results, each run a process of its own (``worker``) that calls one of
-``targets.TARGETS`` on one of ``cases.CASES``; ``measures`` says what is measured of its streamlines; ``limits`` times
-the device itself; ``tables``, ``report`` and ``page`` tell what was found; ``compare`` sets it beside earlier results.
+``suite`` and ``sweeping`` decide what runs and gather the results, each run a process of its own (``runs`` starts
+``worker``) that calls one of ``targets.TARGETS`` on one of ``cases.CASES``; ``measures`` says what is measured of its
+streamlines; ``limits`` times the device itself; ``tables``, ``report`` and ``page`` tell what was found; ``compare``
+sets it beside earlier results.
 
 Results are one JSON object, schema 1::
 
@@ -10,7 +11,7 @@ Results are one JSON object, schema 1::
     created         UTC time, ISO 8601
     command         the command line
     commit          of the source tree, "" if unknown
-    machine         cpu, cores, memory_bytes, system, devices: [{arch, name, driver, memory_bytes}],
+    machine         cpu, cores, memory_bytes, system, devices: [{arch, name, driver, memory_bytes, software}],
                     versions: {package: version}
     limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}
     runs            a list of runs, see below
@@ -24,7 +25,8 @@ A run::
     nseeds, threads, chunk_size, exact  null where it does not apply
     status, reason                      ok, missing, failed or timeout; the last line of what it said
     seconds         {compile, prepare, write, total, track, track_least, track_greatest, repeats: [], stages: {}}
-                    track is the median of the repeats: from seeds to points in the host's memory; null where unknown
+                    track is the median of the repeats: from seeds to points in the host's memory; null where unknown.
+                    Our points are let go a batch at a time, as when a file is written; peers hand over all at once
     streamlines, points, mean_points, median_points, mean_mm, median_mm
     points_per_second, streamlines_per_second      by track
     crossing        streamlines with points on both sides of the image's middle sagittal plane, more than 2 mm from it

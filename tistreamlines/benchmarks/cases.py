@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 STOP = 0.1  # FA
 SEED_FA = 0.25
 COMMON = {"relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
-CSD_ORDER = 8  # or as much as the directions allow
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,13 @@ class Case:
     title: str
     phantom: Mapping[str, Any] | None = None
     fetched: bool = False
+
+    def scaled(self, factor: float) -> Case:
+        """The same phantom with so many times the voxels along each axis."""
+        made = dict(self.phantom or {})
+        made["shape"] = tuple(round(factor * side) for side in made["shape"])
+        made["voxel_mm"] /= factor
+        return replace(self, phantom=made)
 
 
 CASES = {
@@ -51,6 +57,8 @@ class Method:
     dg, model : direction getter, and what is fitted.
     max_angle : degrees a step.
     max_steps : of a half-streamline.
+    order : of the harmonics that are fitted; of CSD at most what the directions can tell.
+    sphere : one of :data:`tistreamlines.sphere.SPHERES`.
     options : others of the getter.
     """
 
@@ -58,6 +66,8 @@ class Method:
     model: str
     max_angle: float
     max_steps: int = 500
+    order: int = 8
+    sphere: str = "default"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -66,16 +76,44 @@ class Method:
         return self.dg if self.model in ("opdt", "csd") else f"{self.dg}-{self.model}"
 
 
-FIT = {"sm_lambda": 0.006, "min_signal": 1.0, "sh_order": 4}
+FIT = {"sm_lambda": 0.006, "min_signal": 1.0}
 PROBE = {"pmf_threshold": 0.1, "probe_length": 1.5, "probe_quality": 7}
 METHODS = {
     method.name: method
     for method in (
-        Method("boot", "opdt", 60.0, options=FIT),
-        Method("boot", "csa", 60.0, options=FIT),
+        Method("boot", "opdt", 60.0, order=4, options=FIT),
+        Method("boot", "csa", 60.0, order=4, options=FIT),
         # DIPY's threaded trackers drop what has more points in all
         Method("prob", "csd", 20.0, max_steps=1000),
         Method("det", "csd", 60.0, max_steps=1000),
         Method("ptt", "csd", 10.0, options=PROBE),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One thing that is varied while all else stays; each value that a target knows is a run.
+
+    Parameters
+    ----------
+    name, unit : as on the command line, and what the values are, or are told as.
+    values : in rising order.
+    """
+
+    name: str
+    unit: str
+    values: tuple[Any, ...]
+
+
+SWEEPS = {
+    sweep.name: sweep
+    for sweep in (
+        Sweep("seeds", "seeds", (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)),
+        Sweep("chunk", "seeds in a chunk", (64, 256, 1024, 4096, 16_384, 65_536)),
+        Sweep("threads", "threads", (1, 2, 4, 8, 16, 32, 64)),
+        Sweep("sphere", "vertices", ("small", "default", "full")),
+        Sweep("order", "order of harmonics", (2, 4, 6, 8)),
+        Sweep("voxels", "voxels of the image", (0.5, 0.7, 1.0, 1.4)),  # of phantoms: as many more along each axis
     )
 }

@@ -80,7 +80,7 @@ def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[An
     """Direction getter, and the volume that it follows."""
     if problem.method.dg == "boot":
         own = problem.method.options
-        fit = {"sh_order_max": own["sh_order"], "sh_lambda": own["sm_lambda"], "min_signal": own["min_signal"]}
+        fit = {"sh_order_max": problem.method.order, "sh_lambda": own["sm_lambda"], "min_signal": own["min_signal"]}
         kind = getattr(module, f"{prefix}BootDirectionGetter")
         return kind.from_dipy_opdt(problem.gtab, sphere, **fit), problem.data
     kind = {"prob": "ProbDirectionGetter", "ptt": "PttDirectionGetter"}[problem.method.dg]
@@ -117,7 +117,7 @@ def open_tracker(backend: str, problem: Problem) -> Any:
             getter.sphere_vertices_lut_d = [_on_device(texture) for texture in getter.sphere_vertices_lut_d]
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
 
-    def track(count: int) -> Any:
+    def track(count: int, keep: bool = True) -> Any:
         begun = time.perf_counter()
         tractogram = opened.generate_sft(problem.seeds[:count], image)
         seconds = time.perf_counter() - begun

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .cases import SEED_FA
-
 if TYPE_CHECKING:
     from .problem import Problem
 
@@ -54,7 +52,7 @@ def open_tckgen(problem: Problem) -> Any:
 
     fod = image("fod.nii", convert_sh_descoteaux_tournier(in_world(problem)).astype(np.float32))
     # other targets end where samples are below a tenth of the voxel's greatest; tckgen knows an amplitude alone
-    white = problem.mask & (problem.fa > SEED_FA)
+    white = problem.white
     cutoff = THRESHOLD * float(np.median(samples(problem.csd[white]).max(axis=-1)))
     seeded = image("seeds.nii", white.astype(np.uint8))
     mask = image("mask.nii", (problem.fa > problem.stop).astype(np.uint8))
@@ -68,7 +66,7 @@ def open_tckgen(problem: Problem) -> Any:
     if problem.threads:
         command += ["-nthreads", str(problem.threads)]
 
-    def track(count: int, keep: Any = folder) -> Any:
+    def track(count: int, keep: bool = True, room: Any = folder) -> Any:
         begun = time.perf_counter()
         subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL)
         seconds = time.perf_counter() - begun

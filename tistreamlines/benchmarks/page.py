@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from . import plots
-from .tables import Record, Section, Table, groups, sections, sweep_axis, sweeps
+from . import drawing, plots
+from .forms import Record, Section, Table
+from .sweep_tables import sweep_axis, sweeps
+from .tables import groups, sections
 
 # Nothing is fetched, whatever is in the results.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -46,8 +48,8 @@ def html(results: Record) -> str:
         dark, and prints light.
     """
     parts = sections(results)
-    looks = plots.styles(results)
-    style = _STYLE % {"light": plots.colour_variables(False), "dark": plots.colour_variables(True)}
+    looks = drawing.styles(results)
+    style = _STYLE % {"light": drawing.colour_variables(False), "dark": drawing.colour_variables(True)}
     links = "".join(f'<li><a href="#section-{k}">{escape(part.title)}</a></li>' for k, part in enumerate(parts))
     body = "\n".join(_section(k, part, results, looks) for k, part in enumerate(parts))
     return (
@@ -59,7 +61,7 @@ def html(results: Record) -> str:
     )
 
 
-def _section(place: int, part: Section, results: Record, looks: dict[str, plots.Style]) -> str:
+def _section(place: int, part: Section, results: Record, looks: dict[str, drawing.Style]) -> str:
     """One section: sentences, plots, tables."""
     figures = {"runs": _run_figures, "limits": _limit_figures, "sweeps": _sweep_figures}.get(part.kind)
     blocks = [f'<section id="section-{place}">', f"<h2>{escape(part.title)}</h2>"]
@@ -70,7 +72,7 @@ def _section(place: int, part: Section, results: Record, looks: dict[str, plots.
     return "\n".join([*blocks, "</section>"])
 
 
-def _run_figures(place: int, part: Section, results: Record, looks: dict[str, plots.Style]) -> Iterable[str]:
+def _run_figures(place: int, part: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
     runs = groups(results)[part.group]
     key = " ".join(part.group)
     lengths, densities = ((results.get(kind) or {}).get(key) or {} for kind in ("lengths", "densities"))
@@ -84,18 +86,21 @@ def _run_figures(place: int, part: Section, results: Record, looks: dict[str, pl
     yield _figure(maps, "Density of streamlines, the maximum along the view.", "No density maps were kept.")
 
 
-def _limit_figures(place: int, _: Section, results: Record, looks: dict[str, plots.Style]) -> Iterable[str]:
+def _limit_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
     bars = plots.limit_bars(f"limits-{place}", results)
     words = "Counted bytes and operations a second over those of the device. Reads that stay in its caches count too."
     yield _figure(bars, words, "No shares of the limits are known.")
 
 
-def _sweep_figures(place: int, _: Section, results: Record, looks: dict[str, plots.Style]) -> Iterable[str]:
+def _sweep_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
     found = sweeps(results)
     for k, ((name, case, getter), members) in enumerate(found.items()):
         lines = plots.sweep_lines(f"sweep-{place}-{k}", members, looks)
         words = f"Throughput against {sweep_axis(members[0])}: {case}, {getter}."
         yield _figure(lines, words, f"No throughput is known of the sweep of {name}: {case}, {getter}.")
+        if times := plots.time_lines(f"time-{place}-{k}", members, looks):
+            words = f"Time against {sweep_axis(members[0])}, and the straight line through it: {case}, {getter}."
+            yield _figure(times, words, "")
     if not any(name == "seeds" for name, _, _ in found):
         yield _figure(None, "", "The number of seeds was not swept.")
 

@@ -1,76 +1,20 @@
-"""Plots of benchmark results as SVG to put into a page, in colours that the page's style sheet sets."""
+"""Plots of benchmark results."""
 
 from __future__ import annotations
 
-import io
 import math
-import re
-import textwrap
 from collections.abc import Callable, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .tables import PARTS, Record, at, done, groups, known, number, percent, sweep_axis, sweep_throughput, throughput
+from .drawing import INK, QUIET, STAND_INS, Style, beside, height, logarithmic, name_rows, plain, svg, tick, wrapped
+from .forms import Record, at, known, number, percent
+from .sweep_tables import straight_line, sweep_axis, sweep_throughput
+from .tables import PARTS, done, groups, throughput
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-
-# For light and dark paper. Matplotlib draws with stand-ins, unlikely in any picture, which become CSS variables.
-_INKS = {"ink": ("#1d1d22", "#ececf0"), "quiet": ("#6a6a74", "#9c9ca8"), "rule": ("#dcdce2", "#3a3a42")}
-_TARGETS = (
-    ("#0072b2", "#5ab4f0"), ("#d55e00", "#ff8f57"), ("#00805e", "#3ecf9f"), ("#a0489a", "#e29bdc"),
-    ("#b07a00", "#f0c04a"), ("#2f9fd0", "#a5dcfa"), ("#84603c", "#cfa981"), ("#5f6670", "#b4bac4"),
-)  # fmt: skip
-_PARTS = (("#9a7fc7", "#b79be6"), ("#7a828c", "#8b949e"), ("#1f6f8b", "#58b7d3"), ("#c27a1f", "#e3a557"))
-_SHARES = _PARTS[2:]
-_PALETTE = [
-    *_INKS.items(),
-    *((f"target-{k}", pair) for k, pair in enumerate(_TARGETS)),
-    *((f"part-{k}", pair) for k, pair in enumerate(_PARTS)),
-    *((f"share-{k}", pair) for k, pair in enumerate(_SHARES)),
-]
-_STAND_INS = {name: f"#fb01{k:02x}" for k, (name, _) in enumerate(_PALETTE)}
-_INK, _QUIET, _RULE = (_STAND_INS[name] for name in _INKS)
-_WIDTH, _BAR = 6.3, 0.28  # inches
-_RC = {
-    "font.size": 9.5, "axes.titlesize": 9.5, "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _QUIET,
-    "xtick.color": _QUIET, "ytick.color": _QUIET, "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
-    "grid.color": _RULE, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-    "figure.facecolor": "none", "axes.facecolor": "none", "legend.frameon": False, "text.parse_math": False,
-    # glyphs as paths: labels keep their size whatever fonts the reader has
-    "svg.fonttype": "path",
-}  # fmt: skip
-
-
-class Style(NamedTuple):
-    """How a target is drawn in every plot."""
-
-    colour: str
-    marker: str
-    line: str
-
-
-def styles(results: Record) -> dict[str, Style]:
-    """Give each target of the results its colour, its marker, and a line that is dashed for peers."""
-    peers = {run["target"] for run in results.get("runs") or () if run.get("kind") == "peer"}
-    records = [*(results.get("runs") or ()), *(results.get("sweeps") or ())]
-    names = dict.fromkeys(str(record["target"]) for record in records)
-    for kind in ("lengths", "densities"):
-        names |= dict.fromkeys(name for found in (results.get(kind) or {}).values() for name in found)
-    names.pop("edges_mm", None)
-    return {
-        name: Style(_STAND_INS[f"target-{k % len(_TARGETS)}"], "osD^vPXd*"[k % 9], "--" if name in peers else "-")
-        for k, name in enumerate(names)
-    }
-
-
-def colour_variables(dark: bool) -> str:
-    """Declare the plots' colours as CSS variables."""
-    return "".join(f"--{name}:{pair[dark]};" for name, pair in _PALETTE)
 
 
 def throughput_bars(name: str, runs: Sequence[Record], looks: dict[str, Style]) -> str | None:
@@ -89,14 +33,14 @@ def throughput_bars(name: str, runs: Sequence[Record], looks: dict[str, Style]) 
             if rate > 0:
                 axes.barh(row, rate - base, left=base, height=0.7, color=looks[run["target"]].colour)
             text = number(rate) if rate > 0 else str(run.get("status")) if run.get("status") != "ok" else "not known"
-            _beside(axes, max(rate, base), row, text, _INK if rate > 0 else _QUIET)
-        _rows(axes, [run["label"] for run in runs])
+            beside(axes, max(rate, base), row, text, INK if rate > 0 else QUIET)
+        name_rows(axes, [run["label"] for run in runs])
         if wide:
-            _logarithmic(axes, "x", base, max(found))
+            logarithmic(axes, "x", base, max(found))
         axes.set_xlim(base, max(found) * (max(found) / base) ** 0.1 if wide else max(found) * 1.12)
         axes.set_xlabel("throughput (million points a second" + (", logarithmic scale)" if wide else ")"))
 
-    return _svg(name, "Throughput of each target", draw, _height(len(runs)))
+    return svg(name, "Throughput of each target", draw, height(len(runs)))
 
 
 def time_bars(name: str, runs: Sequence[Record]) -> str | None:
@@ -112,49 +56,16 @@ def time_bars(name: str, runs: Sequence[Record]) -> str | None:
         shares = np.array([[100 * s / sum(seconds) for s in seconds] for _, seconds in rows])
         for k, part in enumerate(PARTS):
             left = shares[:, :k].sum(axis=1)
-            axes.barh(range(len(rows)), shares[:, k], left=left, height=0.7, color=_STAND_INS[f"part-{k}"], label=part)
+            axes.barh(range(len(rows)), shares[:, k], left=left, height=0.7, color=STAND_INS[f"part-{k}"], label=part)
         for row, (_, seconds) in enumerate(rows):
-            _beside(axes, 100, row, f"{number(sum(seconds))} s", _INK)
-        _rows(axes, [label for label, _ in rows])
+            beside(axes, 100, row, f"{number(sum(seconds))} s", INK)
+        name_rows(axes, [label for label, _ in rows])
         axes.set_xlim(0, 116)
         axes.set_xticks(range(0, 101, 20))
         axes.set_xlabel("share of the time (%), and its sum (s)")
         figure.legend(loc="outside upper center", ncols=len(PARTS))
 
-    return _svg(name, "Share of time by part", draw, _height(len(rows)) + 0.3)
-
-
-def sweep_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
-    """Lines of Mpoints/s against what a sweep changes, logarithmic where that is a number; None without data."""
-    lines = [(sweep, list(zip(sweep["values"], sweep_throughput(sweep), strict=True))) for sweep in sweeps]
-    lines = [(sweep, [(value, rate) for value, rate in line if rate]) for sweep, line in lines]
-    lines = [(sweep, line) for sweep, line in lines if line]
-    if not lines:
-        return None
-    values = list(dict.fromkeys(value for _, line in lines for value, _ in line))
-    rates = [rate for _, line in lines for _, rate in line]
-    scaled = all(known(value) and value > 0 for value in values)
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for sweep, line in lines:
-            look = looks[sweep["target"]]
-            across = [value if scaled else values.index(value) for value, _ in line]
-            axes.plot(across, [rate for _, rate in line], look.line, color=look.colour, marker=look.marker, ms=5,
-                      label=_wrapped(sweep["target"]))  # fmt: skip
-        _logarithmic(axes, "y", min(rates), max(rates))
-        if scaled:
-            _logarithmic(axes, "x", min(values), max(values))
-            if len(values) < 7:
-                axes.set_xticks(values)
-        else:
-            axes.set_xticks(range(len(values)), [str(value) for value in values])
-        axes.grid(True)
-        axes.set_xlabel(sweep_axis(lines[0][0]))
-        axes.set_ylabel("throughput (million points a second)")
-        figure.legend(loc="outside right upper")
-
-    return _svg(name, f"Throughput against {lines[0][0]['name']}", draw, 3.6)
+    return svg(name, "Share of time by part", draw, height(len(rows)) + 0.3)
 
 
 def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | None:
@@ -171,16 +82,16 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
             # Archs' equal distributions lie on one another: the first is the widest, so that each shows.
             width = max(1.4, 4.0 - 0.9 * k) if looks[target].line == "-" else 1.4
             axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour, lw=width,
-                        ls=looks[target].line, label=_wrapped(target))  # fmt: skip
-        _plain(axes.xaxis)
-        _plain(axes.yaxis)
+                        ls=looks[target].line, label=wrapped(target))  # fmt: skip
+        plain(axes.xaxis)
+        plain(axes.yaxis)
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0)
         axes.set_xlabel("length (mm)")
         axes.set_ylabel("streamlines (% a mm)")
         figure.legend(loc="outside right upper")
 
-    return _svg(name, "Distributions of streamline lengths", draw, 3.0)
+    return svg(name, "Distributions of streamline lengths", draw, 3.0)
 
 
 def density_maps(name: str, densities: Record) -> str | None:
@@ -205,13 +116,13 @@ def density_maps(name: str, densities: Record) -> str | None:
             axes.set_axis_off()
         for axes, (target, rows) in zip(frames, found.items(), strict=False):
             axes.imshow(rows, norm=scale.norm, cmap=colours, interpolation="none")
-            axes.set(xticks=[], yticks=[], title=_wrapped(target, 18))
+            axes.set(xticks=[], yticks=[], title=wrapped(target, 18))
             axes.spines[:].set_visible(False)
         bar = figure.colorbar(scale, ax=frames, shrink=0.8, label="streamlines in a voxel")
-        bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(_tick))
+        bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(tick))
         bar.ax.yaxis.set_minor_locator(ticker.NullLocator())
 
-    return _svg(name, "Maps of streamline density", draw, min(9.0, 0.3 + down * (0.4 + shape * 4.6 / across)))
+    return svg(name, "Maps of streamline density", draw, min(9.0, 0.3 + down * (0.4 + shape * 4.6 / across)))
 
 
 def limit_bars(name: str, results: Record) -> str | None:
@@ -231,76 +142,67 @@ def limit_bars(name: str, results: Record) -> str | None:
         for k, kind in enumerate(("bytes", "operations")):
             places = np.arange(len(rows)) + 0.38 * k - 0.19
             widths = [100 * shares[k] if known(shares[k]) else 0.0 for _, shares in rows]
-            axes.barh(places, widths, height=0.36, color=_STAND_INS[f"share-{k}"], label=kind)
+            axes.barh(places, widths, height=0.36, color=STAND_INS[f"share-{k}"], label=kind)
             for place, width, (_, shares) in zip(places, widths, rows, strict=True):
-                _beside(axes, width, place, percent(shares[k]) if known(shares[k]) else "not known", _INK)
-        _rows(axes, [label for label, _ in rows])
-        axes.axvline(100, color=_QUIET, lw=1, ls=":")
-        _plain(axes.xaxis)
+                beside(axes, width, place, percent(shares[k]) if known(shares[k]) else "not known", INK)
+        name_rows(axes, [label for label, _ in rows])
+        axes.axvline(100, color=QUIET, lw=1, ls=":")
+        plain(axes.xaxis)
         axes.set_xlim(0, 1.14 * max(most, 100))
         axes.set_xlabel("share of what the device can do in a second (%)")
         figure.legend(loc="outside upper center", ncols=2)
 
-    return _svg(name, "Share of the device's limits", draw, 0.3 + _height(len(rows), 0.46))
+    return svg(name, "Share of the device's limits", draw, 0.3 + height(len(rows), 0.46))
 
 
-def _svg(name: str, title: str, draw: Callable[[Figure], None], height: float) -> str:
-    """Draw a figure and make an SVG element of it whose ids begin with its name, as a page may have several."""
-    import matplotlib.style
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    text = io.StringIO()
-    with matplotlib.style.context(["default", _RC | {"svg.hashsalt": name}]):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        draw(figure)
-        FigureCanvasSVG(figure).print_svg(text, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    svg = text.getvalue()
-    # Names of XML and its style for all of a page have no place within HTML; comments repeat the labels.
-    svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"|<style.*?</style>|<!--.*?-->', "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    for key, stand_in in _STAND_INS.items():
-        svg = svg.replace(stand_in, f"var(--{key})")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1).strip()
+def sweep_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
+    """Lines of Mpoints/s against what a sweep changes, logarithmic where that is a number; None without data."""
+    title = f"Throughput against {sweeps[0]['name']}"
+    return _lines(name, title, "throughput (million points a second)", sweeps, sweep_throughput, looks)
 
 
-def _height(rows: int, each: float = _BAR) -> float:
-    return 0.75 + each * rows
+def time_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
+    """Marks of seconds against what a sweep changes, and the straight lines through them; None without such lines."""
+    if not any(map(straight_line, sweeps)):
+        return None
+    title = f"Time against {sweeps[0]['name']}"
+    return _lines(name, title, "time (s)", sweeps, lambda sweep: sweep["seconds"], looks, fitted=True)
 
 
-def _rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the bars, the first on top."""
-    axes.set_yticks(range(len(names)), [_wrapped(name) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(True, axis="x")
+def _lines(
+    name: str, title: str, label: str, sweeps: Sequence[Record], figure_of: Callable[[Record], Sequence[float | None]],
+    looks: dict[str, Style], fitted: bool = False,
+) -> str | None:  # fmt: skip
+    lines = [(sweep, list(zip(sweep["values"], figure_of(sweep), strict=True))) for sweep in sweeps]
+    lines = [(sweep, [(value, found) for value, found in line if found]) for sweep, line in lines]
+    lines = [(sweep, line) for sweep, line in lines if line]
+    if not lines:
+        return None
+    values = list(dict.fromkeys(value for _, line in lines for value, _ in line))
+    heights = [found for _, line in lines for _, found in line]
+    scaled = all(known(value) and value > 0 for value in values)
 
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for sweep, line in lines:
+            look = looks[sweep["target"]]
+            across = [value if scaled else values.index(value) for value, _ in line]
+            through = straight_line(sweep) if fitted else None
+            if through:
+                far = np.geomspace(through.least, max(values), 40)
+                axes.plot(far, [through.at(value) for value in far], look.line, color=look.colour, lw=1)
+            axes.plot(across, [found for _, found in line], "" if fitted else look.line, color=look.colour,
+                      marker=look.marker, ms=5, label=wrapped(sweep["target"]))  # fmt: skip
+        logarithmic(axes, "y", min(heights), max(heights))
+        if scaled:
+            logarithmic(axes, "x", min(values), max(values))
+            if len(values) < 7:
+                axes.set_xticks(values)
+        else:
+            axes.set_xticks(range(len(values)), [str(value) for value in values])
+        axes.grid(True)
+        axes.set_xlabel(sweep_axis(lines[0][0]))
+        axes.set_ylabel(label)
+        figure.legend(loc="outside right upper")
 
-def _beside(axes: Axes, across: float, row: float, text: str, colour: str) -> None:
-    offset = {"xytext": (4, 0), "textcoords": "offset points"}
-    axes.annotate(text, (across, row), va="center", color=colour, annotation_clip=False, **offset)
-
-
-def _wrapped(name: str, width: int = 24) -> str:
-    return "\n".join(textwrap.fill(line, width) for line in name.splitlines())
-
-
-def _tick(value: float, _: Any = None) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.6g}"
-
-
-def _plain(axis: Axis) -> None:
-    from matplotlib import ticker
-
-    axis.set_major_formatter(ticker.FuncFormatter(_tick))
-
-
-def _logarithmic(axes: Axes, side: str, low: float, high: float) -> None:
-    """Scale the x or y side by logarithms, with numbers written out, and more of them on a short one."""
-    from matplotlib import ticker
-
-    axes.set(**{f"{side}scale": "log"})
-    axis = axes.xaxis if side == "x" else axes.yaxis
-    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axis.set_minor_locator(ticker.NullLocator())
-    _plain(axis)
+    return svg(name, title, draw, 3.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import csd, io, models
+from ..errors import InputError
 from ..phantom import Phantom, make_phantom
 from ..tractogram import Space
-from .cases import CSD_ORDER, SEED_FA, STOP, Case, Method
+from .cases import SEED_FA, STOP, Case, Method
 
 Array = npt.NDArray[Any]
 
@@ -37,12 +39,14 @@ class Problem:
     method : way of tracking.
     nseeds : seeds, random in the voxels of the mask whose FA is over 0.25.
     threads : of targets that have threads, None for all.
+    chunk_size : seeds a chunk, of targets that let it be chosen; None for what they choose.
     """
 
     folder: Path
     method: Method
     nseeds: int
     threads: int | None = None
+    chunk_size: int | None = None
 
     def _array(self, name: str) -> Array:
         return np.load(self.folder / f"{name}.npy", mmap_mode="r")
@@ -77,7 +81,7 @@ class Problem:
     @cached_property
     def csd(self) -> Array:
         """Harmonics of CSD, DIPY's legacy descoteaux07 basis, (x, y, z, n) float32."""
-        return np.array(self._array("csd"))
+        return np.array(self._array(f"csd-{self.method.order}"))
 
     @cached_property
     def pmf(self) -> Array:
@@ -88,7 +92,12 @@ class Problem:
     @cached_property
     def seeds(self) -> Array:
         """(nseeds, 3) voxel coordinates, float64 that are float32 too, so that every target gets the same."""
-        return seeds_in(self.mask & (self.fa > SEED_FA), self.nseeds).astype(np.float32).astype(float)
+        return seeds_in(self.white, self.nseeds).astype(np.float32).astype(float)
+
+    @property
+    def white(self) -> Array:
+        """Voxels that are seeded, (x, y, z) bool."""
+        return self.mask & (self.fa > SEED_FA)
 
     def read(self) -> None:
         """Read what the method needs now, rather than when the clock runs."""
@@ -116,16 +125,23 @@ def samples(harmonics: Array) -> Array:
     return harmonics @ matrix.T.astype(np.float32)
 
 
-def most_order(volumes: int) -> int:
-    """Greatest even order of harmonics that so many directions can tell, at most that of the benchmark."""
-    return max(order for order in range(2, CSD_ORDER + 1, 2) if (order + 1) * (order + 2) // 2 <= volumes)
+def most_order(volumes: int, order: int) -> int:
+    """The order of harmonics, or the greatest even one that so many directions can tell."""
+    return max(even for even in range(2, order + 1, 2) if (even + 1) * (even + 2) // 2 <= volumes)
 
 
-def fitted_csd(dwi: Any, mask: Array) -> Array:
-    """Harmonics of CSD of a series' lowest shell, DIPY's legacy descoteaux07 basis, (x, y, z, n) float32."""
+def fitted_csd(dwi: Any, mask: Array, order: int) -> Array:
+    """Harmonics of CSD of a series' lowest shell, DIPY's legacy descoteaux07 basis, (x, y, z, n) float32.
+
+    Parameters
+    ----------
+    dwi : the series.
+    mask : (x, y, z) bool, where it is fitted.
+    order : of the harmonics, or as much as the directions can tell.
+    """
     data, gtab = csd.lowest_shell(dwi.data, dwi.gtab)
     response, _ = csd.csd_response(data, gtab, mask)
-    return csd.fit_csd(data, gtab, mask, response, most_order(int((~gtab.b0s_mask).sum())))
+    return csd.fit_csd(data, gtab, mask, response, most_order(int((~gtab.b0s_mask).sum()), order))
 
 
 def seeds_in(white: Array, count: int) -> Array:
@@ -151,9 +167,7 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
         gtab = gradient_table(made.bvals, bvecs=made.bvecs)
         return Series(made.data, gtab, Space(made.affine, made.mask.shape)), made.mask, made
     if case.fetched:
-        from dipy.data import get_fnames
-
-        paths = tuple(map(str, get_fnames(name="stanford_hardi")))
+        paths = fetch_stanford()
     dwi = io.load_dwi(*paths)
     if mask is None:
         from ..fits import brain
@@ -162,8 +176,25 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
     return dwi, io.load_mask(mask, dwi.space), None
 
 
+def fetch_stanford() -> tuple[str, ...]:
+    """Paths of DIPY's Stanford HARDI: series, bvals, bvecs; downloaded where they are not yet in DIPY's folder.
+
+    Raises
+    ------
+    InputError
+        If the download fails.
+    """
+    from dipy.data import get_fnames
+    from dipy.data.fetcher import FetcherError
+
+    try:
+        return tuple(map(str, get_fnames(name="stanford_hardi")))
+    except (FetcherError, OSError) as error:
+        raise InputError(f"stanford: DIPY cannot download it ({error}): try again, or name other cases") from error
+
+
 def save_problem(
-    case: Case, folder: Path, *, paths: tuple[str, ...] = (), mask: str | None = None, with_csd: bool = True
+    case: Case, folder: Path, *, paths: tuple[str, ...] = (), mask: str | None = None, orders: Iterable[int] = (8,)
 ) -> Phantom | None:
     """Fit what the targets need and keep it in a folder; return the phantom if the case is one.
 
@@ -172,7 +203,7 @@ def save_problem(
     case : what to track.
     folder : an empty one.
     paths, mask : as for :func:`series_of`.
-    with_csd : whether any method follows CSD.
+    orders : of CSD that methods follow.
     """
     dwi, brain, phantom = series_of(case, paths, mask)
     fa = models.tensor_fa(dwi.data, dwi.gtab, brain)
@@ -180,8 +211,7 @@ def save_problem(
         "data": dwi.data, "bvals": dwi.gtab.bvals, "bvecs": dwi.gtab.bvecs, "fa": fa, "mask": brain,
         "affine": dwi.space.affine,
     }  # fmt: skip
-    if with_csd:
-        arrays["csd"] = fitted_csd(dwi, brain)
+    arrays |= {f"csd-{order}": fitted_csd(dwi, brain, order) for order in orders}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     return phantom

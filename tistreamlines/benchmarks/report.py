@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .tables import Record, Table, sections, summary
+from .forms import Record, Table
+from .tables import sections, summary
 
 MARKERS = ("<!-- benchmarks -->", "<!-- /benchmarks -->")
 
@@ -57,21 +58,31 @@ def write(results: Record, folder: str | Path) -> list[Path]:
     OutputError
         If a file cannot be written. Those before it stay, and results.json is the first.
     """
-    from ..io.writer import check_target, explained, hidden_folder
     from .page import html
+
+    first, folder = write_json(results, folder), Path(folder)
+    return [first, _put(folder / "report.md", markdown(results)), _put(folder / "report.html", html(results))]
+
+
+def write_json(results: Record, folder: str | Path) -> Path:
+    """Write results.json alone, as ``write`` does; return its path."""
+    from ..io.writer import explained
 
     folder = Path(folder)
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    contents = {"results.json": _json, "report.md": markdown, "report.html": html}
-    for name, content in contents.items():
-        path, text = folder / name, content(results)
-        check_target(path, force=True)
-        with explained(path), hidden_folder(path) as hidden:
-            draft = hidden / name
-            draft.write_text(text, encoding="utf-8")
-            os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
-    return [folder / name for name in contents]
+    return _put(folder / "results.json", _json(results))
+
+
+def _put(path: Path, text: str) -> Path:
+    from ..io.writer import check_target, explained, hidden_folder
+
+    check_target(path, force=True)
+    with explained(path), hidden_folder(path) as hidden:
+        draft = hidden / path.name
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+    return path
 
 
 def rows_for_readme(list_of_results: Iterable[Record]) -> str:

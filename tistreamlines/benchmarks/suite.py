@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import ARCHS, list_devices
-from ..census import versions
+from ..backends.devices import ARCHS
 from ..phantom import Phantom
 from ..tractogram import Space
 from . import SCHEMA, measures
-from .cases import Case, Method
+from .cases import SWEEPS, Case, Method, Sweep
 from .limits import shares
-from .problem import Problem, save_problem
+from .machine import commit, machine
+from .problem import Problem
+from .runs import device_limits, run_process
+from .sweeping import Folders, sweep_record, swept
 from .targets import Target, Tracked
 from .worker import Request
 
@@ -42,6 +40,7 @@ class Plan:
     time_limit : seconds a run may take; what takes longer is stopped.
     seconds : a run's repeats stop after so many.
     paths, mask : the user's own series, for the case that has neither phantom nor download.
+    sweeps : made with every target that can vary it.
     """
 
     cases: Sequence[Case]
@@ -54,9 +53,13 @@ class Plan:
     seconds: float = 20.0
     paths: tuple[str, ...] = ()
     mask: str | None = None
+    sweeps: Sequence[Sweep] = ()
 
 
-def benchmark(plan: Plan, report: Callable[[str], object], command: str = "") -> dict[str, Any]:
+def benchmark(
+    plan: Plan, report: Callable[[str], object], command: str = "",
+    keep: Callable[[dict[str, Any]], object] = lambda results: None,
+) -> dict[str, Any]:  # fmt: skip
     """Run everything and gather the results.
 
     Parameters
@@ -64,25 +67,30 @@ def benchmark(plan: Plan, report: Callable[[str], object], command: str = "") ->
     plan : what to run.
     report : is told what comes next.
     command : the command line, for the record.
+    keep : is given what was found so far, again and again.
     """
     results: dict[str, Any] = {
         "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
-        "commit": commit(), "machine": machine(), "limits": device_limits(plan, report), "runs": [], "sweeps": [],
-        "densities": {}, "lengths": {},
+        "commit": commit(), "machine": machine(),
+        "limits": device_limits(plan.targets, plan.time_limit, report), "runs": [], "sweeps": [], "densities": {},
+        "lengths": {},
     }  # fmt: skip
     for case in plan.cases:
         report(f"{case.name}: {case.title}")
-        with tempfile.TemporaryDirectory() as folder:
-            problem = Path(folder) / "problem"
-            problem.mkdir()
-            follows = any(method.model == "csd" for method in plan.methods)
-            phantom = save_problem(case, problem, paths=plan.paths, mask=plan.mask, with_csd=follows)
+        with tempfile.TemporaryDirectory() as temporary:
+            folders = Folders(Path(temporary), case, plan)
             for method in plan.methods:
-                one = _Comparison(plan, case, method, problem, phantom, results["limits"])
+                one = _Comparison(plan, case, method, folders, results["limits"])
                 results["runs"] += one.run(report)
+                for name in ("densities", "lengths"):
+                    results[name][f"{case.name} {method.name}"] = getattr(one, name)
+                keep(results)
                 results["sweeps"] += one.sweeps
-                results["densities"][f"{case.name} {method.name}"] = one.densities
-                results["lengths"][f"{case.name} {method.name}"] = one.lengths
+                for sweep in plan.sweeps:
+                    for target in one.able(sweep):
+                        report(f"{case.name} {method.name}: {target.title}, {sweep.name}")
+                        results["sweeps"] += swept(sweep, method, target, folders, plan)
+                        keep(results)
     return results
 
 
@@ -90,11 +98,12 @@ class _Comparison:
     """All targets on one case with one method."""
 
     def __init__(
-        self, plan: Plan, case: Case, method: Method, problem: Path, phantom: Phantom | None,
-        limits: dict[str, Any],
+        self, plan: Plan, case: Case, method: Method, folders: Folders, limits: dict[str, Any]
     ) -> None:  # fmt: skip
-        self.plan, self.case, self.method, self.folder, self.phantom = plan, case, method, problem, phantom
-        self.problem = Problem(problem, method, plan.nseeds)
+        self.plan, self.case, self.method = plan, case, method
+        self.folder, self.phantom = folders.at(1.0)
+        self.problem = Problem(self.folder, method, plan.nseeds)
+        self.ran: list[Target] = []
         self.sweeps: list[dict[str, Any]] = []
         self.densities: dict[str, Any] = {}
         self.lengths: dict[str, Any] = {}
@@ -112,11 +121,17 @@ class _Comparison:
                 report(f"{self.case.name} {self.method.name}: {target.title}")
                 row, found = self._one(target, own)
                 runs.append(row)
+                if row["status"] in ("ok", "timeout"):
+                    self.ran.append(target)
                 if row["status"] == "ok":
                     kept[target.name] = own
-                    self._sweep(target, found)
+                    self._shares(target, found)
             self._compare(runs, {name: list(_tracked(own)) for name, own in kept.items()})
         return runs
+
+    def able(self, sweep: Sweep) -> list[Target]:
+        """Targets to sweep with: those that ran, if too slowly, and can vary it."""
+        return [target for target in self.ran if sweep.name in target.varies]
 
     def _one(self, target: Target, own: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         plan = self.plan
@@ -131,9 +146,11 @@ class _Comparison:
         if row["reason"]:
             return row, {}
         counts = tuple(int(share * plan.nseeds) for share in SHARES if share * plan.nseeds >= 100)
+        if "seeds" in (sweep.name for sweep in plan.sweeps):
+            counts = ()
         request = Request(
-            str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, plan.repeat,
-            plan.seconds, counts,
+            str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, repeat=plan.repeat,
+            seconds=plan.seconds, counts=counts,
         )  # fmt: skip
         row["status"], row["reason"] = run_process(request, plan.time_limit)
         if row["status"] != "ok":
@@ -146,13 +163,11 @@ class _Comparison:
         row["limit_share"] = shares(row, self.limits.get(target.name), *(found["work"] or (None, None)))
         return row, found
 
-    def _sweep(self, target: Target, found: dict[str, Any]) -> None:
-        rows = [*found["sweep"], [self.plan.nseeds, found["seconds"]["track"], found["points"]]]
-        values, seconds, points = zip(*rows, strict=True)
-        self.sweeps.append({
-            "name": "seeds", "unit": "seeds", "case": self.case.name, "dg": self.method.dg, "model": self.method.model,
-            "target": target.name, "values": values, "seconds": seconds, "points": points, "peak_host_bytes": [],
-        })  # fmt: skip
+    def _shares(self, target: Target, found: dict[str, Any]) -> None:
+        """Keep what was timed besides; its memory is that of the whole run."""
+        if found["sweep"]:
+            rows = [*found["sweep"], [self.plan.nseeds, found["seconds"]["track"], found["points"]]]
+            self.sweeps.append(sweep_record(SWEEPS["seeds"], self.case, self.method, target, rows))
 
     def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:
         """Agreement of each with DIPY and, of archs, with the first; truth; what plots need."""
@@ -226,67 +241,3 @@ def _histograms(mm: dict[str, np.ndarray]) -> dict[str, Any]:
     edges = np.linspace(0, longest, measures.BINS + 1)
     counts = {name: np.histogram(some, edges)[0].tolist() for name, some in mm.items()}
     return {"edges_mm": edges.round(3).tolist()} | counts
-
-
-def run_process(request: Request, time_limit: float) -> tuple[str, str]:
-    """Run a worker; return its status and, if it came to nothing, the last line of what it said."""
-    command = [sys.executable, "-m", "tistreamlines.benchmarks.worker", str(request.save())]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=time_limit)
-    except subprocess.TimeoutExpired as late:
-        said = late.stderr.decode(errors="replace") if isinstance(late.stderr, bytes) else late.stderr or ""
-        return "timeout", f"stopped after {time_limit:g} s. {last_line(said)}".strip()
-    if done.returncode == 0:
-        return "ok", ""
-    ending = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-    return "failed", f"{last_line(done.stderr) or last_line(done.stdout)} ({ending})".strip()
-
-
-def last_line(text: str) -> str:
-    """The last line that says anything, cut to 300 characters."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
-
-
-# --------------------------------------------------------------------------------------------------------- machine
-def machine() -> dict[str, Any]:
-    """Processor, memory, devices and versions."""
-    found = [device for device in list_devices() if device.available]
-    cpu = next((device for device in found if device.arch == "cpu"), None)
-    return {
-        "cpu": cpu.name if cpu else platform.processor(), "cores": os.cpu_count(),
-        "memory_bytes": cpu.memory_bytes if cpu else None, "system": f"{platform.system()} {platform.machine()}",
-        "devices": [
-            {"arch": d.arch, "name": d.name, "driver": d.driver, "memory_bytes": d.memory_bytes} for d in found
-        ],
-        "versions": versions(),
-    }  # fmt: skip
-
-
-def commit() -> str:
-    """Commit of the source tree, "" outside one; a changed tree says so."""
-    root = Path(__file__).resolve().parents[2]
-    try:
-        said = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
-            check=True, timeout=20,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return said.stdout.strip()
-
-
-def device_limits(plan: Plan, report: Callable[[str], object]) -> dict[str, Any]:
-    """What each arch of the plan can do at best, each measured in a process of its own; those that fail left out."""
-    found = {}
-    for target in plan.targets:
-        if target.kind != "arch" or target.missing():
-            continue
-        report(f"limits of {target.name}")
-        command = [sys.executable, "-m", "tistreamlines.benchmarks.worker", target.name]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=plan.time_limit, check=True)
-            found[target.name] = json.loads(last_line(done.stdout))
-        except (subprocess.SubprocessError, ValueError) as error:
-            report(f"limits of {target.name}: {error}")
-    return found

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..backends.devices import ARCHS, choose
 from ..errors import DeviceError
 from . import cuslines, mrtrix
-from .cases import COMMON, METHODS
+from .cases import COMMON, METHODS, SWEEPS
 from .problem import Problem
 
 Array = npt.NDArray[Any]
@@ -28,11 +28,13 @@ class Tracked:
 
     Parameters
     ----------
-    points, offsets : RASmm, end to end, and where each streamline begins and the last one ends.
+    points, offsets : RASmm, end to end, and where each streamline begins and the last one ends; points may have been
+        let go.
     seconds : from seeds to points in the host's memory.
     stages : seconds of its parts, where known.
     compile : seconds that were spent compiling before, where known.
     work : bytes read and operations done for a point, where counted.
+    copied_bytes : from the device to the host, where counted.
     """
 
     points: Array
@@ -41,9 +43,13 @@ class Tracked:
     stages: dict[str, float] = field(default_factory=dict)
     compile: float | None = None
     work: tuple[float, float] | None = None
+    copied_bytes: int | None = None
 
 
-Session = Callable[[int], Tracked]
+class Session(Protocol):
+    """Tracks the first so many seeds of a problem; keeps the points, or may let them go as who writes them does."""
+
+    def __call__(self, count: int, keep: bool = True) -> Tracked: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,8 @@ class Target:
     kind : arch or peer.
     methods : names of the methods that it has.
     missing : says why it cannot run here, "" if it can.
-    open : prepares a problem, compiles, and returns what tracks its first so many seeds; that may be called again.
+    open : prepares a problem, compiles, and returns what tracks; that may be called again.
+    varies : names of the sweeps that it can make.
     warm_up : seeds of a first call that is not timed, which compiles or makes room; 0 for none.
     """
 
@@ -66,6 +73,7 @@ class Target:
     methods: tuple[str, ...]
     missing: Callable[[], str]
     open: Callable[[Problem], Session]
+    varies: tuple[str, ...]
     warm_up: int = 0
 
 
@@ -85,8 +93,9 @@ def prepared_for(problem: Problem) -> Any:
     from ..models_ptt import prepare_ptt
 
     method = problem.method
-    options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
+    options = COMMON | {"max_angle": method.max_angle, "sphere": method.sphere} | dict(method.options)
     if method.dg == "boot":
+        options["sh_order"] = method.order
         return prepare_boot(
             problem.data, problem.gtab, problem.fa, problem.stop, problem.seeds, model=method.model, **options
         )
@@ -102,18 +111,26 @@ def open_arch(arch: str, problem: Problem) -> Session:
     from .limits import counted
 
     prepared = prepared_for(problem)
-    settings = Settings(problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads)
+    settings = Settings(
+        problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
+    )
     engine = Engine(prepared, problem.space, choose(arch), settings)
 
-    def track(count: int) -> Tracked:
-        engine.tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
-        batches = list(engine.track(problem.seeds[:count]))
-        points = np.concatenate([batch.points for batch in batches])
-        lengths = np.concatenate([batch.lengths for batch in batches])
-        seconds = engine.tally.seconds
-        stages = {name: seconds[name] for name in ("start", "grow", "pack", "unpack")}
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Tracked(points, offsets, seconds["track"], stages, seconds["compile"], counted(prepared))
+    def track(count: int, keep: bool = True) -> Tracked:
+        tally = engine.tally
+        tally.copied_bytes = 0
+        tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
+        points, lengths = [np.zeros((0, 3), np.float32)], []
+        for batch in engine.track(problem.seeds[:count]):
+            lengths.append(batch.lengths)
+            if keep:
+                points.append(batch.points)
+        stages = {name: tally.seconds[name] for name in ("start", "grow", "pack", "unpack")}
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        return Tracked(
+            np.concatenate(points), offsets, tally.seconds["track"], stages, tally.seconds["compile"],
+            counted(prepared), None if arch == "cpu" else tally.copied_bytes,
+        )  # fmt: skip
 
     return track
 
@@ -142,9 +159,8 @@ def dipy_getter(problem: Problem) -> Any:
     common = COMMON | {"max_angle": method.max_angle, "sphere": default_sphere}
     if method.dg == "boot":
         fit = {"smooth": method.options["sm_lambda"], "min_signal": method.options["min_signal"]}
-        order = method.options["sh_order"]
-        model = {"opdt": OpdtModel, "csa": CsaOdfModel}[method.model](problem.gtab, sh_order_max=order, **fit)
-        return BootDirectionGetter.from_data(problem.data.astype(float), model, sh_order=order, **common)
+        model = {"opdt": OpdtModel, "csa": CsaOdfModel}[method.model](problem.gtab, sh_order_max=method.order, **fit)
+        return BootDirectionGetter.from_data(problem.data.astype(float), model, sh_order=method.order, **common)
     kind = {
         "prob": ProbabilisticDirectionGetter, "det": DeterministicMaximumDirectionGetter, "ptt": PTTDirectionGetter,
     }[method.dg]  # fmt: skip
@@ -193,7 +209,7 @@ def open_local(problem: Problem) -> Session:
     """Track with DIPY's LocalTracking; each call draws anew."""
     getter, random_seeds = dipy_getter(problem), itertools.count(1)
 
-    def track(count: int) -> Tracked:
+    def track(count: int, keep: bool = True) -> Tracked:
         begun = time.perf_counter()
         lines = list(local_lines(problem, getter, next(random_seeds), count))
         return joined(lines, time.perf_counter() - begun)
@@ -206,7 +222,7 @@ def open_threaded(problem: Problem) -> Session:
     number, directions = initial_directions(problem, dipy_getter(problem))
     random_seeds = itertools.count(1)
 
-    def track(count: int) -> Tracked:
+    def track(count: int, keep: bool = True) -> Tracked:
         begun, some = time.perf_counter(), number < count
         lines = list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
         return joined(lines, time.perf_counter() - begun)
@@ -218,21 +234,25 @@ def _always() -> str:
     return ""
 
 
-ALL = tuple(METHODS)
+ALL, EVERY = tuple(METHODS), tuple(name for name in SWEEPS if name != "threads")
 TARGETS = {
     target.name: target
     for target in (
         *(
-            Target(arch, f"tistreamlines, {arch}", "arch", ALL, partial(_no_arch, arch), partial(open_arch, arch))
+            Target(arch, f"tistreamlines, {arch}", "arch", ALL, partial(_no_arch, arch), partial(open_arch, arch),
+                   (*EVERY, "threads") if arch == "cpu" else EVERY)
             for arch in reversed(ARCHS)
         ),
-        Target("dipy", f"DIPY's LocalTracking, {SINGLE}", "peer", ALL, _always, open_local),
-        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, open_threaded),
+        Target("dipy", f"DIPY's LocalTracking, {SINGLE}", "peer", ALL, _always, open_local,
+               ("seeds", "order", "voxels")),
+        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, open_threaded,
+               ("seeds", "threads", "order", "voxels")),
         *(
             Target(f"cuslines-{name}", f"cuslines, {name}", "peer", methods, partial(cuslines.missing, name),
-                   partial(cuslines.open_tracker, name), warm_up=cuslines.CHUNK)
+                   partial(cuslines.open_tracker, name), ("seeds", "voxels"), warm_up=cuslines.CHUNK)
             for name, methods in cuslines.BACKENDS.items()
         ),
-        Target("tckgen", "MRtrix3's tckgen", "peer", ("prob", "det"), mrtrix.missing, mrtrix.open_tckgen),
+        Target("tckgen", "MRtrix3's tckgen", "peer", ("prob", "det"), mrtrix.missing, mrtrix.open_tckgen,
+               ("seeds", "threads", "voxels")),
     )
 }  # fmt: skip

@@ -11,7 +11,8 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from ..tractogram import Batch, Space
 from .cases import METHODS
 from .measures import summary
 from .problem import Problem
-from .targets import TARGETS, Tracked
+from .targets import TARGETS, Session, Tracked
+
+SHORT = 2.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,10 @@ class Request:
     ----------
     problem : folder of a problem.
     folder : for what is found.
-    target, method, nseeds, threads : see :mod:`.targets` and :mod:`.problem`.
-    repeat : runs to time, fewer if they take longer than ``seconds`` in all.
-    counts : numbers of seeds to time besides, each once.
+    target, method, nseeds, threads, chunk_size : see :mod:`.targets` and :mod:`.problem`.
+    changes : of the method's fields.
+    repeat : runs to time, fewer if they take longer than ``seconds`` in all; 0 for none.
+    counts : numbers of seeds to time besides, in rising order, as far as ``seconds`` reach where ``repeat`` is 0.
     """
 
     problem: str
@@ -45,6 +49,8 @@ class Request:
     method: str
     nseeds: int
     threads: int | None = None
+    chunk_size: int | None = None
+    changes: dict[str, Any] = field(default_factory=dict)
     repeat: int = 3
     seconds: float = 30.0
     counts: tuple[int, ...] = ()
@@ -55,6 +61,13 @@ class Request:
         path.write_text(json.dumps(asdict(self)))
         return path
 
+    def load_problem(self) -> Problem:
+        """Read what is tracked, now rather than when the clock runs."""
+        method = replace(METHODS[self.method], **self.changes)
+        problem = Problem(Path(self.problem), method, self.nseeds, self.threads, self.chunk_size)
+        problem.read()
+        return problem
+
 
 def peak_bytes() -> int | None:
     """Greatest memory of this process or one that it started."""
@@ -63,7 +76,13 @@ def peak_bytes() -> int | None:
     except ImportError:  # Windows has no such figure
         return None
     unit = 1 if sys.platform == "darwin" else 1024
-    return unit * max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    started = unit * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return max(started, unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    # on Linux the figure above begins with that of the process that started this one
+    own = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return max(started, 1024 * int(own.split()[1]))
 
 
 def write_seconds(tracked: Tracked, space: Space) -> float:
@@ -81,11 +100,10 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
 
 def measured(request: Request) -> dict[str, Any]:
     """Track, and say what was found."""
-    problem = Problem(Path(request.problem), METHODS[request.method], request.nseeds, request.threads)
     target, folder = TARGETS[request.target], Path(request.folder)
     device = choose(target.name) if target.name in ARCHS and target.name != "cpu" else None
     free = free_memory(device) if device else None
-    problem.read()
+    problem = request.load_problem()
     begun = time.perf_counter()
     track = target.open(problem)
     opened = time.perf_counter() - begun
@@ -94,15 +112,16 @@ def measured(request: Request) -> dict[str, Any]:
     warmed = time.perf_counter() - begun - opened
     repeats: list[Tracked] = []
     while len(repeats) < request.repeat and (not repeats or sum(t.seconds for t in repeats) < request.seconds):
-        tracked = track(request.nseeds)
-        if len(repeats) < (1 if target.kind == "arch" else 2):  # ours would be the same again
+        # ours would be the same again
+        keep = len(repeats) < (1 if target.kind == "arch" else 2)
+        tracked = track(request.nseeds, keep)
+        if keep:
             np.savez(folder / f"tracked-{len(repeats)}.npz", points=tracked.points, offsets=tracked.offsets)
         repeats.append(replace(tracked, points=tracked.points[:0]))
     total = time.perf_counter() - begun
     inside = repeats[-1].compile or 0.0
     with np.load(folder / "tracked-0.npz") as stored:
         first = Tracked(stored["points"], stored["offsets"], 0.0)
-    sweep = [(count, track(count)) for count in request.counts if count < request.nseeds]
     return summary(first, problem.space) | {
         "seconds": timed(repeats) | {
             "compile": inside + (warmed if target.warm_up else 0.0), "prepare": opened - inside, "total": total,
@@ -111,9 +130,33 @@ def measured(request: Request) -> dict[str, Any]:
         "sha256": _digest(first) if target.kind == "arch" else "",
         "peak_host_bytes": peak_bytes(),
         "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
+        "copied_bytes": repeats[-1].copied_bytes,
         "device": choose(target.name).name if target.name in ARCHS else "", "work": repeats[-1].work,
-        "sweep": [[count, some.seconds, int(some.offsets[-1])] for count, some in sweep],
+        "sweep": list(counted_seeds(track, request.counts)),
     }  # fmt: skip
+
+
+def swept(request: Request) -> dict[str, Any]:
+    """Track each number of seeds, in rising order, so that the greatest memory so far is that of the last."""
+    problem, target = request.load_problem(), TARGETS[request.target]
+    track = target.open(problem)
+    track(min(request.counts[0], request.nseeds), False)
+    begun, rows = time.perf_counter(), []
+    for row in counted_seeds(track, request.counts):
+        rows.append([*row, peak_bytes()])
+        ahead = next((count for count in request.counts if count > row[0]), None)
+        if ahead and time.perf_counter() - begun + row[1] * ahead / row[0] > request.seconds:
+            break
+    return {"sweep": rows, "work": None}
+
+
+def counted_seeds(track: Session, counts: Iterable[int]) -> Iterator[list[Any]]:
+    """Seeds, seconds and points of each number of seeds: the median of three where they are short."""
+    for count in counts:
+        found = [track(count, False)]
+        while len(found) < 3 and sum(one.seconds for one in found) < SHORT:
+            found.append(track(count, False))
+        yield [count, float(np.median([one.seconds for one in found])), int(found[0].offsets[-1])]
 
 
 def timed(repeats: list[Tracked]) -> dict[str, Any]:
@@ -138,7 +181,7 @@ def main() -> int:
         print(json.dumps(measure_limits(choose(sys.argv[1]))))
         return 0
     request = Request(**json.loads(Path(sys.argv[1]).read_text()))
-    found = measured(request)
+    found = measured(request) if request.repeat else swept(request)
     (Path(request.folder) / "run.json").write_text(json.dumps(found))
     return 0
 

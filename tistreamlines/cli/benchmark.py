@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..benchmarks.cases import CASES, METHODS, Case
+from ..benchmarks.cases import CASES, METHODS, SWEEPS, Case
 from ..errors import InputError, OutputError
 from .options import GroupedCommand, GroupedOption, verbosity
 from .progress import Display
 
-OWN = "own"
 HELP = """Time the archs here and their peers on the same data, and compare what they track.
 
 DWI BVALS BVECS are as for track; without them phantoms are tracked. Each run is a process of its own with a time limit;
@@ -44,6 +44,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
         help=f"By commas, of {', '.join(METHODS)}.  [default: boot, prob, det, ptt]")
 @option("--nseeds", type=click.IntRange(1), default=10_000, metavar="SEEDS", show_default=False,
         help="Number of random seeds.  [default: 10000 seeds]")
+@option("--sweeps", metavar="NAMES", callback=_named, help=f"Vary these too, by commas, of {', '.join(SWEEPS)}.")
 @option("--repeat", type=click.IntRange(1), default=3, metavar="K",
         help="Runs to time, the first of several left out; fewer where they take over 20 s.")
 @option("--threads", type=click.IntRange(1), metavar="N", help="CPU threads.  [default: all]")
@@ -56,8 +57,8 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @verbosity
 def benchmark(
     series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], peers: tuple[str, ...],
-    methods: tuple[str, ...], nseeds: int, repeat: int, threads: int | None, time_limit: float, skip_cpu: bool,
-    fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
+    methods: tuple[str, ...], nseeds: int, sweeps: tuple[str, ...], repeat: int, threads: int | None,
+    time_limit: float, skip_cpu: bool, fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
 ) -> int:
     from ..benchmarks import compare, report, suite
 
@@ -68,12 +69,12 @@ def benchmark(
     targets = _targets(archs, peers, skip_cpu)
     plan = suite.Plan(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
-        paths=series, mask=mask,
+        paths=series, mask=mask, sweeps=_chosen(SWEEPS, sweeps, "--sweeps"),
     )  # fmt: skip
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
         command = shlex.join(["tistreamlines", *sys.argv[1:]])
-        results = suite.benchmark(plan, display.stage, command)
+        results = suite.benchmark(plan, display.stage, command, partial(report.write_json, folder=folder))
     report.write(results, folder)
     if not quiet:
         click.echo(report.markdown(results))
@@ -107,7 +108,7 @@ def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets
     if series:
         if names:
             raise click.UsageError("give DWI, BVALS and BVECS or --cases, not both")
-        return [Case(OWN, Path(series[0]).name)]
+        return [Case(Path(series[0]).name.removesuffix(".gz").removesuffix(".nii"), series[0])]
     hardware = {d.arch for d in list_devices() if d.available and not d.software} - {"cpu"}
     default = "phantom" if hardware & {target.name for target in targets} else "demo"
     chosen = _chosen(CASES, names or (default,), "--cases")

@@ -1,0 +1,91 @@
+"""Processes of the benchmark: each run, and each device's limits, in one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .targets import Target
+from .worker import Request
+
+
+def run_process(request: Request, time_limit: float) -> tuple[str, str]:
+    """Run a worker.
+
+    Parameters
+    ----------
+    request : what it is to do.
+    time_limit : seconds after which it is stopped.
+
+    Returns
+    -------
+    tuple
+        Its status and, if it came to nothing, the last line of what it said.
+    """
+    try:
+        done = ended(["tistreamlines.benchmarks.worker", str(request.save())], time_limit)
+    except subprocess.TimeoutExpired as late:
+        return "timeout", f"stopped after {time_limit:g} s. {last_line(str(late.stderr))}".strip()
+    if done.returncode == 0:
+        return "ok", ""
+    ending = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return "failed", f"{last_line(done.stderr) or last_line(done.stdout)} ({ending})".strip()
+
+
+def ended(module: list[str], time_limit: float) -> subprocess.CompletedProcess[str]:
+    """Run a module to its end, or stop it and all that it has started.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        With what it said, if it took longer than ``time_limit`` seconds.
+    """
+    command, pipe = [sys.executable, "-m", *module], subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+    ) as process:
+        try:
+            said = process.communicate(timeout=time_limit)
+        except BaseException as error:
+            if hasattr(os, "killpg"):  # not on Windows
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            said = process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise subprocess.TimeoutExpired(command, time_limit, *said) from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *said)
+
+
+def last_line(text: str) -> str:
+    """The last line that says anything, cut to 300 characters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def device_limits(targets: Iterable[Target], time_limit: float, report: Callable[[str], object]) -> dict[str, Any]:
+    """What each arch can do at best, measured in a process of its own; those that fail are left out.
+
+    Parameters
+    ----------
+    targets : peers among them are passed over.
+    time_limit : seconds for each.
+    report : is told what comes next, and why one failed.
+    """
+    found = {}
+    for target in targets:
+        if target.kind != "arch" or target.missing():
+            continue
+        report(f"limits of {target.name}")
+        try:
+            done = ended(["tistreamlines.benchmarks.worker", target.name], time_limit)
+            done.check_returncode()
+            found[target.name] = json.loads(last_line(done.stdout))
+        except (subprocess.SubprocessError, ValueError) as error:
+            report(f"limits of {target.name}: {error}")
+    return found

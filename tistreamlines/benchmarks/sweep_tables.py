@@ -1,0 +1,95 @@
+"""Sweeps of benchmark results: throughput, memory, and the straight line through time against seeds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .forms import UNKNOWN, Columns, Record, Section, Table, count, getter, known, number, percent, size, tabled
+
+
+def sweeps(results: Record) -> dict[tuple[str, str, str], list[Record]]:
+    """Sweeps of each name, case and way of tracking, in order of appearance."""
+    found: dict[tuple[str, str, str], list[Record]] = {}
+    for sweep in results.get("sweeps") or ():
+        found.setdefault((sweep["name"], sweep["case"], getter(sweep)), []).append(sweep)
+    return found
+
+
+def sweep_axis(sweep: Record) -> str:
+    """Name what a sweep changes, with its unit."""
+    unit = sweep.get("unit")
+    return f"{sweep['name']} ({unit})" if unit and unit != sweep["name"] else str(sweep["name"])
+
+
+def sweep_throughput(sweep: Record) -> list[float | None]:
+    """Throughput in Mpoints/s at each value of a sweep."""
+    pairs = zip(sweep["points"], sweep["seconds"], strict=True)
+    return [p / s / 1e6 if known(p) and known(s) and s > 0 else None for p, s in pairs]
+
+
+class Line(NamedTuple):
+    """A straight line through time against seeds, from the least value on that it was fitted to."""
+
+    least: float
+    latency: float
+    each: float
+    departure: float
+
+    def at(self, value: float) -> float:
+        """Seconds on the line."""
+        return self.latency + self.each * value
+
+
+def straight_line(sweep: Record) -> Line | None:
+    """Fit seconds = latency + each * seeds where the device is busy: from half the greatest throughput on.
+
+    Errors are relative ones.  None with fewer than three values.
+    """
+    rates = sweep_throughput(sweep)
+    best = max((rate for rate in rates if rate), default=0.0)
+    pairs = zip(sweep["values"], sweep["seconds"], rates, strict=True)
+    found = [(value, seconds) for value, seconds, rate in pairs if rate and 2 * rate >= best]
+    if sweep["name"] != "seeds" or len(found) < 3:
+        return None
+    values, seconds = np.array(found, float).T
+    (latency, each), *_ = np.linalg.lstsq(np.stack([1 / seconds, values / seconds], axis=1), np.ones(len(found)))
+    departure = np.abs((latency + each * values) / seconds - 1).max()
+    return Line(float(values.min()), float(latency), float(each), float(departure))
+
+
+def sweeps_section(results: Record) -> Section:
+    """Tables of each sweep of a case and way of tracking: a row for each value, a column for each target."""
+    tables = []
+    for (name, case, way), members in sweeps(results).items():
+        title = f"{sweep_axis(members[0])}: {case}, {way}"
+        rates: dict[Any, dict[str, str]] = {}
+        sizes: dict[Any, dict[str, str]] = {}
+        for sweep in members:
+            memory = sweep.get("peak_host_bytes") or [None] * len(sweep["values"])
+            columns = zip(sweep["values"], sweep["seconds"], sweep_throughput(sweep), memory, strict=True)
+            for value, seconds, rate, most in columns:
+                word = f"{number(rate)} ({number(seconds)} s)" if known(rate) else UNKNOWN
+                rates.setdefault(value, {})[sweep["target"]] = word
+                sizes.setdefault(value, {})[sweep["target"]] = size(most)
+        for heading, found in ((f"{title}, Mpoints/s", rates), (f"{title}, peak host memory", sizes)):
+            form: Columns = {name: lambda pair: count(pair[0]) if known(pair[0]) else pair[0]}
+            form |= {s["target"]: lambda pair, target=s["target"]: pair[1].get(target) for s in members}
+            shown = tabled(heading, form, found.items())
+            tables += [shown] * (len(shown.head) > 1)
+        tables += _lines(title, members)
+    return Section("sweeps", "Sweeps", [] if tables else ["No sweeps were run."], tables)
+
+
+def _lines(title: str, members: list[Record]) -> list[Table]:
+    """Table of the straight lines through time against seeds."""
+    fitted = [(sweep["target"], line) for sweep in members if (line := straight_line(sweep))]
+    form: Columns = {
+        "target": lambda pair: pair[0],
+        "from": lambda pair: count(int(pair[1].least)),
+        "latency, s": lambda pair: number(pair[1].latency),
+        "us a seed": lambda pair: number(1e6 * pair[1].each),
+        "greatest departure": lambda pair: percent(pair[1].departure),
+    }
+    return [tabled(f"{title}, straight line through the time", form, fitted)] if fitted else []
