@@ -14,12 +14,14 @@ import pytest
 from conftest import python
 from dipy.data import default_sphere
 
-from tistreamlines.benchmarks import measures, mrtrix, suite, worker
-from tistreamlines.benchmarks.cases import CASES, METHODS
+from tistreamlines.benchmarks import measures, mrtrix, problem, runs, suite, sweeping, worker
+from tistreamlines.benchmarks.cases import CASES, METHODS, SWEEPS
 from tistreamlines.benchmarks.compare import compare, latest
+from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, Target, Tracked, joined
 from tistreamlines.engine import Engine
+from tistreamlines.errors import InputError
 from tistreamlines.harmonics import order_of, sampling_matrix
 from tistreamlines.tractogram import Space
 
@@ -88,13 +90,13 @@ def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, 
     row = {"case": "demo", "dg": METHODS[method].dg, "model": METHODS[method].model, "target": target, "kind": "arch",
            "nseeds": nseeds, "threads": None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
            "density_correlation": {}}  # fmt: skip
-    return {"schema": 1, "machine": suite.machine(), "runs": [row | found]}
+    return {"schema": 1, "machine": machine(), "runs": [row | found]}
 
 
 @pytest.mark.parametrize("target", ["dipy", "dipy-threads"])
 def test_peers_track_what_archs_track(small, tmp_path, target):
     theirs = run_here(small, tmp_path, target, "det", 300, repeat=1)["runs"][0]
-    ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2, counts=(100, 300))["runs"][0]
+    ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2, counts=(100,))["runs"][0]
     assert ours["streamlines"] == pytest.approx(theirs["streamlines"], rel=0.01)
     assert ours["mean_mm"] == pytest.approx(theirs["mean_mm"], rel=0.02)
     assert [count for count, *_ in ours["sweep"]] == [100]
@@ -165,12 +167,13 @@ def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monke
 
     run = suite.run_process
     monkeypatch.setattr(suite, "run_process", ran)
-    absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open)
+    absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open, ())
     targets = [TARGETS["dipy"], replace(TARGETS["tckgen"], missing=lambda: ""), absent, TARGETS["cpu"]]
-    monkeypatch.setattr(suite, "device_limits", lambda plan, report: {})
-    told = []
+    monkeypatch.setattr(suite, "device_limits", lambda targets, time_limit, report: {})
+    told, kept = [], []
     plan = suite.Plan([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
-    results = suite.benchmark(plan, told.append)
+    results = suite.benchmark(plan, told.append, keep=lambda found: kept.append(len(found["runs"])))
+    assert kept == [4]
     assert asked == ["dipy", "tckgen", "cpu"]
     assert [r["status"] for r in results["runs"]] == ["timeout", "failed", "missing", "ok"]
     assert "signal 4" in results["runs"][1]["reason"]
@@ -188,10 +191,91 @@ def test_a_process_that_ends_badly_says_how(tmp_path, monkeypatch, body, status,
     script = tmp_path / "python"
     script.write_text(f"#!{sys.executable}\n{body}\n")
     script.chmod(0o755)
-    monkeypatch.setattr(suite.sys, "executable", str(script))
-    found = suite.run_process(worker.Request("", str(tmp_path), "cpu", "boot", 1), 1.0)
+    monkeypatch.setattr(runs.sys, "executable", str(script))
+    found = runs.run_process(worker.Request("", str(tmp_path), "cpu", "boot", 1), 1.0)
     assert found[0] == status
     assert said in found[1]
+
+
+def test_what_a_process_started_ends_with_it(tmp_path, monkeypatch):
+    script, beats = tmp_path / "python", tmp_path / "beats"
+    child = f"""import time, pathlib
+while True:
+    pathlib.Path({str(beats)!r}).write_text(str(time.time()))
+    time.sleep(0.05)
+"""
+    starts = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])\n"
+    script.write_text(f"#!{sys.executable}\n{starts}")
+    script.chmod(0o755)
+    monkeypatch.setattr(runs.sys, "executable", str(script))
+    assert runs.run_process(worker.Request("", str(tmp_path), "tckgen", "prob", 1), 2.0)[0] == "timeout"
+    last = beats.read_text()
+    time.sleep(0.3)
+    assert beats.read_text() == last
+
+
+# ---------------------------------------------------------------------------------------------------------- sweeps
+def test_sweeps_are_runs_of_their_own(small, monkeypatch):
+    """What varies is what a worker is asked for; what cannot vary here is left out."""
+    asked = []
+
+    def ran(request, time_limit):
+        asked.append(request)
+        rows = {"sweep": [[count, 0.1, 50 * count, 2**20] for count in request.counts]}
+        (Path(request.folder) / "run.json").write_text(json.dumps(rows))
+        return "ok", ""
+
+    monkeypatch.setattr(sweeping, "run_process", ran)
+    monkeypatch.setattr(sweeping.os, "cpu_count", lambda: 4)
+    plan = suite.Plan([CASES["demo"]], [METHODS["prob"]], [TARGETS["cpu"]], 5000)
+    folders = sweeping.Folders(small[0], CASES["demo"], plan)
+    folders._made[1.0] = small
+
+    def values(name: str) -> list:
+        asked.clear()
+        return sweeping.swept(SWEEPS[name], METHODS["prob"], TARGETS["cpu"], folders, plan)[0]["values"]
+
+    assert values("seeds") == [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
+    assert [request.nseeds for request in asked] == [1_000_000]
+    assert values("threads") == [request.threads for request in asked] == [1, 2, 4]
+    assert values("chunk") == [request.chunk_size for request in asked] == [64, 256, 1024, 4096]
+    assert values("sphere") == [181, 362, 724]
+    assert [request.changes for request in asked] == [{"sphere": name} for name in ("small", "default", "full")]
+    assert values("order") == [request.changes["order"] for request in asked] == [2, 4, 6, 8]
+    assert all(request.nseeds == 5000 and request.repeat == 0 for request in asked)
+    own = replace(CASES["demo"], phantom=None)
+    assert not sweeping.swept(SWEEPS["voxels"], METHODS["prob"], TARGETS["cpu"],
+                              sweeping.Folders(small[0], own, plan), plan)  # fmt: skip
+
+
+def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path):
+    request = worker.Request(str(small[0]), str(tmp_path), "cpu", "prob", 100_000, repeat=0, seconds=0.5,
+                             counts=(100, 1000, 100_000))  # fmt: skip
+    rows = worker.swept(request)["sweep"]
+    assert [row[0] for row in rows] == [100, 1000]
+    assert rows[0][2] < rows[1][2]
+    assert 2**26 < rows[0][3] <= rows[1][3]
+    small_sphere = replace(request, changes={"sphere": "small"}, counts=(1000,), nseeds=1000)
+    other = worker.swept(small_sphere)["sweep"][0]
+    assert other[2] != rows[1][2]
+
+
+def test_the_phantom_of_a_sweep_over_voxels_is_the_same_head():
+    half = CASES["phantom"].scaled(0.5)
+    assert half.phantom["shape"] == (40, 53, 38)
+    assert half.phantom["voxel_mm"] == 4.0
+    assert half.name == "phantom"
+
+
+def test_a_failed_download_is_one_line(monkeypatch):
+    from dipy.data import fetcher
+
+    def fails(**_):
+        raise fetcher.FetcherError("Failed to download dwi.nii.gz")
+
+    monkeypatch.setattr("dipy.data.get_fnames", fails)
+    with pytest.raises(InputError, match=r"stanford: DIPY cannot download it .*name other cases"):
+        problem.fetch_stanford()
 
 
 # ----------------------------------------------------------------------------------------------------- the command
@@ -203,7 +287,7 @@ def test_the_command_writes_three_reports(tmp_path):
     """With a software Vulkan device, where there is one, beside the CPU."""
     archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
     done = command("--nseeds", "150", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det,ptt",
-                   "--repeat", "1", folder=tmp_path)  # fmt: skip
+                   "--sweeps", "threads", "--repeat", "1", folder=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}
     results = json.loads((tmp_path / "found" / "results.json").read_text())
@@ -212,6 +296,10 @@ def test_the_command_writes_three_reports(tmp_path):
     ]
     assert all(run["identical"] == {"cpu": 1.0} for run in results["runs"] if run["target"] == "vulkan")
     assert set(results["limits"]) == set(archs)
+    assert all((run["copied_bytes"] or 0) > 0 for run in results["runs"] if run["target"] == "vulkan")
+    threads = [sweep for sweep in results["sweeps"] if sweep["name"] == "threads"]
+    assert {sweep["target"] for sweep in threads} == {"cpu", "dipy-threads"}
+    assert all(points > 1000 for sweep in threads for points in sweep["points"])
     assert results["limits"]["cpu"]["bytes_per_second"] > 1e9
     assert "dipy-threads" in done.stdout
 
@@ -219,6 +307,7 @@ def test_the_command_writes_three_reports(tmp_path):
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--cases", "nowhere"), "give some of demo, phantom, stanford"),
     (("--dg", "magic"), "give some of boot"),
+    (("--sweeps", "moons"), "give some of seeds"),
     (("--peers", "someone"), "give some of dipy"),
     (("--cases", "stanford"), "give --fetch too"),
     (("one.nii.gz",), "give DWI, BVALS and BVECS"),

@@ -11,6 +11,7 @@ Results are one JSON object, schema 1::
     created         UTC time, ISO 8601
     command         the command line
     commit          of the source tree, "" if unknown
+    note            what a reader has to know, written by hand; seldom there
     machine         cpu, cores, memory_bytes, system, devices: [{arch, name, driver, memory_bytes, software}],
                     versions: {package: version}
     limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}

@@ -61,19 +61,16 @@ def _mended() -> None:
 
 
 def _on_device(texture: Any) -> Any:
-    """A texture handle that says where in device memory it lies."""
+    """Where in device memory a texture's handle lies: a number that is asked for a pointer, or is taken for one."""
     runtime = importlib.import_module("cuda.bindings.runtime")
 
-    class Handle(int):
-        place: int
-
+    class Place(int):
         def getPtr(self) -> int:
-            return self.place
+            return int(self)
 
-    handle = Handle(int(texture))
-    _, handle.place = runtime.cudaMalloc(8)
-    runtime.cudaMemcpy(handle.place, texture.getPtr(), 8, runtime.cudaMemcpyKind.cudaMemcpyHostToDevice)
-    return handle
+    _, place = runtime.cudaMalloc(8)
+    runtime.cudaMemcpy(place, texture.getPtr(), 8, runtime.cudaMemcpyKind.cudaMemcpyHostToDevice)
+    return Place(place)
 
 
 def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[Any, np.ndarray]:
@@ -103,9 +100,8 @@ def open_tracker(backend: str, problem: Problem) -> Any:
     rules = {
         "relative_peak_thresh": COMMON["relative_peak_threshold"],
         "min_separation_angle": np.deg2rad(COMMON["min_separation_angle"]),
+        "sphere_symm": True,
     }
-    if name != "numba":
-        rules["sphere_symm"] = True
     opened = getattr(module, tracker)(
         getter, volume.astype(np.float32), problem.fa, problem.stop, default_sphere.vertices, default_sphere.edges,
         max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=CHUNK, **rules,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..backends.devices import ARCHS
+from .cases import METHODS
 from .forms import (
     UNKNOWN,
     Columns,
@@ -84,20 +85,23 @@ def throughput(run: Record) -> float | None:
 
 
 def summary(list_of_results: Iterable[Record]) -> Table:
-    """Throughput of the archs, beside the fastest peer of the same case and way of tracking."""
-    rows: list[dict[str, str]] = []
-    for results in list_of_results:
+    """Throughput of the archs, beside the fastest peer of the same case and way of tracking; the newest of each."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for results in sorted(list_of_results, key=lambda results: str(results.get("created"))):
         for (case, way), runs in groups(results).items():
             ours = {run["target"]: run for run in done(runs) if run.get("kind") == "arch" and throughput(run)}
             if ours:
                 seeds = next(iter(ours.values())).get("nseeds")
                 row = {"machine": _machine_name(results, ours), "data": f"{case}, {count(seeds)} seeds", "getter": way}
+                key = tuple(row.values())
                 row |= {arch: _rate(results, run) for arch, run in ours.items()}
-                rows.append(row | _beside(list(ours.values()), runs))
-    archs = [arch for arch in reversed(ARCHS) if any(arch in row for row in rows)]
+                rows[key] = row | _beside(list(ours.values()), runs)
+    archs = [arch for arch in reversed(ARCHS) if any(arch in row for row in rows.values())]
     last = ("fastest peer", "fastest of ours beside it")
     columns: Columns = {name: cell(name) for name in ("machine", "data", "getter", *archs, *last)}
-    return tabled("", columns, rows)
+    ways = list(METHODS)
+    order = sorted(rows, key=lambda key: (*key[:2], ways.index(key[2]) if key[2] in ways else len(ways)))
+    return tabled("", columns, (rows[key] for key in order))
 
 
 def _rate(results: Record, run: Record) -> str:
@@ -141,7 +145,7 @@ def _part(run: Record, name: str) -> str | None:
 
 
 def _machine_section(results: Record) -> Section:
-    facts = {name: results.get(name) for name in ("created", "command", "commit")}
+    facts = {name: results.get(name) for name in ("created", "command", "commit", "note")}
     facts |= {name: at(results, "machine", name) for name in ("cpu", "cores", "system")}
     facts["memory"] = cell("machine", "memory_bytes", form=size)(results)
     device = {name: cell(name) for name in ("arch", "name", "driver")} | {"memory": cell("memory_bytes", form=size)}
