@@ -21,8 +21,8 @@ from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, prepared_for
 from tistreamlines.engine import Engine, Settings
-from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, i32, lane, lanes, put, twin, u32, vec3
+from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
+from tistreamlines.kernels.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import BootScratch
 from tistreamlines.kernels.propagate import start
 from tistreamlines.kernels.rng import philox
@@ -42,10 +42,13 @@ def draw(item: i32, out: Ints):
 @twin
 def interpolate(item: i32, points: Reals, volume: Volume, scratch: BootScratch, out: Reals):
     """Rows along a line of sixteen places, a quarter of a voxel apart."""
+    total = lanes(0.0)
     for n in range(16):
         p = vec3(points[3 * item] + 0.25 * n, points[3 * item + 1], points[3 * item + 2])
         interpolate_row(volume, p, scratch.row)
-    out[item] = scratch.row[0]
+        for c in range(ROW_CHUNKS):
+            total = total + at(scratch.row, 32 * c)
+    put(out, 32 * item, total)
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +82,8 @@ def parts(folder, device):
         program.sync()
 
     run("start")
+    run("draw", out="words")
+    run("interpolate")
     return run
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..kernels import lang
 from .link import INTS, REALS, Face, link
 
+TOGETHER = 16  # items that one thread takes at a time
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
 import math
 import numba
@@ -111,7 +112,11 @@ def load(text: str, fresh: bool = False) -> Any:
 def entry_text(
     name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]], serial: bool = False
 ) -> str:
-    """A parallel loop over items: each thread has its own team memory and takes every so-manieth item."""
+    """A parallel loop over items: each thread has its own team memory and takes every so-manieth TOGETHER of them.
+
+    Items that follow each other are close in space and share caches; a streamline's two halves go to one thread, since
+    all forward halves may be longer than all backward ones.
+    """
     outer = [n for n, _ in signature if n != "item" and n not in scratch]
     own = [
         f"    {n} = np.zeros({size}, {'np.int32' if kind == INTS else 'REAL'})" for n, (kind, size) in scratch.items()
@@ -122,8 +127,9 @@ def entry_text(
         f"def run_{name}(count, threads, {', '.join(outer)}):",
         "    for thread in prange(threads):",
         *["    " + line for line in own],
-        "        for item in range(thread, count, threads):",
-        f"            {name}({inner})",
+        f"        for first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
+        f"            for item in range(first, min(first + {TOGETHER}, count)):",
+        f"                {name}({inner})",
     ]
     return "\n".join(lines) + "\n"
 

@@ -39,7 +39,7 @@ class Request:
     folder : for what is found.
     target, method, nseeds, threads, chunk_size : see :mod:`.targets` and :mod:`.problem`.
     changes : of the method's fields.
-    repeat : runs to time, fewer if they take longer than ``seconds`` in all; 0 for none.
+    repeat : runs to time, fewer if they take longer than ``seconds`` in all, but two of a peer; 0 for none.
     counts : numbers of seeds to time besides, in rising order, as far as ``seconds`` reach where ``repeat`` is 0.
     """
 
@@ -111,9 +111,9 @@ def measured(request: Request) -> dict[str, Any]:
         track(min(request.nseeds, target.warm_up))
     warmed = time.perf_counter() - begun - opened
     repeats: list[Tracked] = []
-    while len(repeats) < request.repeat and (not repeats or sum(t.seconds for t in repeats) < request.seconds):
-        # ours would be the same again
-        keep = len(repeats) < (1 if target.kind == "arch" else 2)
+    kept = 1 if target.kind == "arch" else 2  # peers draw anew, ours would be the same again
+    while len(repeats) < request.repeat and (len(repeats) < kept or sum(t.seconds for t in repeats) < request.seconds):
+        keep = len(repeats) < kept
         tracked = track(request.nseeds, keep)
         if keep:
             np.savez(folder / f"tracked-{len(repeats)}.npz", points=tracked.points, offsets=tracked.offsets)
