@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tistreamlines.benchmarks.compare import compare, latest
+from tistreamlines.benchmarks.compare import committed, compare
 
 
 def device(arch: str, name: str, driver: str) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def test_archs_that_differ_are_found():
     new = results(run(), run("vulkan"), run("cuda", sha256="bb" * 32))
     line = "phantom boot: bits of cpu and vulkan differ from those of cuda"
     assert found(new, new) == [("archs differ", line)]
-    assert [str(finding) for finding in compare(new, None)] == [line]
+    assert [str(finding) for finding in compare(new)] == [line]
     assert found(results(run(), run("cuda", sha256="bb" * 32, exact=False)), {"runs": []}) == []
     assert found(results(run(), run("cuda", sha256="bb" * 32, nseeds=5)), {"runs": []}) == []
     assert found(results(run(), run("cuda", sha256="bb" * 32, status="failed")), {"runs": []}) == []
@@ -213,7 +213,7 @@ def test_a_lost_run_is_found():
     assert found(run(), run(**failed)) == []
 
 
-@pytest.mark.parametrize("old", [None, {}, {"runs": []}, results()])
+@pytest.mark.parametrize("old", [{}, {"runs": []}, results()])
 def test_nothing_to_compare_with_is_no_finding(old):
     assert compare(results(slow_run(), run("cuda")), old) == []
     assert compare(results(), results(run())) == []
@@ -229,18 +229,27 @@ def test_names_say_in_what_runs_differ():
                      "phantom boot dipy"]  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ what is latest
-def test_the_latest_results_are_the_newest_of_the_schema(tmp_path):
-    assert latest(tmp_path) is None
-    days = {"b": "2026-01-02T10:00:00Z", "a": "2026-03-01T09:00:00Z", "c": "2025-12-31T23:00:00Z"}
-    for name, created in days.items():
+# ---------------------------------------------------------------------------------------- which one is set beside
+def test_the_earlier_run_is_the_most_alike_and_the_newest():
+    here, there = results(run()), results(slow_run(sha256="f" * 64))
+    there["machine"] = there["machine"] | {"cpu": "another"}
+    old = results(run()) | {"created": "2025-01-01"}
+    old["runs"][0]["streamlines"] = 5
+    assert compare(results(run()), old, here | {"created": "2026-01-01"}, there | {"created": "2027-01-01"}) == []
+    kinds = {finding.kind for finding in compare(results(run()), there | {"created": "2027-01-01"})}
+    assert kinds == {"other bits"}  # another machine's times are not judged
+    kinds = {finding.kind for finding in compare(results(run()), old | {"created": "2027-01-01"}, here)}
+    assert kinds == {"other figures"}
+
+
+def test_committed_results_are_all_of_the_schema(tmp_path):
+    assert committed(tmp_path) == []
+    for name, created in {"b": "2026-01-02", "a": "2026-03-01"}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(results() | {"created": created}))
     (tmp_path / "other.json").write_text(json.dumps({"what": "bandwidth", "created": "2027-01-01"}))
     (tmp_path / "later.json").write_text(json.dumps(results() | {"schema": 2, "created": "2027-01-01"}))
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "torn.json").write_text('{"schema": 1, "created": "2028')
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    found = latest(tmp_path)
-    assert found is not None
-    assert found["created"] == days["a"]
-    assert latest(tmp_path / "nowhere") is None
+    assert [found["created"] for found in committed(tmp_path)] == ["2026-03-01", "2026-01-02"]
+    assert committed(tmp_path / "nowhere") == []

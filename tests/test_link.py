@@ -294,3 +294,26 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         answers.append(made.stdout.split())
     assert [float(a) for a, _ in answers] == [21, 30, 40, 30]
     assert [hits for _, hits in answers] == ["0", "0", "0", "1"]
+
+
+@pytest.mark.parametrize(("count", "threads"), [(0, 2), (1, 2), (100, 2), (1000, 3), (5, 64)])
+def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
+    """All forward halves are even items: threads that took every second one would not get equal work."""
+    took, taking = [], [0]
+
+    def prange(n):
+        for taking[0] in range(n):
+            yield taking[0]
+
+    made = {"njit": lambda **_: lambda function: function, "prange": prange}
+    made["note"] = lambda item, first, out: out.append((taking[0], item, first))
+    # an argument of the name that a loop's own variable might have
+    exec(_numba.entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")], {}), made)
+    made["run_note"](count, threads, 7, took)
+    assert all(first == 7 for *_, first in took)
+    assert sorted(item for _, item, _ in took) == list(range(count))
+    own = {item: thread for thread, item, _ in took}
+    assert all(own[item] == own.get(item + 1, own[item]) for item in range(0, count, 2))
+    if count > 64 * threads:
+        shares = [sum(thread == t for thread, *_ in took) for t in range(threads)]
+        assert max(shares) - min(shares) <= _numba.TOGETHER

@@ -127,8 +127,8 @@ def entry_text(
         f"def run_{name}(count, threads, {', '.join(outer)}):",
         "    for thread in prange(threads):",
         *["    " + line for line in own],
-        f"        for first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
-        f"            for item in range(first, min(first + {TOGETHER}, count)):",
+        f"        for _first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
+        f"            for item in range(_first, min(_first + {TOGETHER}, count)):",
         f"                {name}({inner})",
     ]
     return "\n".join(lines) + "\n"

@@ -14,7 +14,7 @@ Results are one JSON object, schema 1::
     note            what a reader has to know, written by hand; seldom there
     machine         cpu, cores, memory_bytes, system, devices: [{arch, name, driver, memory_bytes, software}],
                     versions: {package: version}
-    limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}
+    limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}, or {arch: {reason}} where it failed
     runs            a list of runs, see below
     sweeps          a list of {name, unit, case, dg, target, values: [], seconds: [], points: [], peak_host_bytes: []}
     densities       {"case dg": {target: [[...]]}}: maximum projections of streamline density, rows of counts

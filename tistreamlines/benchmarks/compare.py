@@ -39,38 +39,46 @@ class Finding:
         return f"{self.where}: {self.what}"
 
 
-def compare(new: Results, old: Results | None, slower: float = 1.25) -> list[Finding]:
-    """Set each run of new results beside the same run of old ones.
+def compare(new: Results, *earlier: Results, slower: float = 1.25) -> list[Finding]:
+    """Set each run of new results beside the same run of earlier ones.
 
-    Times are judged on the same machine only: the same CPU, cores and threads, and the same device under the target's
-    name; for a peer, which has none, all devices.  Bits are judged of exact runs only, on any machine.
+    Of several such runs it is the one of the same device, threads and chunks, then the newest.  Times are judged on the
+    same machine only: the same CPU, cores and threads, and the same device under the target's name; for a peer, which
+    has none, all devices.  Bits are judged of exact runs only, on any machine.
 
     Parameters
     ----------
-    new, old : results of schema 1; no old ones leave only what the new ones say by themselves.
-    slower : a time this many times the old one is a finding, if it differs by more than either run's repeats do.
+    new, earlier : results of schema 1; no earlier ones leave only what the new ones say by themselves.
+    slower : a time this many times the earlier one is a finding, if it differs by more than either run's repeats do.
 
     Returns
     -------
     list of Finding
         In the order of the new runs; where archs differ among the new runs comes last.
     """
-    old, runs = old or {}, new.get("runs") or []
-    before: dict[tuple, list[Run]] = {}
-    for run in old.get("runs") or []:
-        before.setdefault(_key(run), []).append(run)
+    runs = new.get("runs") or []
+    before: dict[tuple, list[tuple[Results, Run]]] = {}
+    for results in earlier:
+        for run in results.get("runs") or []:
+            if run.get("status") == "ok":
+                before.setdefault(_key(run), []).append((results, run))
     found: list[Finding] = []
     for run in runs:
-        if alike := [other for other in before.get(_key(run), []) if other.get("status") == "ok"]:
-            # where there are several, the one most like it: bits do not depend on threads and chunks, but times do
-            other = max(alike, key=lambda other: (_same("threads", run, other), _same("chunk_size", run, other)))
+        if alike := before.get(_key(run)):
+            old, other = max(alike, key=lambda pair, run=run: _likeness(new, run, *pair))
             timed = _same("threads", run, other) and _same_device(new, old, run)
             found += _beside(run, other, _name(run, runs), slower if timed else None)
     return found + list(_archs_apart(runs))
 
 
-def latest(folder: Path | str) -> Results | None:
-    """Return the newest results of schema 1 in a folder, by their own date; None where there are none.
+def _likeness(new: Results, run: Run, old: Results, other: Run) -> tuple:
+    """Bits do not depend on device, threads and chunks, but times do."""
+    alike = _same_device(new, old, run), _same("threads", run, other), _same("chunk_size", run, other)
+    return *alike, str(old.get("created", ""))
+
+
+def committed(folder: Path | str) -> list[Results]:
+    """Return the results of schema 1 in a folder.
 
     Parameters
     ----------
@@ -84,7 +92,7 @@ def latest(folder: Path | str) -> Results | None:
             continue
         if isinstance(results, dict) and results.get("schema") == SCHEMA:
             found.append(results)
-    return max(found, key=lambda results: str(results.get("created", "")), default=None)
+    return found
 
 
 def _key(run: Run) -> tuple:

@@ -267,7 +267,7 @@ def shares(
         Shares by ``bytes`` and ``operations``, each None if unknown; None if both are.
     """
     rate = run.get("points_per_second")
-    if not rate or not limits or (bytes_a_point is None and operations_a_point is None):
+    if not rate or not limits or "reason" in limits or (bytes_a_point is None and operations_a_point is None):
         return None
     greatest = {"bytes": limits["bytes_per_second"], "operations": 2 * limits["multiply_adds_per_second"]}
     done = {"bytes": bytes_a_point, "operations": operations_a_point}

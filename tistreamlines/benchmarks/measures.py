@@ -66,9 +66,11 @@ def correlation(one: Array, other: Array, mask: Array) -> float:
 
 
 def length_ks(one: Array, other: Array) -> float:
-    """Greatest difference of two cumulative distributions of lengths (Kolmogorov and Smirnov)."""
+    """Greatest difference of two cumulative distributions of lengths, mm (Kolmogorov and Smirnov)."""
     if not (len(one) and len(other)):
         return float("nan")
+    # whole numbers of steps are equal lengths, however they were added up
+    one, other = np.round(one, 2), np.round(other, 2)
     every = np.concatenate([one, other])
     shares = [np.searchsorted(np.sort(some), every, side="right") / len(some) for some in (one, other)]
     return float(np.abs(shares[0] - shares[1]).max())

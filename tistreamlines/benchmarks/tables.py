@@ -244,9 +244,11 @@ def _limits_section(results: Record) -> Section:
     share = {"case": cell("case"), "getter": getter, "target": cell("label")}
     share |= {f"share of {name}": cell("limit_share", name, form=percent) for name in ("bytes", "operations")}
     limits = [{"arch": arch, **found} for arch, found in (results.get("limits") or {}).items()]
+    failed = [f"The limits of {limit['arch']} are unknown: {limit['reason']}" for limit in limits if "reason" in limit]
+    limits = [limit for limit in limits if "reason" not in limit]
     runs = [run for members in groups(results).values() for run in done(members) if run.get("limit_share")]
     tables = [tabled("", limit, limits), tabled("Share of the limits", share, runs)]
-    notes = [] if limits else ["The limits of the devices were not measured."]
+    notes = failed if limits or failed else ["The limits of the devices were not measured."]
     return Section("limits", "Limits of the devices", notes, tables)
 
 

@@ -110,14 +110,7 @@ def measured(request: Request) -> dict[str, Any]:
     if target.warm_up:
         track(min(request.nseeds, target.warm_up))
     warmed = time.perf_counter() - begun - opened
-    repeats: list[Tracked] = []
-    kept = 1 if target.kind == "arch" else 2  # peers draw anew, ours would be the same again
-    while len(repeats) < request.repeat and (len(repeats) < kept or sum(t.seconds for t in repeats) < request.seconds):
-        keep = len(repeats) < kept
-        tracked = track(request.nseeds, keep)
-        if keep:
-            np.savez(folder / f"tracked-{len(repeats)}.npz", points=tracked.points, offsets=tracked.offsets)
-        repeats.append(replace(tracked, points=tracked.points[:0]))
+    repeats = repeated(track, request, folder, 1 if target.kind == "arch" else 2)
     total = time.perf_counter() - begun
     inside = repeats[-1].compile or 0.0
     with np.load(folder / "tracked-0.npz") as stored:
@@ -134,6 +127,21 @@ def measured(request: Request) -> dict[str, Any]:
         "device": choose(target.name).name if target.name in ARCHS else "", "work": repeats[-1].work,
         "sweep": list(counted_seeds(track, request.counts)),
     }  # fmt: skip
+
+
+def repeated(track: Session, request: Request, folder: Path, kept: int) -> list[Tracked]:
+    """Track as often as asked for, or as there is time for; write the points of the first few and keep none.
+
+    Peers draw anew, so that two are compared; ours would be the same again.
+    """
+    found: list[Tracked] = []
+    while len(found) < request.repeat and (len(found) < kept or sum(t.seconds for t in found) < request.seconds):
+        keep = len(found) < kept
+        tracked = track(request.nseeds, keep)
+        if keep:
+            np.savez(folder / f"tracked-{len(found)}.npz", points=tracked.points, offsets=tracked.offsets)
+        found.append(replace(tracked, points=tracked.points[:0]))
+    return found
 
 
 def swept(request: Request) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
         help="A run that takes longer is stopped and reported.")
 @option("--skip-cpu", is_flag=True, help="Leave this package's CPU out.")
 @option("--fetch", is_flag=True, help="Let the case stanford download DIPY's Stanford HARDI.")
-@option("--against", metavar="FOLDER", help="Compare with the newest results (JSON) in a folder.")
+@option("--against", metavar="FOLDER", help="Compare with the results (JSON) in a folder.")
 @option("--out", default="benchmark", metavar="FOLDER", help="Where the reports go; made if missing.")
 @verbosity
 def benchmark(
@@ -78,7 +78,7 @@ def benchmark(
     report.write(results, folder)
     if not quiet:
         click.echo(report.markdown(results))
-    found = compare.compare(results, earlier) if against else []
+    found = compare.compare(results, *earlier) if against else []
     for finding in found:
         click.echo(str(finding), err=True)
     return int(bool(found))
@@ -117,13 +117,13 @@ def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets
     return chosen
 
 
-def _earlier(folder: str | None) -> Any:
+def _earlier(folder: str | None) -> list[Any]:
     if folder is None:
-        return None
-    from ..benchmarks.compare import latest
+        return []
+    from ..benchmarks.compare import committed
 
-    found = latest(folder)
-    if found is None:
+    found = committed(folder)
+    if not found:
         raise InputError(f"{folder}: no benchmark results (JSON) there: give a folder that has some to --against")
     return found
 

@@ -1,0 +1,59 @@
+"""What the benchmark measures of streamlines: closed forms, and centrelines as the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tistreamlines.benchmarks import measures
+from tistreamlines.benchmarks.cases import CASES
+from tistreamlines.benchmarks.targets import Tracked, joined
+from tistreamlines.phantom import make_phantom
+from tistreamlines.tractogram import Space
+
+
+def lines(*some) -> Tracked:
+    return joined([np.array(line, np.float32) for line in some], 1.0)
+
+
+def test_lengths_and_crossings_in_closed_form():
+    tracked = lines([[-5, 0, 0], [-5, 3, 4], [-5, 3, 14]], [[-9, 0, 0], [9, 0, 0]], [[1, 0, 0], [-1, 0, 0]], [[7] * 3])
+    assert np.allclose(measures.lengths_mm(tracked), [15, 18, 2])
+    # the third has its ends on both sides, but stays within 2 mm of the plane
+    assert measures.crossings(tracked, 0.0) == (1, 2)
+    assert measures.crossings(tracked, 20.0) == (0, 0)
+
+
+def test_density_counts_a_streamline_once_a_voxel():
+    space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 3, 2))
+    tracked = lines([[0, 0, 0], [0.4, 0, 0], [2, 0, 0]], [[0, 0, 0], [0, 2, 0]], [[0, 0, 0], [-40, 0, 0]])
+    found = measures.density(tracked, space)
+    assert found[0, 0, 0] == 3
+    assert found[1, 0, 0] == 1
+    assert found[0, 1, 0] == 1
+    assert found.sum() == 5
+
+
+def test_distance_of_lengths_in_closed_form():
+    steps = np.arange(1.0, 101.0)
+    assert measures.length_ks(steps, steps + 1e-4) == 0
+    assert measures.length_ks(steps, steps[:50]) == pytest.approx(0.5)
+    assert np.isnan(measures.length_ks(steps, steps[:0]))
+
+
+def test_identical_streamlines_are_shares_of_either():
+    a, b, c = [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [2, 0, 0]], [[0, 0, 0], [3, 0, 0]]
+    assert measures.identical(lines(a, b), lines(b, a)) == 1
+    assert measures.identical(lines(a, b), lines(b, c)) == pytest.approx(1 / 3)
+
+
+def test_truth_of_centrelines_is_perfect():
+    phantom = make_phantom(**CASES["demo"].phantom)
+    tracked = lines(*(bundle.centreline for bundle in phantom.bundles))
+    found = measures.truth(phantom, tracked)
+    assert found["valid"] == 1
+    assert found["bundles"] == len(phantom.bundles)
+    assert found["overreach"] < 0.2
+    strangers = lines(*(np.stack([one.centreline[0], other.centreline[0]]) for one, other in zip(
+        phantom.bundles[:3], phantom.bundles[3:6], strict=True)))  # fmt: skip
+    assert measures.truth(phantom, strangers)["valid"] == 0
