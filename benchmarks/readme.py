@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from tistreamlines.benchmarks import SCHEMA
+from tistreamlines.benchmarks.compare import committed
 from tistreamlines.benchmarks.report import rows_for_readme, update_between_markers
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -13,8 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def renewed(text: str) -> str:
     """The README with its table made anew from ``benchmarks/results``."""
-    found = [json.loads(path.read_text()) for path in sorted((ROOT / "benchmarks" / "results").glob("suite-*.json"))]
-    return update_between_markers(text, rows_for_readme([results for results in found if results["schema"] == SCHEMA]))
+    return update_between_markers(text, rows_for_readme(committed(ROOT / "benchmarks" / "results", "suite-*.json")))
 
 
 if __name__ == "__main__":

@@ -137,43 +137,47 @@ def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monke
     json.dumps(results)
 
 
+@pytest.fixture
+def run_instead(tmp_path, monkeypatch):
+    """Put a program of one's own in the worker's place."""
+
+    def put(body: str) -> None:
+        script = tmp_path / "python"
+        script.write_text(f"#!{sys.executable}\n{body}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(runs.sys, "executable", str(script))
+
+    return put
+
+
 @pytest.mark.parametrize(("body", "status", "said"), [
     ("import time; time.sleep(60)", "timeout", "stopped after 1 s"),
     ("import os; print('no device', file=__import__('sys').stderr, flush=True); os.abort()", "failed", "no device"),
     ("raise SystemExit('bad driver')", "failed", "bad driver (exit code 1)"),
 ])  # fmt: skip
-def test_a_process_that_ends_badly_says_how(tmp_path, monkeypatch, body, status, said):
-    script = tmp_path / "python"
-    script.write_text(f"#!{sys.executable}\n{body}\n")
-    script.chmod(0o755)
-    monkeypatch.setattr(runs.sys, "executable", str(script))
+def test_a_process_that_ends_badly_says_how(tmp_path, run_instead, body, status, said):
+    run_instead(body)
     found = runs.run_process(worker.Request("", str(tmp_path), "cpu", "boot", 1), 1.0)
     assert found[0] == status
     assert said in found[1]
 
 
-def test_limits_that_cannot_be_measured_say_why(tmp_path, monkeypatch):
-    script = tmp_path / "python"
-    script.write_text(f"#!{sys.executable}\nraise SystemExit('cpu: gets 5 values wrong')\n")
-    script.chmod(0o755)
-    monkeypatch.setattr(runs.sys, "executable", str(script))
+def test_limits_that_cannot_be_measured_say_why(run_instead):
+    run_instead("raise SystemExit('cpu: gets 5 values wrong')")
     found = runs.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
     assert found == {"cpu": {"reason": "cpu: gets 5 values wrong"}}
     assert shares({"points_per_second": 1.0}, found["cpu"], 1.0, 1.0) is None
     assert "cpu: gets 5 values wrong" in markdown({"limits": found})
 
 
-def test_what_a_process_started_ends_with_it(tmp_path, monkeypatch):
-    script, beats = tmp_path / "python", tmp_path / "beats"
+def test_what_a_process_started_ends_with_it(tmp_path, run_instead):
+    beats = tmp_path / "beats"
     child = f"""import time, pathlib
 while True:
     pathlib.Path({str(beats)!r}).write_text(str(time.time()))
     time.sleep(0.05)
 """
-    starts = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])\n"
-    script.write_text(f"#!{sys.executable}\n{starts}")
-    script.chmod(0o755)
-    monkeypatch.setattr(runs.sys, "executable", str(script))
+    run_instead(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])")
     assert runs.run_process(worker.Request("", str(tmp_path), "tckgen", "prob", 1), 2.0)[0] == "timeout"
     last = beats.read_text()
     time.sleep(0.3)

@@ -77,15 +77,16 @@ def _likeness(new: Results, run: Run, old: Results, other: Run) -> tuple:
     return *alike, str(old.get("created", ""))
 
 
-def committed(folder: Path | str) -> list[Results]:
+def committed(folder: Path | str, names: str = "*.json") -> list[Results]:
     """Return the results of schema 1 in a folder.
 
     Parameters
     ----------
     folder : its JSON files are looked at, those of folders in it are not; what holds something else is left aside.
+    names : pattern of the files' names.
     """
     found = []
-    for path in sorted(Path(folder).glob("*.json")):
+    for path in sorted(Path(folder).glob(names)):
         try:
             results = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

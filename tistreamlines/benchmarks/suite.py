@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -97,9 +97,7 @@ def benchmark(
 class _Comparison:
     """All targets on one case with one method."""
 
-    def __init__(
-        self, plan: Plan, case: Case, method: Method, folders: Folders, limits: dict[str, Any]
-    ) -> None:  # fmt: skip
+    def __init__(self, plan: Plan, case: Case, method: Method, folders: Folders, limits: dict[str, Any]) -> None:
         self.plan, self.case, self.method = plan, case, method
         self.folder, self.phantom = folders.at(1.0)
         self.problem = Problem(self.folder, method, plan.nseeds)
@@ -126,7 +124,8 @@ class _Comparison:
                 if row["status"] == "ok":
                     kept[target.name] = own
                     self._shares(target, found)
-            self._compare(runs, {name: list(_tracked(own)) for name, own in kept.items()})
+            tracked = {name: sorted(own.glob("tracked-*.npz")) for name, own in kept.items()}
+            self._compare(runs, {name: list(map(Tracked.load, paths)) for name, paths in tracked.items()})
         return runs
 
     def able(self, sweep: Sweep) -> list[Target]:
@@ -145,9 +144,8 @@ class _Comparison:
         }  # fmt: skip
         if row["reason"]:
             return row, {}
-        counts = tuple(int(share * plan.nseeds) for share in SHARES if share * plan.nseeds >= 100)
-        if "seeds" in (sweep.name for sweep in plan.sweeps):
-            counts = ()
+        some = () if SWEEPS["seeds"] in plan.sweeps else SHARES
+        counts = tuple(int(share * plan.nseeds) for share in some if share * plan.nseeds >= 100)
         request = Request(
             str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, repeat=plan.repeat,
             seconds=plan.seconds, counts=counts,
@@ -222,12 +220,6 @@ class _Seen:
 
 def _equal(row: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(row["sha256"]) and row["sha256"] == other.get("sha256")
-
-
-def _tracked(folder: Path) -> Iterator[Tracked]:
-    for path in sorted(folder.glob("tracked-*.npz")):
-        with np.load(path) as stored:
-            yield Tracked(stored["points"], stored["offsets"], 0.0)
 
 
 def _projection(density: np.ndarray) -> np.ndarray:

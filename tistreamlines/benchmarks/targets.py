@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +45,16 @@ class Tracked:
     compile: float | None = None
     work: tuple[float, float] | None = None
     copied_bytes: int | None = None
+
+    def save(self, path: Path) -> None:
+        """Write points and offsets."""
+        np.savez(path, points=self.points, offsets=self.offsets)
+
+    @classmethod
+    def load(cls, path: Path) -> Tracked:
+        """Read what :meth:`save` wrote; its seconds are 0."""
+        with np.load(path) as stored:
+            return cls(stored["points"], stored["offsets"], 0.0)
 
 
 class Session(Protocol):

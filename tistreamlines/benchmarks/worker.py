@@ -113,8 +113,7 @@ def measured(request: Request) -> dict[str, Any]:
     repeats = repeated(track, request, folder, 1 if target.kind == "arch" else 2)
     total = time.perf_counter() - begun
     inside = repeats[-1].compile or 0.0
-    with np.load(folder / "tracked-0.npz") as stored:
-        first = Tracked(stored["points"], stored["offsets"], 0.0)
+    first = Tracked.load(folder / "tracked-0.npz")
     return summary(first, problem.space) | {
         "seconds": timed(repeats) | {
             "compile": inside + (warmed if target.warm_up else 0.0), "prepare": opened - inside, "total": total,
@@ -139,7 +138,7 @@ def repeated(track: Session, request: Request, folder: Path, kept: int) -> list[
         keep = len(found) < kept
         tracked = track(request.nseeds, keep)
         if keep:
-            np.savez(folder / f"tracked-{len(found)}.npz", points=tracked.points, offsets=tracked.offsets)
+            tracked.save(folder / f"tracked-{len(found)}.npz")
         found.append(replace(tracked, points=tracked.points[:0]))
     return found
 
@@ -155,7 +154,7 @@ def swept(request: Request) -> dict[str, Any]:
         ahead = next((count for count in request.counts if count > row[0]), None)
         if ahead and time.perf_counter() - begun + row[1] * ahead / row[0] > request.seconds:
             break
-    return {"sweep": rows, "work": None}
+    return {"sweep": rows}
 
 
 def counted_seeds(track: Session, counts: Iterable[int]) -> Iterator[list[Any]]:
