@@ -328,9 +328,18 @@ class TestVolume:
 
     def test_not_finite(self, case, load):
         values = np.ones(SHAPE, np.float32)
-        values[2, 0, 1] = np.nan
-        with fails("other.nii.gz", "nan", "(2, 0, 1)"):
+        values[2, 0, 1] = np.inf
+        with fails("other.nii.gz", "inf", "(2, 0, 1)"):
             load(case.image(values, name="other.nii.gz"), SPACE)
+
+    def test_nan_is_0_and_told(self, case, load):
+        """As MRtrix3's tensor2metric writes where there is no tensor."""
+        values, notes = np.ones(SHAPE, np.float32), []
+        values[2, 0, :2] = np.nan
+        found = load(case.image(values, name="other.nii.gz"), SPACE, notes.append)
+        assert np.array_equal(found, np.nan_to_num(values))
+        assert len(notes) == 1
+        assert f"2 of {values.size} values are NaN" in notes[0]
 
     def test_missing(self, case, load):
         with fails("absent.nii.gz", "no such file"):

@@ -40,7 +40,7 @@ class Fits:
     dwi : the series.
     mask : (x, y, z), the voxels to fit; None for what DIPY's median_otsu takes for brain.
     parameters : all options.
-    hashes : sha256 of the inputs by name.
+    hashes : sha256 of the inputs by name, and the ``frame`` that the gradients were taken in.
     cache : where fits are kept, if anywhere.
     telling : whom to tell.
     """
@@ -51,7 +51,7 @@ class Fits:
     ) -> None:  # fmt: skip
         self._dwi, self._mask, self._parameters = dwi, mask, parameters
         self._cache, self._telling = cache, telling
-        self._causes = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
+        self._causes = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask", "frame")}
 
     @property
     def mask(self) -> Mask:

@@ -28,6 +28,8 @@ import numpy.typing as npt
 
 from .option import ParameterError
 
+BLOCK = 1 << 16  # voxels that are turned at a time
+WHOLE_TOLERANCE = 1e-12
 
 class Basis(NamedTuple):
     """A basis as DIPY spells it: ``basis_type``, ``legacy`` and ``full_basis`` of its functions."""
@@ -184,6 +186,66 @@ def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.flo
     if chosen.legacy:
         values *= np.where(m == 0, 1.0, math.sqrt(0.5))
     return values[..., np.arange(len(m)) - 2 * m]  # m and -m change places
+
+
+def turned(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.NDArray[np.float32]:
+    """Turn orientation functions: the coefficients of g(d) = f(turn d), from those of f.
+
+    Parameters
+    ----------
+    coefficients : (..., n_coef)
+        In the basis named.
+    turn : (3, 3)
+        An orthogonal matrix; one with a negative determinant also mirrors.
+    basis : str
+        One of BASES.
+
+    Returns
+    -------
+    coefficients : (..., n_coef) float32
+        In the same basis; a new array, rounded once from float64.
+
+    Raises
+    ------
+    ParameterError
+        If the basis is unknown.
+    ValueError
+        If no order has so many coefficients.
+    """
+    values = np.asarray(coefficients)
+    matrix = turning_matrix(turn, order_of(values.shape[-1], basis_of(basis).full), basis)
+    flat = values.reshape(-1, len(matrix))
+    out = np.empty(flat.shape, np.float32)
+    for first in range(0, len(flat), BLOCK):
+        out[first : first + BLOCK] = flat[first : first + BLOCK].astype(np.float64) @ matrix.T
+    return out.reshape(values.shape)
+
+
+def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[np.float64]:
+    """Matrix (n_coef, n_coef) float64 that :func:`turned` multiplies each voxel's coefficients by.
+
+    A rotation mixes only the coefficients of one degree. Each degree's block is found from samples at more directions
+    than it has coefficients, where its harmonics, turned, are sums of themselves; the system has an exact solution.
+    """
+    directions = _many_directions()
+    l_values = degrees(order, basis_of(basis).full)[0]
+    there = sampling_matrix(directions @ np.asarray(turn, np.float64).T, order, basis)
+    here = sampling_matrix(directions, order, basis)
+    matrix = np.zeros((len(l_values), len(l_values)))
+    for degree in np.unique(l_values):
+        own = np.flatnonzero(l_values == degree)
+        matrix[np.ix_(own, own)] = np.linalg.lstsq(here[:, own], there[:, own], rcond=None)[0]
+    # what is a sign or nothing in exact arithmetic is so here, and flips of axes change no bit but signs
+    whole = np.rint(matrix)
+    return np.where(np.abs(matrix - whole) < WHOLE_TOLERANCE, whole, matrix)
+
+
+def _many_directions() -> npt.NDArray[np.float64]:
+    """Directions (1000, 3) spread evenly along a spiral: more than any order here has coefficients."""
+    number = np.arange(1000) + 0.5
+    z, angle = 1 - number / 500, math.pi * (1 + math.sqrt(5)) * number
+    radius = np.sqrt(1 - z * z)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
 
 
 def degree_shares(coefficients: npt.ArrayLike, full: bool = False) -> npt.NDArray[np.float64]:

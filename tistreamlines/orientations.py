@@ -1,9 +1,8 @@
 """Orientations that another program computed: harmonics, functions on a sphere, or peaks, from NIfTI files.
 
-Directions are in the frame of the image's voxel axes, in which DIPY has them after it reads bvecs: x along the first
-axis of the array, and so on. What DIPY writes (``pam_to_niftis``, its command line) is in this frame. MRtrix3 writes
-harmonics and peaks along the scanner's axes (RAS). The two agree only where the affine has no rotation and no flip, and
-nothing in a file tells which one it is in: turn such files first.
+Values are read as they are stored. What DIPY writes (``pam_to_niftis``, its command line) is along the voxel axes: x
+along the first axis of the array, and so on. MRtrix3 writes harmonics and peaks along the scanner's axes (RAS), and
+:mod:`tistreamlines.frames` turns those.
 
 Each loader takes the grid that the file must have, if any, and raises an InputError where the file is missing, damaged,
 on another grid, not finite or all 0. nibabel and DIPY are imported inside the functions.
@@ -20,7 +19,17 @@ import numpy.typing as npt
 
 from .errors import InputError
 from .harmonics import basis_of, count_of, degree_shares, order_of
-from .io.nifti import AFFINE_TOLERANCE, _check_finite, _grid, _open_image, _read_series, _reading
+from .io.nifti import (
+    AFFINE_TOLERANCE,
+    Tell,
+    _check_finite,
+    _grid,
+    _open_image,
+    _read_series,
+    _reading,
+    silent,
+    without_nan,
+)
 from .parameters import ParameterError
 from .sphere import SPHERES, load_sphere
 from .tractogram import Space
@@ -41,7 +50,7 @@ class Orientations:
     kind : 'sh', 'pmf', 'odf' or 'peaks'
         What the last axis counts: coefficients, vertices (twice), or x, y, z of one peak after another.
     values : (x, y, z, n) float32, C-contiguous
-        As stored; directions in the frame of the voxel axes.
+        As stored, or turned to the voxel axes since.
     basis : str or None
         One of harmonics.BASES, for 'sh'.
     sphere : str or None
@@ -120,20 +129,22 @@ def load_odf(path: str | Path, sphere: str, space: Space | None = None) -> Orien
     return Orientations("odf", values, None, sphere, grid)
 
 
-def load_peaks(path: str | Path, space: Space | None = None) -> Orientations:
+def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read peaks.
 
     Parameters
     ----------
     path : str or Path
         NIfTI file of k peaks a voxel, (x, y, z, 3 k) or, as DIPY's ``pam_to_niftis`` writes it, (x, y, z, k, 3), which
-        becomes the former. A peak's length is its amplitude (DIPY's are all 1); one of length 0 is none.
+        becomes the former. A peak's length is its amplitude (DIPY's are all 1); one of length 0, or NaN, is none.
     space : Space, optional
+    note : callable
+        Is told of NaN values, which MRtrix3 writes where there is no peak.
 
     Raises
     ------
     InputError
-        If the volumes cannot be parted into threes, or are NaN where there is no peak, as MRtrix3 may write them.
+        If the volumes cannot be parted into threes.
     """
     path, image, grid = _open(path, space, "three volumes a peak", five=True)
     if image.shape[-1] % 3 or image.shape[4:] not in ((), (3,)):
@@ -141,7 +152,7 @@ def load_peaks(path: str | Path, space: Space | None = None) -> Orientations:
             f"{path}: shape {tuple(image.shape)} does not hold x, y and z of each peak; "
             "give 3 volumes a peak, or (peaks, 3) as the last axes"
         )
-    values = _read(path, image)
+    values = _read(path, image, note)
     return Orientations("peaks", values.reshape(*grid.shape, -1), None, None, grid)
 
 
@@ -234,12 +245,14 @@ def _check_space(path: Path, grid: Space, space: Space) -> None:
         raise InputError(f"{path}: affine is {difference:.4g} off the reference's; give both on one grid")
 
 
-def _read(path: Path, image: Any) -> Floats:
-    if len(image.shape) == 4:
+def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
+    """All values; with ``note``, which is told of them, NaN becomes 0, else it is an error."""
+    if len(image.shape) == 4 and note is None:
         values = _read_series(path, image)
     else:
         with _reading(path), np.errstate(over="ignore"):  # as in _read_series
             values = np.ascontiguousarray(np.asarray(image.dataobj), np.float32)
+        values = values if note is None else without_nan(path, values, note)
         _check_finite(path, values)
     if not values.any():
         raise InputError(f"{path}: all {values.size} values are 0; give a file with orientations in it")

@@ -63,6 +63,11 @@ class Parameters:
         0.1, SEEDS, "Streamlines end where the stop map is at or below this.", unit="FA", low=0, high=1,
         excludes=("stop_threshold",),
     )  # fmt: skip
+    bvecs_frame: str = _option(
+        "auto", SEEDS, "Axes of BVECS: the voxel axes as DIPY takes them (voxel), or with x flipped where the affine's "
+        "determinant is positive, as FSL defines them (fsl); auto finds out by which of them neighbouring fibres "
+        "continue each other better.", choices=("auto", "voxel", "fsl"),
+    )  # fmt: skip
     dg: str = _option(
         None, MODEL, "Direction getter: "
         + "; ".join(f"{name}, {getter.title}" for name, getter in GETTERS.items()) + ".",
@@ -161,6 +166,10 @@ class Parameters:
         None, FILES, "Basis of --sh. DIPY writes descoteaux07_legacy unless told otherwise, MRtrix3 tournier07.",
         choices=tuple(BASES), absent="none; --sh needs one", requires=("sh",),
     )  # fmt: skip
+    sh_frame: str | None = _option(
+        None, FILES, "Axes of --sh: the voxel axes (voxel), as DIPY has them, or the scanner's (scanner), as MRtrix3.",
+        choices=("scanner", "voxel"), absent="scanner for tournier07, voxel for descoteaux07", requires=("sh",),
+    )  # fmt: skip
     odf: PathLike | None = _option(
         None, FILES, "Orientation functions sampled at the vertices of --sphere, one a volume.", unit="FILE",
         absent="a model is fitted", only=PMF, excludes=("pmf", "peaks"),
@@ -173,6 +182,10 @@ class Parameters:
         None, FILES, "Peaks, x y z of each in three volumes, their lengths the amplitudes. Each is moved to the "
         "nearest vertex of --sphere: at most 5.5 degrees away on default and full, 6.9 on small.", unit="FILE",
         absent="a model is fitted", only=PMF,
+    )  # fmt: skip
+    peaks_frame: str = _option(
+        "auto", FILES, "Axes of --peaks, as for --sh; auto finds out by which of them neighbouring fibres continue "
+        "each other better.", choices=("auto", "scanner", "voxel"), only={"source": ("peaks",)},
     )  # fmt: skip
     asymmetric: bool = _option(
         False, FILES, "Keep opposite directions of --odf or --pmf apart; needs --sphere full.",
@@ -255,6 +268,8 @@ class Parameters:
             raise ParameterError(f"--sh-basis {self.sh_basis} keeps opposite directions apart: give --dg prob or det")
         if full and self.pmf_rows == "sh":
             raise ParameterError(f"--pmf-rows sh has no odd harmonics, --sh-basis {self.sh_basis} has: leave it out")
+        if self.sh_basis is not None and self.sh_frame is None:
+            self._set("sh_frame", "scanner" if BASES[self.sh_basis].basis == "tournier07" else "voxel")
         if self.pmf_rows is None:
             self._set("pmf_rows", "sampled" if full else "sh")
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import io, models, models_pmf, models_ptt, orientations
+from . import frames, io, models, models_pmf, models_ptt, orientations
 from .cache import Cache, pack_prepared, unpack_prepared
 from .errors import InputError
 from .fits import BASIS, Fits, Telling
+from .frames import Placing
 from .getters import ORIENTED, SOURCES, listed
 from .models import Prepared
 from .orientations import Orientations
@@ -50,12 +51,26 @@ _PREPARE: dict[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = {
 
 @dataclass
 class Clock:
-    """Seconds by stage; the rest is told of each stage, of choices made for the user, and of the share fitted."""
+    """Seconds by stage, and what the user was told; the callables are told of each stage, of choices made for the user,
+    of the share fitted, and of what may be wrong."""
 
     report: Callable[[str], None] = lambda _: None
-    note: Callable[[str], None] = lambda _: None
+    tell: Callable[[str], None] = lambda _: None
     progress: Callable[[float], None] = lambda _: None
+    alarm: Callable[[str], None] = lambda _: None
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("load", "prepare", "compile"), 0.0))
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Tell of a choice made for the user."""
+        self.notes.append(text)
+        self.tell(text)
+
+    def warn(self, text: str) -> None:
+        """Tell that the result may be wrong."""
+        self.warnings.append(text)
+        self.alarm(text)
 
     @contextmanager
     def stage(self, name: str) -> Generator[None, None, None]:
@@ -78,12 +93,16 @@ class Plan:
     space : grid of the series, or of the orientations where there is none.
     seeds : where streamlines begin.
     hashes : sha256 of each input file, by the name of its argument or parameter.
+    frames : how the directions of each input are taken, by the same names; see :class:`tistreamlines.frames.Placing`.
+    warnings : what the user was warned of.
     """
 
     prepared: Prepared
     space: Space
     seeds: Seeds
     hashes: dict[str, str]
+    frames: dict[str, Any]
+    warnings: list[str]
 
 
 def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clock) -> Plan:
@@ -102,15 +121,19 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
         causes = {**hashes, **_causes(parameters)}
         kept = cache.load("tables", causes) if cache else None
     if kept is None:
-        prepared, space, region = _tables(series, hashes, parameters, cache, clock)
+        prepared, space, region, placed = _tables(series, hashes, parameters, cache, clock)
         if cache:
             with clock.stage("prepare"):
                 arrays, values = pack_prepared(prepared, space)
-                cache.store("tables", causes, {**arrays, "region": region}, values)
+                told = {"frames": placed, "notes": clock.notes, "warnings": clock.warnings}
+                cache.store("tables", causes, {**arrays, "region": region}, values | {"told": told})
     else:
-        region = kept[0]["region"]
+        region, placed = kept[0]["region"], kept[1]["told"]["frames"]
         prepared, space = unpack_prepared(*kept)
-    return Plan(prepared, space, _seeds(parameters, space, region), hashes)
+        for tell, texts in ((clock.note, "notes"), (clock.warn, "warnings")):
+            for text in kept[1]["told"][texts]:
+                tell(text)
+    return Plan(prepared, space, _seeds(parameters, space, region), hashes, placed, clock.warnings)
 
 
 def _causes(parameters: Parameters) -> dict[str, Any]:
@@ -157,21 +180,37 @@ class _Inputs:
     mask: npt.NDArray[np.bool_] | None = None
     region: npt.NDArray[np.bool_] | None = None
     stop_map: Map | None = None
+    placed: dict[str, Placing] = field(default_factory=dict)
 
 
-def _read(series: Mapping[str, PathLike], parameters: Parameters) -> _Inputs:
+def _read(series: Mapping[str, PathLike], parameters: Parameters, clock: Clock) -> _Inputs:
+    """Read all inputs; their directions are along the voxel axes then."""
     dwi = io.load_dwi(series["dwi"], series["bvals"], series["bvecs"]) if series else None
-    oriented = _orientations(parameters, dwi.space if dwi else None)
+    oriented = _orientations(parameters, dwi.space if dwi else None, clock)
     grid = dwi or oriented
     if grid is None:
         raise ParameterError(needs_series(parameters))
-    space, masks = grid.space, (parameters.mask, parameters.seed_mask)
-    mask, region = (None if path is None else io.load_mask(path, space) for path in masks)
-    stop_map = None if parameters.stop_map is None else io.load_map(parameters.stop_map, space)
-    return _Inputs(dwi, oriented, space, mask, region, stop_map)
+    space = grid.space
+    mask = None if parameters.mask is None else io.load_mask(parameters.mask, space, clock.note)
+    region = None
+    if parameters.seed_mask is not None:
+        region = io.load_mask(parameters.seed_mask, space, clock.note, clock.warn)
+    stop_map = None if parameters.stop_map is None else io.load_map(parameters.stop_map, space, clock.note)
+    placed = {}
+    if dwi is not None:
+        dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))
+    if oriented is not None and oriented.kind in ("sh", "peaks"):
+        asked = parameters.peaks_frame if oriented.kind == "peaks" else parameters.sh_frame or "voxel"
+        path = getattr(parameters, oriented.kind)
+        oriented, placed[oriented.kind] = frames.place_orientations(oriented, asked, str(path))
+    for placing in placed.values():
+        for tell, texts in ((clock.note, placing.notes), (clock.warn, placing.warnings)):
+            for text in texts:
+                tell(text)
+    return _Inputs(dwi, oriented, space, mask, region, stop_map, placed)
 
 
-def _orientations(parameters: Parameters, space: Space | None) -> Orientations | None:
+def _orientations(parameters: Parameters, space: Space | None, clock: Clock) -> Orientations | None:
     """Read the file of orientations, if one is given."""
     source = parameters.source
     if source == "model":
@@ -180,33 +219,35 @@ def _orientations(parameters: Parameters, space: Space | None) -> Orientations |
     if source == "sh" and parameters.sh_basis is not None:
         return orientations.load_sh(path, parameters.sh_basis, space)
     if source == "peaks":
-        return orientations.load_peaks(path, space)
+        return orientations.load_peaks(path, space, clock.note)
     load = orientations.load_pmf if source == "pmf" else orientations.load_odf
     return load(path, parameters.sphere, space)
 
 
 def _tables(
     series: Mapping[str, PathLike], hashes: Mapping[str, str], parameters: Parameters, cache: Cache | None, clock: Clock
-) -> tuple[Prepared, Space, npt.NDArray[np.int32]]:
-    """Tables, space and the voxels (m, 3) of random seeds, from the files."""
+) -> tuple[Prepared, Space, npt.NDArray[np.int32], dict[str, Any]]:
+    """Tables, space, the voxels (m, 3) of random seeds, and how directions were taken, from the files."""
     with clock.stage("load"):
-        read = _read(series, parameters)
+        read = _read(series, parameters, clock)
     telling = Telling(clock.note, clock.progress)
-    fits = None if read.dwi is None else Fits(read.dwi, read.mask, parameters, hashes, cache, telling)
+    taken = {name: placing.as_dict() for name, placing in read.placed.items()}
+    known = {**hashes, "frame": taken.get("bvecs", {}).get("frame", "")}
+    fits = None if read.dwi is None else Fits(read.dwi, read.mask, parameters, known, cache, telling)
     with clock.stage("prepare"):
         stop_map, voxels = _stop_and_region(read, fits, parameters)
         reach = _seeds(parameters, read.space, voxels).reach()
     if parameters.dg == "boot":
         assert read.dwi is not None
         with clock.stage("prepare"):
-            return _prepare_boot(read.dwi, stop_map, reach, parameters), read.space, voxels
+            return _prepare_boot(read.dwi, stop_map, reach, parameters), read.space, voxels, taken
     with clock.stage("fit" if read.oriented is None else "prepare"):
         kind, values = _values(read.oriented, fits, parameters)
     with clock.stage("prepare"):
         prepare, names = _PREPARE[parameters.dg]
         chosen = _oriented_options(names, parameters, read.space)
         prepared = prepare(kind, values, stop_map, parameters.threshold, reach, **chosen)
-    return prepared, read.space, voxels
+    return prepared, read.space, voxels, taken
 
 
 def _stop_and_region(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ SEEDS_AT_ONCE = 1 << 20  # bounds the memory that seeds take, however many there
 
 
 class Watcher:
-    """What is told of a run as it goes; the methods do nothing unless overridden."""
+    """What is told of a run as it goes; unless overridden, the methods do nothing, and ``warn`` is Python's warning."""
 
     def stage(self, name: str) -> None:
         """Note that a stage begins: load, prepare, fit, compile, track or write."""
@@ -35,6 +36,10 @@ class Watcher:
 
     def note(self, text: str) -> None:
         """Note a choice made for the user."""
+
+    def warn(self, text: str) -> None:
+        """Note that the result may be wrong, and what to do."""
+        warnings.warn(text, stacklevel=2)
 
     def fitted(self, share: float) -> None:
         """Note the share of voxels in which the model is fitted, 0 to 1."""
@@ -93,7 +98,8 @@ class _Run:
         """Gather the sidecar's content."""
         paths = {name: self.series.get(name, getattr(self.parameters, name, None)) for name in self.plan.hashes}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
-        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats)
+        told = {"frames": self.plan.frames, "warnings": self.plan.warnings}
+        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats) | told
 
 
 def track(
@@ -148,7 +154,7 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
     begun = time.perf_counter()
     device = choose(parameters.arch)
     watcher.device(device)
-    clock = Clock(watcher.stage, watcher.note, watcher.fitted)
+    clock = Clock(watcher.stage, watcher.note, watcher.fitted, watcher.warn)
     plan = make_plan(series, parameters, clock)
     settings = Settings(
         step_mm=parameters.step_mm(plan.space.voxel_sizes),

@@ -98,6 +98,11 @@ class Space:
         """Side of a voxel along each stored axis, ``(3,)`` float64, mm."""
         return np.sqrt(np.sum(self.affine[:3, :3] ** 2, axis=0))
 
+    @property
+    def axes(self) -> npt.NDArray[np.float64]:
+        """Directions of the voxel axes in RAS, a column each, ``(3, 3)`` float64; orthogonal, perhaps mirrored."""
+        return self.affine[:3, :3] / self.voxel_sizes
+
     def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Turn RASmm points ``(..., 3)`` into voxel coordinates, float64."""
         return _apply(np.linalg.inv(self.affine).astype(np.float64, copy=False), points)

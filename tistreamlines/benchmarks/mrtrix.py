@@ -25,14 +25,9 @@ def missing() -> str:
 
 def in_world(problem: Problem) -> np.ndarray:
     """The harmonics along the axes of RASmm, as MRtrix3 has them; DIPY's lie along the image's axes."""
-    from dipy.data import default_sphere
+    from ..harmonics import turned
 
-    from ..harmonics import order_of, sampling_matrix
-
-    turn = problem.space.affine[:3, :3] / problem.space.voxel_sizes
-    vertices, order = default_sphere.vertices, order_of(problem.csd.shape[-1])
-    here, there = (sampling_matrix(v, order, "descoteaux07_legacy") for v in (vertices @ turn, vertices))
-    return problem.csd @ (np.linalg.pinv(there) @ here).T.astype(np.float32)
+    return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 
 
 def open_tckgen(problem: Problem) -> Any:

@@ -24,7 +24,7 @@ STAGES = {
 
 
 class Display(Watcher):
-    """A progress bar on a terminal, lines with ``verbose``, nothing with ``quiet``; all of it on stderr.
+    """A progress bar on a terminal, lines with ``verbose``, only warnings with ``quiet``; all of it on stderr.
 
     Parameters
     ----------
@@ -81,6 +81,11 @@ class Display(Watcher):
     def note(self, text: str) -> None:
         """Show a choice made for the user, unless quiet."""
         self._console.print(f"Note: {text}", soft_wrap=True, markup=False)
+
+    def warn(self, text: str) -> None:
+        """Show a warning, even if quiet."""
+        console = Console(stderr=True, highlight=False) if self._console.quiet else self._console
+        console.print(f"Warning: {text}", soft_wrap=True, markup=False)
 
     def fitted(self, share: float) -> None:
         """Show the share of voxels fitted."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -28,6 +28,11 @@ AFFINE_TOLERANCE = 1e-3  # mm
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 NORM_TOLERANCE = 0.01
 VOLUMES_AT_ONCE = 8
+Tell = Callable[[str], object]
+
+
+def silent(_: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,7 @@ def load_dwi(dwi: str | Path, bvals: str | Path, bvecs: str | Path) -> Dwi:
     dwi : str or Path
         NIfTI file (.nii, .nii.gz) of four axes; the array stays as stored.
     bvals, bvecs : str or Path
-        FSL files, in rows or columns, read as DIPY reads them; no sign is changed.
+        FSL files, in rows or columns, read as DIPY reads them; no sign is changed: :mod:`tistreamlines.frames` does.
 
     Returns
     -------
@@ -82,28 +87,41 @@ def load_dwi(dwi: str | Path, bvals: str | Path, bvecs: str | Path) -> Dwi:
     return Dwi(_read_series(path, image), space, gtab, path)
 
 
-def load_mask(path: str | Path, space: Space) -> npt.NDArray[np.bool_]:
+def load_mask(
+    path: str | Path, space: Space, note: Tell = silent, warn: Tell | None = None
+) -> npt.NDArray[np.bool_]:
     """Read a mask on the grid of the series, or of the orientations.
 
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file; every voxel that is not 0 is inside.
+        3-D NIfTI file; every voxel that is not 0 or NaN is inside.
     space : Space
         Grid that the mask must have.
+    note : callable
+        Is told of NaN values, and of a mask that has more values than 0 and another one.
+    warn : callable, optional
+        Is told in its place if such a mask is most of the image.
 
     Returns
     -------
     mask : (x, y, z) bool
     """
-    path, data = _load_volume(path, space)
+    path, data = _load_volume(path, space, note)
     mask = np.ascontiguousarray(data != 0)
     if not mask.any():
         raise InputError(f"{path}: all {mask.size} voxels are 0; give a mask with at least one voxel set")
+    low, high = data[mask].min(), data[mask].max()
+    if low != high:
+        tell = warn if warn and mask.mean() > 0.5 else note
+        tell(
+            f"{path}: values from {low:.4g} to {high:.4g}, not a mask of 0 and 1; all {mask.sum()} voxels that are not "
+            f"0 are taken, {mask.mean():.0%} of the image"
+        )
     return mask
 
 
-def load_map(path: str | Path, space: Space) -> npt.NDArray[np.float32]:
+def load_map(path: str | Path, space: Space, note: Tell = silent) -> npt.NDArray[np.float32]:
     """Read a scalar map on the grid of the series, or of the orientations.
 
     Parameters
@@ -112,12 +130,14 @@ def load_map(path: str | Path, space: Space) -> npt.NDArray[np.float32]:
         3-D NIfTI file.
     space : Space
         Grid that the map must have.
+    note : callable
+        Is told of NaN values, which become 0: programs write them where nothing was fitted.
 
     Returns
     -------
     values : (x, y, z) float32, C-contiguous
     """
-    return np.ascontiguousarray(_load_volume(path, space)[1], np.float32)
+    return np.ascontiguousarray(_load_volume(path, space, note)[1], np.float32)
 
 
 def load_seeds(path: str | Path) -> npt.NDArray[np.float64]:
@@ -198,14 +218,13 @@ def _grid(path: Path, image: Any) -> Space:
         raise InputError(f"{path}: affine {affine.tolist()} cannot be inverted; repair the header")
     space = Space(affine, image.shape[:3])
     # The same demand as DIPY's LocalTracking, but free of the voxel size.
-    axes = linear / space.voxel_sizes
-    shear = np.abs(np.triu(axes.T @ axes, 1)).max()
+    shear = np.abs(np.triu(space.axes.T @ space.axes, 1)).max()
     if shear > SHEAR_TOLERANCE:
         raise InputError(f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to a regular grid")
     return space
 
 
-def _load_volume(path: str | Path, space: Space) -> tuple[Path, npt.NDArray[Any]]:
+def _load_volume(path: str | Path, space: Space, note: Tell) -> tuple[Path, npt.NDArray[Any]]:
     path, image = _open_image(path)
     if tuple(image.shape) != space.shape:
         raise InputError(
@@ -219,8 +238,18 @@ def _load_volume(path: str | Path, space: Space) -> tuple[Path, npt.NDArray[Any]
         )
     with _reading(path):
         data = np.asarray(image.dataobj)
+    data = without_nan(path, data, note)
     _check_finite(path, data)
     return path, data
+
+
+def without_nan(path: Path, data: npt.NDArray[Any], note: Tell) -> npt.NDArray[Any]:
+    """Put 0 for NaN, which MRtrix3 writes where there is no value, and tell how many there were."""
+    missing = np.isnan(data)
+    if not missing.any():
+        return data
+    note(f"{path}: {missing.sum()} of {missing.size} values are NaN and count as 0")
+    return np.where(missing, data.dtype.type(0), data)
 
 
 def _read_series(path: Path, image: Any) -> npt.NDArray[np.float32]:
