@@ -69,12 +69,9 @@ def test_only_backends_know_compilers(path):
 
 
 def test_import_is_light():
-    """Under 0.3 s with numpy's own import, which takes a tenth of a second, and more where other work has the cores."""
-    code = (
-        "import numpy, sys, time; begun = time.perf_counter(); import tistreamlines; "
-        "seconds = time.perf_counter() - begun; "
-        "print(seconds, *[m for m in ('taichi', 'numba', 'llvmlite', 'dipy', 'nibabel') if m in sys.modules])"
-    )
-    runs = [python("-c", code).stdout.split() for _ in range(5)]
-    assert min(float(seconds) for seconds, *_ in runs) < 0.2
-    assert all(len(words) == 1 for words in runs), runs
+    """Few modules and no heavy one, which on any machine takes a fraction of what numpy's own import does."""
+    code = "import numpy, sys; before = set(sys.modules); import tistreamlines; print(*set(sys.modules) - before)"
+    found = python("-c", code).stdout.split()
+    heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
+    assert not heavy & {name.split(".")[0] for name in found}
+    assert 20 < len(found) < 200

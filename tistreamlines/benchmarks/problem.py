@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from .. import csd, io, models
 from ..errors import InputError
+from ..frames import place_gradients
 from ..phantom import Phantom, make_phantom
 from ..tractogram import Space
 from .cases import SEED_FA, STOP, Case, Method
@@ -169,11 +171,15 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
     if case.fetched:
         paths = fetch_stanford()
     dwi = io.load_dwi(*paths)
-    if mask is None:
+    inside = None if mask is None else io.load_mask(mask, dwi.space)
+    dwi, placing = place_gradients(dwi, inside, "auto", paths[2])
+    for text in placing.warnings:
+        warnings.warn(text, stacklevel=2)
+    if inside is None:
         from ..fits import brain
 
-        return dwi, brain(dwi), None
-    return dwi, io.load_mask(mask, dwi.space), None
+        inside = brain(dwi)
+    return dwi, inside, None
 
 
 def fetch_stanford() -> tuple[str, ...]:
