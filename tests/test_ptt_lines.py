@@ -51,7 +51,7 @@ def same(one: Batch, other: Batch) -> bool:
 def test_streamlines_stay_with_circles_within_their_curvature():
     seeds = np.tile(SEEDS, (10, 1))
     batch, _ = tracked(fibres(circle()), seeds, pmf_threshold=0.2)
-    bend = PttOptions(max_angle=15.0).max_curvature * 0.5
+    bend = PttOptions(max_angle=15.0).curvature * 0.5
     assert len(batch) == 90
     for line in lines(batch):
         steps = np.diff(line, axis=0)

@@ -96,7 +96,7 @@ class Emulation:
 
         def tried():
             frame = candidate()
-            a, radius = rng.uniform(0, 2 * np.pi), self.chosen.max_curvature * np.sqrt(rng.uniform())
+            a, radius = rng.uniform(0, 2 * np.pi), self.chosen.curvature * np.sqrt(rng.uniform())
             k1, k2 = radius * np.cos(a), radius * np.sin(a)
             return frame, k1, k2, self.support(p, frame, k1, k2, last)[0]
 
