@@ -10,6 +10,7 @@ import test_ptt_lines
 from faces import reals, run
 from scipy.linalg import expm
 from test_prob import fibres, lines, tracked, unit
+from transport import framed
 
 from tistreamlines.engine import Settings
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
@@ -113,23 +114,6 @@ def test_arcs_are_of_the_second_order(face, torsion):
         errors.append(np.linalg.norm(end - helix_end(curvature, torsion, length)))
     assert errors[-1] < 0.03
     assert all(3.4 < longer / shorter < 4.6 for longer, shorter in pairwise(errors))
-
-
-@twin
-def framed(item: i32, bends: Reals, step: real, out: Reals):
-    """An arc's propagator, from the frame of the axes."""
-    t = vec3(1.0, 0.0, 0.0)
-    n = vec3(0.0, 1.0, 0.0)
-    b = vec3(0.0, 0.0, 1.0)
-    k1 = bends[2 * item]
-    k2 = bends[2 * item + 1]
-    way = onward(step, k1, k2, t, n, b)
-    ahead = tangent_after(step, k1, k2, t, n, b)
-    aside = binormal_after(step, k1, k2, t, n, b)
-    for i in range(3):
-        out[9 * item + i] = way[i]
-        out[9 * item + 3 + i] = ahead[i]
-        out[9 * item + 6 + i] = aside[i]
 
 
 @pytest.mark.parametrize("face", ["python", "numba32"])
