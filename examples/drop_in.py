@@ -17,7 +17,8 @@ from dipy.reconst.dti import TensorModel
 from dipy.tracking.utils import seeds_from_mask
 from trx.trx_file_memmap import save as save_trx
 
-from tistreamlines import BootDirectionGetter, Tracker  # was: from cuslines import ...
+# was: from cuslines import ...  Of code that cannot be changed, sys.modules["cuslines"] = tistreamlines.cuslines
+from tistreamlines import BootDirectionGetter, Tracker
 from tistreamlines.phantom import make_phantom
 
 

@@ -100,7 +100,7 @@ class TestProb:
 
     def tracker(self, scene, dg=None, **options):
         shared = {"max_angle": radians(40), "relative_peak_thresh": 0.4, "min_separation_angle": radians(25)}
-        return scene.tracker(dg or ts.ProbDirectionGetter(), **shared, **options)
+        return scene.tracker(dg or ts.ProbDirectionGetter(pmf_threshold=0.1), **shared, **options)
 
     def track(self, scene, **options):
         assert scene.pmf.any()  # writes the file
@@ -122,6 +122,7 @@ class TestProb:
         tracker = self.tracker(scene, ts.ProbDirectionGetter(pmf_threshold=0.6))
         assert same(tracker.generate_sft(scene.seeds, scene.image), self.track(scene, pmf_threshold=0.6))
         tracker = self.tracker(scene, ts.ProbDirectionGetter(max_directions=1))
+        assert tracker._tables(scene.seeds, scene.space).scalars["method_threshold"] == 0.05  # cuslines' own
         assert tracker._tables(scene.seeds, scene.space).fill["MAX_DIRECTIONS"] == 1
 
     def test_options_may_change(self, scene):
@@ -185,10 +186,9 @@ class TestTracker:
         assert len(batches) == -(-len(scene.seeds) // 10)
         assert np.array_equal(np.concatenate([b.points for b in batches]), scene.track().points)
 
-    def test_without_a_reference_points_are_voxels(self, scene):
-        sft = scene.tracker().generate_sft(scene.seeds)
+    def test_an_affine_of_ones_gives_voxels(self, scene):
+        sft = scene.tracker().generate_sft(scene.seeds, nib.Nifti1Image(scene.stop, np.eye(4)))
         reference = scene.tracker().generate_sft(scene.seeds, scene.image)
-        assert np.array_equal(sft.affine, np.eye(4))
         reference.to_vox()
         assert np.allclose(sft.streamlines._data, reference.streamlines._data, atol=1e-4)
 

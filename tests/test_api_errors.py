@@ -4,10 +4,16 @@ import nibabel as nib
 import numpy as np
 import pytest
 from dipy.data import get_sphere
+from dipy.direction import ProbabilisticDirectionGetter
+from dipy.direction.pmf import SimplePmfGen
+from dipy.io.stateful_tractogram import Space as Frame
+from dipy.io.stateful_tractogram import StatefulTractogram
+from dipy.tracking.stopping_criterion import BinaryStoppingCriterion, ThresholdStoppingCriterion
 from scene import THRESHOLD, Scene
 
 import tistreamlines as ts
 from tistreamlines.phantom import make_phantom
+from tistreamlines.seeds import check_inside
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +97,10 @@ class TestRefused:
 
     def test_seeds_and_reference(self, scene):
         tracker = scene.tracker()
-        with pytest.raises(ts.InputError, match="not mm"):
-            tracker.generate_sft(scene.seeds_mm - 1000, scene.image)
+        with pytest.raises(ts.InputError, match="as RASmm 42 lie inside: turn them into voxel coordinates"):
+            tracker.generate_sft(scene.seeds_mm, scene.image)
+        with pytest.raises(ts.InputError, match="as RASmm 42 do: give seeds of this image"):
+            tracker.generate_trx(scene.seeds_mm - 1000, scene.image)
         with pytest.raises(ts.InputError, match=r"\(n, 3\)"):
             tracker.generate_trx(scene.seeds[:, :2], scene.image)
         small = make_phantom((12, 12, 12), voxel_mm=10.0, n_b0=1, n_dirs=6)
@@ -102,6 +110,43 @@ class TestRefused:
         sheared[0, 1] = 0.2
         with pytest.raises(ts.InputError, match="sheared"):
             tracker.generate_sft(scene.seeds, nib.Nifti1Image(scene.stop, sheared))
+
+    def test_few_seeds_may_lie_outside(self, scene):
+        seeds = np.concatenate([scene.seeds[:9], [[-3.0, 0, 0]]])
+        check_inside(seeds, scene.space, "voxel", "seeds")
+        check_inside(scene.space.to_ras(seeds), scene.space, "rasmm", "a.txt")
+        with pytest.raises(ts.InputError, match=r"seeds: as voxel coordinates 2 of 10 seeds lie outside"):
+            check_inside(np.concatenate([seeds[1:], seeds[-1:]]), scene.space, "voxel", "seeds")
+        with pytest.raises(ts.InputError, match=r"a\.txt: as RASmm .* as voxel coordinates 42 lie inside"):
+            check_inside(scene.seeds, ts.Space(np.eye(4) + 500 * np.eye(4, k=3), scene.stop.shape), "rasmm", "a.txt")
+
+    def test_a_missing_reference(self, scene):
+        for generate in (scene.tracker().generate_sft, scene.tracker().generate_trx):
+            with pytest.raises(ts.InputError, match="ref_img is missing: give the image"):
+                generate(scene.seeds)
+
+    def test_objects_of_other_kinds(self, scene):
+        """What DIPY's and cuslines' users hold in their hands: criteria, PMFs, spheres, images, tractograms."""
+        dg, ball, threshold = scene.getter(), scene.sphere, THRESHOLD
+        peaks = ProbabilisticDirectionGetter.from_pmf(scene.pmf.astype(float), 30, ball)
+        pmf = SimplePmfGen(scene.pmf.astype(float), ball)
+        good = [dg, scene.data, scene.stop, threshold, ball.vertices, ball.edges]
+        for place, value, words in (
+            (0, peaks, "dg is of the kind ProbabilisticDirectionGetter: give tistreamlines' BootDirectionGetter"),
+            (0, ts.ProbDirectionGetter, "dg is the class ProbDirectionGetter"),
+            (1, pmf, r"dataf is of the kind SimplePmfGen: give the array \(x, y, z, n\)"),
+            (1, scene.image, "dataf is of the kind Nifti1Image"),
+            (1, scene.data[..., 0], r"dataf is \(30, 36, 28\)"),
+            (2, ThresholdStoppingCriterion(scene.stop.astype(float), 0.2), "stop_map is of the kind Thresh.*the map"),
+            (2, BinaryStoppingCriterion(scene.stop > 0.2), "stop_map is of the kind Binary.*0.5 for a mask"),
+            (4, ball, "sphere_vertices is of the kind HemiSphere"),
+        ):
+            with pytest.raises(ts.TrackingError, match=words):
+                ts.Tracker(*good[:place], value, *good[place + 1 :], arch="cpu")
+        tractogram = StatefulTractogram([scene.seeds_mm], scene.image, Frame.RASMM)
+        for seeds in (tractogram, tractogram.streamlines, [scene.seeds, scene.seeds[:1]]):
+            with pytest.raises(ts.InputError, match=r"seeds is of the kind .*: give an array \(n, 3\)"):
+                scene.tracker().generate_sft(seeds, scene.image)
 
     def test_no_such_name(self):
         assert {"Tracker", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "track"} <= set(dir(ts))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import test_ptt_lines
 from faces import reals, run
+from scipy.linalg import expm
 from test_prob import fibres, lines, tracked, unit
+from transport import framed
 
 from tistreamlines.engine import Settings
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
@@ -108,9 +110,24 @@ def test_arcs_are_of_the_second_order(face, torsion):
         middles = (np.arange(length / step) + 0.5) * step * torsion
         bends = curvature * np.stack([np.cos(middles), np.sin(middles)], axis=1)
         values = {"bends": bends, "steps": len(bends), "step": step, "out": reals(3)}
-        errors.append(np.linalg.norm(run(face, carried, 1, values)["out"] - helix_end(curvature, torsion, length)))
+        end = run(face, carried, 1, values, {"EXACT_ARCS": 0})["out"]
+        errors.append(np.linalg.norm(end - helix_end(curvature, torsion, length)))
     assert errors[-1] < 0.03
     assert all(3.4 < longer / shorter < 4.6 for longer, shorter in pairwise(errors))
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_exact_arcs_solve_the_frames_equation(face):
+    """t' = k1 n + k2 b, n' = -k1 t, b' = -k2 t: the exponential of their matrix, up to more than a whole turn."""
+    rng, step = np.random.default_rng(0), 0.5
+    bends = rng.normal(size=(60, 2)) * np.geomspace(1e-3, 10, 60)[:, None]
+    bends[:3] = (0, 0), (3, 0), (0, -20)
+    got = run(face, framed, 60, {"bends": bends, "step": step, "out": reals(540)}, {"EXACT_ARCS": 1})["out"]
+    for (k1, k2), rows in zip(bends, got.reshape(60, 3, 3), strict=True):
+        change = np.zeros((4, 4))
+        change[0, 1], change[1, 2:], change[2:, 1] = 1, (k1, k2), (-k1, -k2)  # of the place, t, n, b
+        place, tangent, _, binormal = expm(step * change)[:, 1:]
+        assert np.allclose(rows, [place, tangent, binormal], atol=2e-6)
 
 
 @pytest.mark.parametrize("name", RISE)

@@ -1,5 +1,8 @@
 """Tractograms: what other readers find in them, and that they appear whole or not at all."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import nibabel as nib
@@ -100,6 +103,36 @@ def test_round_trip(tmp_path, suffix, grid, lengths):
         stored = np.concatenate([getattr(one, name).reshape(-1, DATA[name]) for one in batches])
         assert np.array_equal(values, stored), name
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_step_is_noted_where_the_format_has_a_place(tmp_path, suffix):
+    path, grid = tmp_path / f"out{suffix}", SPACES["oblique"]
+    save(path, grid, [batch(grid, [4, 7])], step_mm=1.796651725 / 2)
+    assert [len(line) for line in read(path)[0]] == [4, 7]
+    if suffix == ".tck":
+        assert float(nib.streamlines.load(path, lazy_load=True).header["step_size"]) == pytest.approx(0.8983258625)
+
+
+@pytest.mark.skipif(not shutil.which("tckmap"), reason="MRtrix3 is not installed")
+def test_tckmap_fills_in_between_points_by_the_step(tmp_path):
+    """Along a diagonal, in steps of more than a voxel, it skips none."""
+    line = np.linspace(1.0, 8.0, 6)[:, None] * [1, 1, 0] + [0, 0, 4.0]
+    grid = Space(np.eye(4), (10, 10, 10))
+    one = Batch(line, [0, 6], line[:1], [0], [0], [[0, 0]])
+    nib.save(nib.Nifti1Image(np.zeros(grid.shape, np.float32), grid.affine), tmp_path / "grid.nii")
+    found = {}
+    for name, options in (("without", {}), ("with", {"step_mm": 1.4 * np.sqrt(2)})):
+        path = tmp_path / f"{name}.tck"
+        save(path, grid, [one], **options)
+        command = ["tckmap", "-quiet", "-template", tmp_path / "grid.nii", path, tmp_path / f"{name}.nii"]
+        subprocess.run(command, check=True, capture_output=True)
+        found[name] = np.asarray(nib.load(tmp_path / f"{name}.nii").dataobj) > 0
+    told = subprocess.run(["tckinfo", tmp_path / "with.tck"], check=True, capture_output=True, text=True).stdout
+    assert re.search(r"step_size:\s+1\.979", told)
+    diagonal = np.arange(1, 9)
+    assert found["with"][diagonal, diagonal, 4].all()
+    assert found["without"].sum() < found["with"].sum()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

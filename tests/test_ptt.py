@@ -99,24 +99,26 @@ def stops(item: i32, volume: Volume, scratch: PttScratch, points: Reals, out: Re
 
 
 # ------------------------------------------------------------------------------------------------------- parts
-@pytest.mark.parametrize("name", ["default", "small", "full"])
-def test_the_nearest_vertex_is_dipys(name):
+@pytest.mark.parametrize(("name", "symmetric"), [("default", 1), ("small", 1), ("full", 1), ("full", 0)])
+def test_the_nearest_vertex_is_dipys(name, symmetric):
     vertices, edges = load_sphere(name)
     constants, tables = sphere_tables(vertices, edges)
-    cells, own = cell_table(vertices)
+    cells, own = cell_table(vertices, bool(symmetric))
+    own["SYMMETRIC"] = symmetric
     directions = unit(np.random.default_rng(0).normal(size=(32 * 3200, 3))).astype(np.float32).astype(float)
     values = {"vertices": tables["vertices"], "cells": cells, "out": reals(32 * 3200)}
     values["directions"] = directions.reshape(-1, 32, 3).transpose(0, 2, 1)
     got = run("numba32", closest, 3200, values, constants | own)["out"]
-    expected = np.abs(directions @ vertices.T).argmax(axis=1)
-    if name == "full":  # an axis has two vertices there, and rounding alone tells them apart
+    cosines = directions @ vertices.T
+    expected = (np.abs(cosines) if symmetric else cosines).argmax(axis=1)
+    if name == "full" and symmetric:  # an axis has two vertices there, and rounding alone tells them apart
         assert np.abs(vertices[got.astype(int)] * vertices[expected]).sum(axis=1).min() > 1 - 1e-12
     else:
         assert np.array_equal(got, expected)
 
 
 def test_curvatures_fill_their_disc():
-    greatest = case("plain")[1].max_curvature
+    greatest = case("plain")[1].curvature
     got = go("numba32", drawn, 2000, "plain", key=KEY, out=reals(96 * 2000))["out"].reshape(-1, 3, 32).astype(float)
     k1, k2, share = (got[:, i].ravel() / (greatest, greatest, 1)[i] for i in range(3))
     assert np.hypot(k1, k2).max() <= 1
@@ -198,10 +200,17 @@ def test_where_nothing_supports_a_probe_the_paper_ends_it_and_dipy_goes_on():
     ("option", "value"),
     [
         ("probe_quality", 1), ("probe_count", 0), ("probe_radius", -1), ("probe_length", 0), ("max_angle", 0),
-        ("max_angle", 91), ("data_support_exponent", 0), ("probe_rule", "mrtrix"), ("asymmetric", True), ("step_mm", 0),
+        ("max_angle", 91), ("data_support_exponent", 0), ("probe_rule", "mrtrix"), ("max_curvature", 0), ("step_mm", 0),
     ],
 )  # fmt: skip
 def test_options_out_of_bounds_are_refused(option, value):
-    options = {"sphere": "full" if option == "asymmetric" else "default", option: value}
-    with pytest.raises(ParameterError, match="ptt" if option == "asymmetric" else option):
-        prepare_ptt("sh", field(), np.ones((6, 6, 6), np.float32), 0.5, np.ones((1, 3)), **options)
+    with pytest.raises(ParameterError, match=option):
+        prepare_ptt("sh", field(), np.ones((6, 6, 6), np.float32), 0.5, np.ones((1, 3)), **{option: value})
+
+
+def test_an_asymmetric_function_needs_opposites():
+    vertices, edges = load_sphere("full")
+    sphere = (vertices[1:], edges[(edges > 0).all(axis=1)] - 1)
+    own = {"sphere": sphere, "asymmetric": True}
+    with pytest.raises(ParameterError, match="1 of the sphere's 723 vertices have no opposite"):
+        prepare_ptt("sh", field(), np.ones((6, 6, 6), np.float32), 0.5, np.ones((1, 3)), **own)

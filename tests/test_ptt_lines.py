@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,11 +11,14 @@ from dipy.direction import PTTDirectionGetter
 from dipy.direction.pmf import SHCoeffPmfGen
 from dipy.tracking.local_tracking import LocalTracking
 from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
+from faces import reals, run
 from scipy.stats import ks_2samp
 from test_prob import CIRCLE_SEEDS as SEEDS
 from test_prob import circle, computed, fibres, lines, unit, whole
+from transport import case, framed
 
 from tistreamlines import engine as engine_module
+from tistreamlines.backends import _taichi
 from tistreamlines.backends.devices import choose
 from tistreamlines.engine import Engine, Settings
 from tistreamlines.models_ptt import PttOptions, prepare_ptt
@@ -51,7 +54,7 @@ def same(one: Batch, other: Batch) -> bool:
 def test_streamlines_stay_with_circles_within_their_curvature():
     seeds = np.tile(SEEDS, (10, 1))
     batch, _ = tracked(fibres(circle()), seeds, pmf_threshold=0.2)
-    bend = PttOptions(max_angle=15.0).max_curvature * 0.5
+    bend = PttOptions(max_angle=15.0).curvature * 0.5
     assert len(batch) == 90
     for line in lines(batch):
         steps = np.diff(line, axis=0)
@@ -145,12 +148,27 @@ def test_lengths_are_localtrackings():
 
 
 # -------------------------------------------------------------------------------------------------- other devices
+def arcs_on(arch: str) -> np.ndarray:
+    """Exact arcs, which the drop-in for cuslines takes, by an arch's face."""
+    made = replace(case("plain")[0], fill=case("plain")[0].fill | {"EXACT_ARCS": 1})
+    bends = np.random.default_rng(0).normal(scale=3, size=(200, 2))
+    bends[0] = 0
+    values = {"bends": bends.ravel(), "step": 0.5, "out": reals(1800)}
+    if arch == "cpu":
+        return run("numba32", framed, 200, values, made.fill, made.scratch)["out"]
+    program = _taichi.TaichiProgram(choose(arch), [framed], made, exact=True)
+    held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    program.run("framed", 200, held)
+    return held["out"].to_numpy()
+
+
 def compute(arch: str) -> dict[str, np.ndarray]:
     """What has to be the same everywhere."""
     settings = Settings(0.5, max_steps=40, rng_seed=2**40 + 5, chunk_size=None if arch == "cpu" else 7)
     options = {"settings": settings, "voxel_sizes": (1.2, 0.9, 1.0), "pmf_threshold": 0.3}
     batch, _ = tracked(fibres(circle()), np.tile(SEEDS, (2, 1)), arch, **options)
-    return {"points": batch.points, "offsets": batch.offsets, "stop_reasons": batch.stop_reasons}
+    found = {"points": batch.points, "offsets": batch.offsets, "stop_reasons": batch.stop_reasons}
+    return found | {"arcs": arcs_on(arch)}
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,9 @@ class TestDropIn:
         nib.save(nib.Nifti1Image(values, scene.image.affine), file)
         batch = scene.track(dg="ptt", pmf=file)
         assert len(batch) > 30
-        dg = ts.PttDirectionGetter(probe_length=1.5 / 6 / 5, probe_quality=6, probe_rule="dipy")  # voxels of 5 mm
+        # voxels of 5 mm
+        own = {"pmf_threshold": 0.1, "probe_rule": "dipy", "max_curvature": 5 * 2 * np.sin(radians(5)) / 0.5}
+        dg = ts.PttDirectionGetter(probe_length=1.5 / 6 / 5, probe_quality=6, **own)
         sft = self.tracker(scene, dg, chunk_size=11).generate_sft(scene.seeds, scene.image)
         assert same(sft, batch)
         assert not same(self.tracker(scene, dg, rng_seed=1).generate_sft(scene.seeds, scene.image), batch)
@@ -159,7 +161,8 @@ class TestDropIn:
         dg = ts.PttDirectionGetter(128, 0.25, 0.025, 8)
         tracker = self.tracker(scene, dg)
         tables = tracker._tables(scene.seeds, scene.space)
-        assert (tables.fill["SEGMENTS"], tables.fill["PAPER"]) == (8, 1)
+        assert [tables.fill[name] for name in ("SEGMENTS", "PAPER", "EXACT_ARCS")] == [8, 1, 1]
+        assert tables.scalars["method_max_curvature"] == pytest.approx(8 * np.sin(radians(5)) / 5, rel=1e-6)
         assert tables.scalars["method_segment"] == pytest.approx(0.25 * 5)
         assert tables.scalars["method_step"] == tracker._settings(scene.space).step_mm
         assert tracker._tables(scene.seeds, scene.space) is tables
@@ -182,6 +185,8 @@ class TestDropIn:
         assert [scalars[f"method_probe_{axis}"] for axis in "xyz"] == pytest.approx([1 / side for side in SIDES])
 
     def test_errors(self, scene):
+        with pytest.raises(ParameterError, match="max_curvature is -1"):
+            ts.PttDirectionGetter(max_curvature=-1)
         for named in ({"probe_length": 0}, {"probe_quality": 0}, {"probe_rule": "cuslines"}, {"pmf_threshold": 2}):
             with pytest.raises(ParameterError, match="--p"):
                 ts.PttDirectionGetter(**named)

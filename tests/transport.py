@@ -10,6 +10,8 @@ from dipy.direction.pmf import SHCoeffPmfGen
 from faces import run
 from test_prob import fibres, unit
 
+from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
+from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
 from tistreamlines.models_ptt import PttOptions, prepare_ptt
 
 KEY = np.array([17, -3])
@@ -96,7 +98,7 @@ class Emulation:
 
         def tried():
             frame = candidate()
-            a, radius = rng.uniform(0, 2 * np.pi), self.chosen.max_curvature * np.sqrt(rng.uniform())
+            a, radius = rng.uniform(0, 2 * np.pi), self.chosen.curvature * np.sqrt(rng.uniform())
             k1, k2 = radius * np.cos(a), radius * np.sin(a)
             return frame, k1, k2, self.support(p, frame, k1, k2, last)[0]
 
@@ -114,3 +116,20 @@ def frames(count: int, seed: int) -> np.ndarray:
     t = unit(rng.normal([1, 0.3, 0.1], 0.2, (count, 3)))
     b = unit(np.cross(t, rng.normal(size=(count, 3))))
     return np.stack([t, np.cross(b, t), b], axis=1)
+
+
+@twin
+def framed(item: i32, bends: Reals, step: real, out: Reals):
+    """An arc's propagator, from the frame of the axes."""
+    t = vec3(1.0, 0.0, 0.0)
+    n = vec3(0.0, 1.0, 0.0)
+    b = vec3(0.0, 0.0, 1.0)
+    k1 = bends[2 * item]
+    k2 = bends[2 * item + 1]
+    way = onward(step, k1, k2, t, n, b)
+    ahead = tangent_after(step, k1, k2, t, n, b)
+    aside = binormal_after(step, k1, k2, t, n, b)
+    for i in range(3):
+        out[9 * item + i] = way[i]
+        out[9 * item + 3 + i] = ahead[i]
+        out[9 * item + 6 + i] = aside[i]

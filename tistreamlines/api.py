@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from . import arrays, containers
 from .backends.devices import choose
-from .direction_getters import BootDirectionGetter, DirectionGetter, ProbDirectionGetter, PttDirectionGetter, Steps
+from .direction_getters import BootDirectionGetter, DirectionGetter, Geometry, ProbDirectionGetter, PttDirectionGetter
 from .engine import Engine, Settings
 from .models import Prepared
 from .parameters import ParameterError, Parameters
@@ -49,7 +49,8 @@ class Tracker:
     stop_map : (x, y, z); streamlines go on where it is above ``stop_threshold``.
     sphere_vertices : (v, 3), sphere_edges : (e, 2)
         Of the sphere, the direction getter's if it has one.
-    sphere_symm : taken as it comes: a direction stands for its opposite too unless the getter is asymmetric.
+    sphere_symm : on a whole sphere, whether a direction stands for its opposite too; if not, opposite directions are
+        kept apart.  On half a sphere it does in any case, and so it does for boot.
     max_angle : greatest angle between two steps, radians.
     step_size : step length in voxels: in an image of unequal sides, in smallest ones.
     min_pts, max_pts : streamlines of fewer or more points are dropped; so are those of one point.
@@ -80,6 +81,7 @@ class Tracker:
         chunk_size: int | None = None, *, arch: str = "auto", exact: bool = True, threads: int | None = None,
         memory_limit: float | None = None, max_steps: int = 500,
     ) -> None:  # fmt: skip
+        arrays.getter(dg)
         if ngpus != 1:
             raise ParameterError(
                 f"ngpus is {ngpus}: a tracker works on one device; start a process for each GPU, "
@@ -99,6 +101,7 @@ class Tracker:
         self._points = (min_pts, max_pts)
         self.dataf, self.stop_map = arrays.volumes(dataf, stop_map)
         self.sphere = dg.sphere_tables(self.dataf, sphere_vertices, sphere_edges)
+        self.symmetric = dg.symmetric(self.sphere[0], bool(sphere_symm))
         self.device = choose(arch)
         self._prepared: tuple[dict[str, Any], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
@@ -133,7 +136,7 @@ class Tracker:
         Parameters
         ----------
         seeds : (n, 3), voxel; centre of voxel = integer.
-        ref_img : image, or anything DIPY takes as a reference, on the grid of the data; None for an affine of ones.
+        ref_img : image, or anything DIPY takes as a reference, on the grid of the data; it has to be given.
 
         Returns
         -------
@@ -142,7 +145,7 @@ class Tracker:
             ``direction_number`` and ``stop_reasons`` of both ends (:class:`tistreamlines.Stop`) for each streamline.
         """
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
-            return containers.tractogram(batches, ref_img, self.stop_map.shape)
+            return containers.tractogram(batches, ref_img)
 
     def generate_trx(self, seeds: npt.ArrayLike, ref_img: Any = None) -> TrxFile:
         """Track into a temporary file, so that memory is bounded by a chunk.
@@ -162,8 +165,8 @@ class Tracker:
 
     def batches(self, seeds: npt.ArrayLike, ref_img: Any = None) -> Iterator[Batch]:
         """Track as batches are taken; arguments as for `generate_sft`."""
-        points = arrays.seed_points(seeds, self.stop_map.shape)
         space = arrays.space_of(ref_img, self.stop_map.shape)
+        points = arrays.seed_points(seeds, space)
         return self._grow(points, space)
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
@@ -183,7 +186,7 @@ class Tracker:
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
         """Tables that hold all voxels these seeds can reach; made once, as long as that does."""
         sides = tuple(float(side) for side in space.voxel_sizes)
-        options = self.dg.options(Steps(self.parameters.step_mm(sides), sides))
+        options = self.dg.options(Geometry(self.parameters.step_mm(sides), sides, self.symmetric))
         reach = touched(self.stop_map, self.stop_threshold, seeds)
         if self._prepared is not None and self._prepared[0] == options and not (reach & ~self._prepared[1]).any():
             return self._prepared[2]

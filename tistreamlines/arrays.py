@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .cells import without_opposite
 from .errors import InputError
 from .harmonics import BASES
 from .parameters import ParameterError
+from .seeds import check_inside
 from .tractogram import Space
 
 if TYPE_CHECKING:
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
+HALF = 0.25  # distance of vertices' mean from the centre above which they are half a sphere: 0.5 of one, 0 of a whole
+DATAF = "the array (x, y, z, n): for boot the diffusion series, else the PMF or ODF at the sphere's vertices"
+STOP_MAP = "the map itself, an array (x, y, z): streamlines go on where it is above stop_threshold, 0.5 for a mask"
+SEEDS = "an array (n, 3) of voxel coordinates, centre of voxel = integer"
+
+
+def getter(dg: Any) -> None:
+    """Check that something is a direction getter of ours."""
+    known = "BootDirectionGetter, ProbDirectionGetter or PttDirectionGetter"
+    if isinstance(dg, type):
+        raise ParameterError(f"dg is the class {dg.__name__}: give one of its objects, {dg.__name__}(...)")
+    if not all(hasattr(dg, name) for name in ("options", "symmetric", "sphere_tables", "prepare")):
+        raise ParameterError(f"dg is of the kind {type(dg).__name__}: give tistreamlines' {known}")
 
 
 def degrees(name: str, angle: float) -> float:
@@ -29,9 +44,22 @@ def degrees(name: str, angle: float) -> float:
     return converted
 
 
+def numbers(name: str, value: Any, wanted: str) -> Array:
+    """Return an array of real numbers; say what is wanted where something else was given, e.g. an object of DIPY's."""
+    known = isinstance(value, (np.ndarray, list, tuple)) or hasattr(value, "__array__")
+    try:
+        array = np.asarray(value) if known else np.array(None)
+    except ValueError:  # rows of unequal lengths
+        array = np.array(None)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} is of the kind {type(value).__name__}: give {wanted}")
+    return array
+
+
 def volumes(dataf: Array, stop_map: Array) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return data (x, y, z, n) and a stop map (x, y, z) of one grid as float32."""
-    data, stop = np.ascontiguousarray(dataf, np.float32), np.ascontiguousarray(stop_map, np.float32)
+    data = np.ascontiguousarray(numbers("dataf", dataf, DATAF), np.float32)
+    stop = np.ascontiguousarray(numbers("stop_map", stop_map, STOP_MAP), np.float32)
     if data.ndim != 4 or data.shape[:3] != stop.shape:
         raise InputError(f"dataf is {data.shape}, stop_map {stop.shape}: give (x, y, z, n) and (x, y, z)")
     for name, array in (("dataf", data), ("stop_map", stop)):
@@ -70,7 +98,8 @@ def basis(name: str) -> str:
 
 def sphere_tables(vertices: Array, edges: Array, sphere: Sphere | None = None) -> tuple[Array, Array]:
     """Return vertices (v, 3) and edges (e, 2), which must be those of a sphere, of this one if it is given."""
-    vertices, edges = np.asarray(vertices, float), np.asarray(edges, np.int64)
+    vertices = numbers("sphere_vertices", vertices, "unit vectors, (v, 3): sphere.vertices of DIPY's").astype(float)
+    edges = numbers("sphere_edges", edges, "pairs of vertices, (e, 2): sphere.edges of DIPY's").astype(np.int64)
     if sphere is not None:
         own = np.asarray(sphere.vertices)
         if vertices.shape != own.shape or not np.allclose(vertices, own, atol=1e-6):
@@ -85,13 +114,41 @@ def sphere_tables(vertices: Array, edges: Array, sphere: Sphere | None = None) -
     return vertices, edges
 
 
-def seed_points(seeds: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return seeds (n, 3) in voxel coordinates; unless there is none, at least one must lie in the image."""
-    points = np.asarray(seeds, np.float64)
+def symmetry(vertices: Array, sphere_symm: bool, asymmetric: bool | None = None) -> bool:
+    """Say whether a direction of the sphere stands for its opposite too.
+
+    Parameters
+    ----------
+    vertices : (v, 3); on half a sphere each has to stand for its opposite.
+    sphere_symm : cuslines' flag, which decides on a whole sphere.
+    asymmetric : what the getter says of its function, if it does.
+
+    Raises
+    ------
+    ParameterError
+        Where these contradict each other.
+    """
+    half = bool(np.linalg.norm(vertices.mean(axis=0)) > HALF)
+    if asymmetric and half:
+        raise ParameterError(
+            f"the {len(vertices)} sphere_vertices are half a sphere: an asymmetric function needs the whole one"
+        )
+    if asymmetric and sphere_symm:
+        raise ParameterError("sphere_symm is True, but the direction getter's function is asymmetric: give one of them")
+    if not half and sphere_symm and (alone := without_opposite(vertices)):
+        raise ParameterError(
+            f"sphere_symm is True, but {alone} of the {len(vertices)} sphere_vertices have no opposite among them: "
+            "give False, half a sphere, or a sphere of opposite pairs"
+        )
+    return half or sphere_symm if asymmetric is None else not asymmetric
+
+
+def seed_points(seeds: npt.ArrayLike, space: Space) -> npt.NDArray[np.float64]:
+    """Return seeds (n, 3) in voxel coordinates; most must lie in the image."""
+    points = numbers("seeds", seeds, SEEDS).astype(np.float64)
     if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
         raise InputError(f"seeds is {points.shape}: give finite voxel coordinates, (n, 3)")
-    if len(points) and not ((points >= -0.5) & (points < np.array(shape) - 0.5)).all(axis=1).any():
-        raise InputError(f"none of the {len(points)} seeds lies in the image: give voxel coordinates, not mm")
+    check_inside(points, space, "voxel", "seeds")
     return points
 
 
@@ -100,11 +157,14 @@ def space_of(reference: Any, shape: tuple[int, ...]) -> Space:
 
     Parameters
     ----------
-    reference : image, or what else DIPY takes as a reference; None for an affine of ones.
+    reference : image, or what else DIPY takes as a reference.
     shape : (3,) voxels of the data along each axis.
     """
     if reference is None:
-        return Space(np.eye(4), shape)  # type: ignore[arg-type]
+        raise InputError(
+            "ref_img is missing: give the image (or its file's name) whose grid and affine the data have; "
+            "nibabel.Nifti1Image(stop_map, numpy.eye(4)) gives points in voxels"
+        )
     if hasattr(reference, "affine") and hasattr(reference, "shape"):
         affine, dimensions = np.asarray(reference.affine, np.float64), reference.shape[:3]
     else:

@@ -13,14 +13,17 @@ from .kernels.probe import HALF_WIDTH
 Array = npt.NDArray[Any]
 SIZE = 96  # cells along an edge of a map
 WORD = 30  # bits of a word that vertices' numbers may take
+TWIN = 1e-9  # difference of cosines that is one of rounding
+OPPOSITE = 1e-3  # distance between the opposite of a vertex and the vertex that counts as it
 
 
-def cell_table(vertices: Array) -> tuple[Array, dict[str, int]]:
+def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Array, dict[str, int]]:
     """Sort directions into cells, and list for each the vertices that may be nearest to a direction in it.
 
     Parameters
     ----------
-    vertices : (n, 3) unit vectors; each stands for its opposite too.
+    vertices : (n, 3) unit vectors.
+    symmetric : each stands for its opposite too; if not, each has it among them, and cells list both.
 
     Returns
     -------
@@ -30,7 +33,7 @@ def cell_table(vertices: Array) -> tuple[Array, dict[str, int]]:
     constants : CELLS, CELL_WORDS and CELL_BITS of the kernels.
     """
     vertices = np.ascontiguousarray(vertices, float)
-    words, bits = _table(vertices.tobytes(), len(vertices))
+    words, bits = _table(vertices.tobytes(), len(vertices), symmetric)
     return words.ravel(), {"CELLS": SIZE, "CELL_WORDS": len(words), "CELL_BITS": bits}
 
 
@@ -58,12 +61,20 @@ def compact_order(vertices: Array, together: int = 16) -> Array:
     return np.concatenate(split(np.arange(len(vertices))))
 
 
+def without_opposite(vertices: Array) -> int:
+    """Count the vertices (n, 3) whose opposite is not among them."""
+    from scipy.spatial import KDTree
+
+    away, _ = KDTree(vertices).query(-np.asarray(vertices))
+    return int((away > OPPOSITE).sum())
+
+
 @lru_cache(maxsize=4)
-def _table(held: bytes, count: int) -> tuple[Array, int]:
+def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
     vertices = np.frombuffer(held).reshape(count, 3)
     bits = max(10, (count - 1).bit_length())
     together = WORD // bits
-    lists = np.concatenate([_nearest(vertices, face) for face in range(3)])
+    lists = np.concatenate([_nearest(vertices, face, 0.0 if symmetric else TWIN) for face in range(3)])
     most = int((lists < count).sum(axis=1).max())
     # no list is empty, so its last is the greatest number of a vertex
     lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
@@ -74,10 +85,11 @@ def _table(held: bytes, count: int) -> tuple[Array, int]:
     return table, bits
 
 
-def _nearest(vertices: Array, face: int) -> Array:
+def _nearest(vertices: Array, face: int, twin: float) -> Array:
     """Vertices that may be nearest to the cells of one of the three maps: (SIZE * SIZE, k), by rising number, then n.
 
-    A vertex is left out where another is nearer at all four corners by more than the sphere bulges between them.
+    A vertex is left out where another is nearer at all four corners by more than the sphere bulges between them, and by
+    more than ``twin``: by less than that the opposite of its opposite may be.
     """
     from scipy.spatial import KDTree
 
@@ -100,6 +112,6 @@ def _nearest(vertices: Array, face: int) -> Array:
     beaten = np.zeros(few.shape, bool)
     for rank in range(4):  # the nearest of all beat whoever can be beaten
         apart = np.linalg.norm(both[few] - both[few[:, rank : rank + 1]], axis=2)
-        slack = apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6)
+        slack = np.maximum(apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6), twin)
         beaten |= (cosines[..., rank : rank + 1] - cosines).min(axis=0) > slack
     return np.sort(np.where(beaten, len(vertices), few % len(vertices)), axis=1)

@@ -56,14 +56,11 @@ def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArrayS
     return wrapped
 
 
-def tractogram(batches: Iterable[Batch], reference: Any, shape: tuple[int, ...]) -> StatefulTractogram:
+def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
     """Gather batches in a StatefulTractogram in RASmm."""
-    import nibabel as nib
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.utils import Space as Frame
 
-    if reference is None:
-        reference = nib.Nifti1Image(np.zeros(shape, np.int8), np.eye(4))
     parts = list(batches)
     if not sum(map(len, parts)):
         return StatefulTractogram([], reference, Frame.RASMM)

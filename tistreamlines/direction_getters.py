@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import arrays, models, models_pmf, models_ptt
+from .harmonics import BASES
 from .models import Prepared
 from .parameters import ParameterError, Parameters
 
@@ -18,14 +20,20 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 MODELS = ("opdt", "csa")
+PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 
 
 @dataclass(frozen=True)
-class Steps:
-    """Length of a step in mm, and sides of a voxel in mm, for getters whose tables depend on them."""
+class Geometry:
+    """What tables depend on besides the options.
 
-    step_mm: float
-    voxel_sizes: tuple[float, ...]
+    step_mm, voxel_sizes : length of a step, and sides of a voxel, mm.
+    symmetric : a direction of the sphere stands for its opposite too.
+    """
+
+    step_mm: float = 0.5
+    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
+    symmetric: bool = True
 
 
 class DirectionGetter(Protocol):
@@ -33,8 +41,12 @@ class DirectionGetter(Protocol):
 
     name: str
 
-    def options(self, steps: Steps) -> dict[str, Any]:
+    def options(self, geometry: Geometry) -> dict[str, Any]:
         """Return its own options that shape the tables, checked: where they change, tables are made anew."""
+        ...
+
+    def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
+        """Whether a direction of the sphere stands for its opposite too."""
         ...
 
     def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
@@ -109,7 +121,7 @@ class BootDirectionGetter:
         _no_full_basis(full_basis)
         return cls("csa", gtab, sphere, sh_order_max, sh_lambda, min_signal)
 
-    def options(self, steps: Steps | None = None) -> dict[str, Any]:
+    def options(self, geometry: Geometry | None = None) -> dict[str, Any]:
         """Return the options of :func:`tistreamlines.models.prepare_boot` that belong to the model, checked."""
         named = {
             "model": self.model_type, "sh_order": self.sh_order_max, "sm_lambda": self.sh_lambda,
@@ -118,6 +130,10 @@ class BootDirectionGetter:
         }  # fmt: skip
         checked = Parameters(dg=self.name, **named)
         return {name: getattr(checked, name) for name in named}
+
+    def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
+        """Return True: so is the signal, and so are the models fitted to it."""
+        return True
 
     def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
         """Return vertices and edges, which are those of the getter's own sphere; the data are a series."""
@@ -142,28 +158,36 @@ class ProbDirectionGetter:
 
     Parameters
     ----------
-    pmf_threshold : directions below this share of the greatest are never taken; DIPY's 0.1, cuslines has 0.05.
+    pmf_threshold : directions below this share of the greatest are never taken; None for cuslines' 0.05.  DIPY has 0.1.
     max_directions : begin at most this many streamlines at a seed, toward the highest peaks; None for all.
-    asymmetric : the function differs between opposite directions, which are kept apart; the sphere is a whole one.
+    asymmetric : whether opposite directions are kept apart, on a whole sphere; None for what the tracker's sphere and
+        ``sphere_symm`` say, or the basis.
     sh_basis : of coefficients, one of :data:`tistreamlines.harmonics.BASES`, evaluated on the sphere in each step.
     """
 
     name = "prob"
 
     def __init__(
-        self, *, pmf_threshold: float = 0.1, max_directions: int | None = None, asymmetric: bool = False,
+        self, *, pmf_threshold: float | None = None, max_directions: int | None = None, asymmetric: bool | None = None,
         sh_basis: str | None = None,
     ) -> None:  # fmt: skip
         self.pmf_threshold, self.max_directions = pmf_threshold, max_directions
         self.asymmetric, self.sh_basis = asymmetric, sh_basis
-        self.options()
+        self.options(Geometry())
 
-    def options(self, steps: Steps | None = None) -> dict[str, Any]:
+    def options(self, geometry: Geometry) -> dict[str, Any]:
         """Return the options of :func:`tistreamlines.models_pmf.prepare_prob` that belong to the getter, checked."""
-        named = {"pmf_threshold": self.pmf_threshold, "max_directions": self.max_directions}
+        named = {"pmf_threshold": _threshold(self.pmf_threshold), "max_directions": self.max_directions}
         checked = Parameters(dg=self.name, **named)
         basis = {} if self.sh_basis is None else {"basis": arrays.basis(self.sh_basis)}
-        return {name: getattr(checked, name) for name in named} | {"asymmetric": bool(self.asymmetric)} | basis
+        return {name: getattr(checked, name) for name in named} | {"asymmetric": not geometry.symmetric} | basis
+
+    def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
+        """Whether a direction of the sphere stands for its opposite too: so it does for an even basis."""
+        asymmetric = self.asymmetric
+        if asymmetric is None and self.sh_basis is not None:
+            asymmetric = BASES[self.sh_basis].full
+        return arrays.symmetry(vertices, sphere_symm, asymmetric)
 
     def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
         """Return vertices and edges; the data have a value for each vertex, or are coefficients."""
@@ -182,8 +206,9 @@ class PttDirectionGetter:
 
     The tracker's ``dataf`` holds the PMF or ODF of each voxel, sampled at the vertices of its sphere.  As in cuslines,
     negative values count as 0, each voxel is divided by its greatest value, and one below the tracker's
-    ``stop_threshold`` is 0 throughout.  The greatest curvature is DIPY's, ``2 sin(max_angle / 2) / step_size`` a mm
-    with steps in mean voxel sides; cuslines' is ``8 sin(max_angle / 2)`` a voxel, whatever the step.
+    ``stop_threshold`` is 0 throughout.  So is the greatest curvature cuslines' (CUDA): ``8 sin(max_angle / 2)`` a
+    voxel, whatever the step.  Arcs are exact, so that a step turns by at most that times its length, and no streamline
+    is longer than its steps.  Where the tracker keeps opposite directions apart, so do the probes.
 
     Parameters
     ----------
@@ -191,39 +216,50 @@ class PttDirectionGetter:
     probe_length : of a segment of a probe, in voxels: in an image of unequal sides, in smallest ones.
     target_short_step : not used: a step is one arc.
     probe_quality : segments of a probe; the function is read at one point more.
-    pmf_threshold : values not above this, of a greatest 1, count as 0; DIPY's 0.1, cuslines has 0.05.
+    pmf_threshold : values not above this, of a greatest 1, count as 0; None for cuslines' 0.05.  DIPY has 0.1.
     max_directions : begin at most this many streamlines at a seed, toward the highest peaks; None for all.
     probe_radius : of the circle of lines that make a probe if they are more than one, mm.
     probe_count : lines.
     data_support_exponent : candidates are drawn by their data support to this power.
-    probe_rule : 'paper', in which probes are as long as said, or 'dipy', see ``--probe-rule``.
+    probe_rule : 'paper', in which probes are as long as said, or 'dipy', see ``--probe-rule``, with DIPY's arcs too.
+    max_curvature : greatest curvature, a voxel: in an image of unequal sides, a smallest one; None for cuslines'.
     """
 
     name = "ptt"
 
     def __init__(
         self, odf_lut_res: int = 128, probe_length: float = 0.25, target_short_step: float = 0.025,
-        probe_quality: int = 8, *, pmf_threshold: float = 0.1, max_directions: int | None = None,
+        probe_quality: int = 8, *, pmf_threshold: float | None = None, max_directions: int | None = None,
         probe_radius: float = 0.0, probe_count: int = 1, data_support_exponent: float = 1.0, probe_rule: str = "paper",
+        max_curvature: float | None = None,
     ) -> None:  # fmt: skip
         self.probe_length, self.probe_quality = probe_length, probe_quality
         self.pmf_threshold, self.max_directions = pmf_threshold, max_directions
         self.probe_radius, self.probe_count = probe_radius, probe_count
         self.data_support_exponent, self.probe_rule = data_support_exponent, probe_rule
-        self.options(Steps(0.5, (1.0, 1.0, 1.0)))
+        self.max_curvature = max_curvature
+        self.options(Geometry())
 
-    def options(self, steps: Steps) -> dict[str, Any]:
+    def options(self, geometry: Geometry) -> dict[str, Any]:
         """Return the options of :func:`tistreamlines.models_ptt.prepare_ptt` that belong to the getter, checked."""
         named = {
-            "probe_length": self.probe_length * self.probe_quality * min(steps.voxel_sizes),
-            "probe_quality": self.probe_quality + 1, "pmf_threshold": self.pmf_threshold,
+            "probe_length": self.probe_length * self.probe_quality * min(geometry.voxel_sizes),
+            "probe_quality": self.probe_quality + 1, "pmf_threshold": _threshold(self.pmf_threshold),
             "max_directions": self.max_directions, "probe_radius": self.probe_radius,
             "probe_count": self.probe_count, "data_support_exponent": self.data_support_exponent,
             "probe_rule": self.probe_rule,
         }  # fmt: skip
         checked = Parameters(dg=self.name, **named)
-        own = {name: getattr(checked, name) for name in named}
-        return own | {"step_mm": steps.step_mm, "voxel_sizes": steps.voxel_sizes}
+        if self.max_curvature is not None and not self.max_curvature > 0:
+            raise ParameterError(f"max_curvature is {self.max_curvature}: give more than 0, or None for cuslines'")
+        return {name: getattr(checked, name) for name in named} | {
+            "step_mm": geometry.step_mm, "voxel_sizes": geometry.voxel_sizes, "max_curvature": self.max_curvature,
+            "exact_arcs": self.probe_rule == "paper", "asymmetric": not geometry.symmetric,
+        }  # fmt: skip
+
+    def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
+        """Whether a direction of the sphere stands for its opposite too."""
+        return arrays.symmetry(vertices, sphere_symm)
 
     def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
         """Return vertices and edges; the data have a value for each vertex."""
@@ -237,4 +273,12 @@ class PttDirectionGetter:
         values[stop_map < threshold] = 0
         greatest = values.max(axis=-1, keepdims=True)
         np.divide(values, greatest, out=values, where=greatest > 0)
+        curvature = options.pop("max_curvature")
+        if curvature is None:
+            curvature = 8 * math.sin(math.radians(options["max_angle"]) / 2)
+        options["max_curvature"] = curvature / min(options["voxel_sizes"])
         return models_ptt.prepare_ptt("pmf", values, stop_map, threshold, seeds, **options)
+
+
+def _threshold(pmf_threshold: float | None) -> float:
+    return PMF_THRESHOLD if pmf_threshold is None else pmf_threshold

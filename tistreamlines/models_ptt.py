@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .cells import cell_table, compact_order
+from .cells import cell_table, compact_order, without_opposite
 from .kernels import probe
 from .kernels.methods import ptt
 from .kernels.stopping import threshold as stopping
@@ -35,6 +35,8 @@ class PttOptions(PmfOptions):
     pmf_threshold : for the initial directions, samples below this share of the greatest count as 0; for probes, what is
         not above this itself does, as in DIPY.
     max_angle : sets the greatest curvature: a bend by this over a step, lengths in voxels as in DIPY.
+    max_curvature : greatest curvature, 1/mm, whatever the angle; None for the one that the angle sets.
+    exact_arcs : arcs are exact; DIPY's, of second order, turn and lead farther the more they bend.
     probe_length : of the arc by which a candidate is judged.
     probe_radius : of the circle of lines that make a probe, if they are more than one.
     probe_quality : points of a line, 2 or more.
@@ -47,6 +49,8 @@ class PttOptions(PmfOptions):
     step_mm: float = 0.5
     voxel_sizes: tuple[float, float, float] = (1.0, 1.0, 1.0)
     max_angle: float = 10.0
+    max_curvature: float | None = None
+    exact_arcs: bool = False
     probe_length: float = 1.5
     probe_radius: float = 0.0
     probe_quality: int = 7
@@ -64,12 +68,16 @@ class PttOptions(PmfOptions):
                 raise ParameterError(f"{name} is {getattr(self, name):g}: give more than 0")
         if not 0 < self.max_angle <= 90:
             raise ParameterError(f"max_angle is {self.max_angle:g}: ptt takes more than 0 and at most 90 degrees")
+        if self.max_curvature is not None and not 0 < self.max_curvature < math.inf:
+            raise ParameterError(f"max_curvature is {self.max_curvature:g}: give more than 0, or none")
         if self.probe_rule not in ("dipy", "paper"):
             raise ParameterError(f"probe_rule is {self.probe_rule!r}: give one of dipy, paper")
 
     @property
-    def max_curvature(self) -> float:
-        """Greatest curvature of a step, 1/mm (DIPY's ``min_radius_curvature_from_angle``)."""
+    def curvature(self) -> float:
+        """Greatest curvature of a step, 1/mm; of an angle as in DIPY's ``min_radius_curvature_from_angle``."""
+        if self.max_curvature is not None:
+            return self.max_curvature
         step = self.step_mm / float(np.mean(self.voxel_sizes))
         return 2 * math.sin(math.radians(self.max_angle) / 2) / step
 
@@ -87,12 +95,14 @@ class PttOptions(PmfOptions):
     @property
     def reach(self) -> Array:
         """Voxels along each axis that a probe can lead away from a live point, (3,) int."""
-        bend = self.max_curvature * self.segment
-        length, binormal = 0.0, 1.0
-        # the propagator is one of second order, and a probe's binormal is never normalised again
-        for _ in range(self.probe_quality - 1):
-            length += self.segment * (1 + bend / 2 * math.sqrt(2) * binormal)
-            binormal = bend + (1 + bend * bend / 2) * binormal
+        bend = self.curvature * self.segment
+        length, binormal = (self.probe_quality - 1) * self.segment, 1.0
+        if not self.exact_arcs:
+            length = 0.0
+            # the propagator is one of second order, and a probe's binormal is never normalised again
+            for _ in range(self.probe_quality - 1):
+                length += self.segment * (1 + bend / 2 * math.sqrt(2) * binormal)
+                binormal = bend + (1 + bend * bend / 2) * binormal
         radius = self.probe_radius * binormal * math.sqrt(2) if self.probe_count > 1 else 0.0
         return np.ceil(length * self.probe_scale + radius / np.asarray(self.voxel_sizes)).astype(int)
 
@@ -120,15 +130,19 @@ def prepare_ptt(
     vertices, edges = np.asarray(vertices, float)[order], np.argsort(order)[edges]
     if source == "pmf" and values.shape[-1] == len(order):
         values = values[..., order]
-    cells, own = cell_table(vertices)
+    cells, own = cell_table(vertices, not chosen.asymmetric)
     own |= {
         "SEGMENTS": chosen.probe_quality - 1, "PROBES": chosen.probe_count, "OPEN_CONE": 0,
         "POWERED": int(chosen.data_support_exponent != 1), "PAPER": int(chosen.probe_rule == "paper"),
+        "EXACT_ARCS": int(chosen.exact_arcs),
     }  # fmt: skip
     ordered = replace(chosen, sphere=(vertices, edges))
     made = prepare_pmf(source, values, stop_map, threshold, seeds, ordered, own | _holes(), chosen.reach)
-    if not made.fill["SYMMETRIC"]:
-        raise ParameterError("ptt, like DIPY's, knows no function that differs from that of its opposite directions")
+    if not made.fill["SYMMETRIC"] and (alone := without_opposite(vertices)):
+        raise ParameterError(
+            f"{alone} of the sphere's {len(vertices)} vertices have no opposite among them: for an asymmetric "
+            "function, give ptt a whole sphere of opposite pairs, as DIPY's repulsion724"
+        )
     turns = 2 * np.pi * np.arange(chosen.probe_count) / chosen.probe_count
     ring = chosen.probe_radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)
     return replace(
@@ -145,7 +159,7 @@ def _scalars(chosen: PttOptions) -> dict[str, float]:
     """Lengths and curvatures; a candidate's curvature, rounded, is not to exceed its bound."""
     power = chosen.data_support_exponent
     scalars = {
-        "max_curvature": chosen.max_curvature * (1 - 2.0**-21), "step": chosen.step_mm, "segment": chosen.segment,
+        "max_curvature": chosen.curvature * (1 - 2.0**-21), "step": chosen.step_mm, "segment": chosen.segment,
         "share": 1 / (chosen.probe_quality * chosen.probe_count), "power": power, "slack": 2.0**power,
     }  # fmt: skip
     for axis, size, scale in zip("xyz", chosen.voxel_sizes, chosen.probe_scale, strict=True):

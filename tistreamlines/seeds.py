@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ import numpy.typing as npt
 from .errors import InputError
 from .tractogram import Space
 
+OUTSIDE = 0.1  # share of the seeds that may lie outside the image
+SPACES = {"voxel": "voxel coordinates", "rasmm": "RASmm"}
 # Corners of a voxel's inside: floors of them and of one more are all the voxels that a seed in it can touch.
 _CORNERS = np.array(list(np.ndindex(2, 2, 2)), np.float64) * 0.5 - 0.25
 
@@ -93,6 +95,43 @@ class RandomSeeds:
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel."""
         return (self.voxels[:, None] + _CORNERS).reshape(-1, 3)
+
+
+def check_inside(points: npt.NDArray[Any], space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
+    """Check that nine in ten seeds lie in the image, and say in which other coordinates they would.
+
+    Parameters
+    ----------
+    points : (n, 3) as they were given.
+    space : grid of the image.
+    given : what the points are taken for: 'voxel' or 'rasmm'.
+    name : of the argument or the file, for the message.
+
+    Raises
+    ------
+    InputError
+        Where more than a tenth lies outside.
+    """
+    inside = {"voxel": _inside(points, space), "rasmm": _inside(space.to_voxel(points), space)}
+    count, other = len(points), "rasmm" if given == "voxel" else "voxel"
+    most = (1 - OUTSIDE) * count
+    if inside[given] >= most:
+        return
+    if inside[other] >= most:
+        turn = "np.linalg.inv(affine)" if given == "voxel" else "affine"
+        advice = (
+            f"as {SPACES[other]} {inside[other]} lie inside: turn them into {SPACES[given]} with "
+            f"nibabel.affines.apply_affine({turn}, seeds)"
+        )
+    else:
+        advice = f"as {SPACES[other]} {count - inside[other]} do: give seeds of this image in {SPACES[given]}"
+    outside = count - inside[given]
+    raise InputError(f"{name}: as {SPACES[given]} {outside} of {count} seeds lie outside the image, {advice}")
+
+
+def _inside(points: npt.NDArray[Any], space: Space) -> int:
+    """Count the points (n, 3), voxel, in the image."""
+    return int(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).sum())
 
 
 def seeds_in_file(points: npt.NDArray[np.float64], space: Space, name: str) -> GivenSeeds:

@@ -31,11 +31,14 @@ class WriterThread:
     path : name of the file.
     space : grid of the diffusion series.
     force : whether a file of that name may be replaced.
+    step_mm : distance between points, for the formats that note it.
     """
 
-    def __init__(self, path: str | Path, space: Space, *, force: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+    ) -> None:  # fmt: skip
         self.seconds = 0.0
-        self._writer = open_writer(path, space, force=force)
+        self._writer = open_writer(path, space, force=force, step_mm=step_mm)
         self._queue: Queue[Batch | None] = Queue(WAITING)
         self._abandoned = threading.Event()
         self._error: BaseException | None = None

@@ -176,7 +176,7 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
 def _save(run: _Run, output: Path) -> dict[str, Any]:
     """Write the streamlines and the records; return the counts."""
     force = run.parameters.force
-    with WriterThread(output, run.plan.space, force=force) as writer:
+    with WriterThread(output, run.plan.space, force=force, step_mm=run.step_mm) as writer:
         with closing(run.batches()) as batches:  # type: ignore[type-var]
             for batch in batches:
                 writer.put(batch)

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from ..parameters import Option, bounds, companions, defaults, flag, kind, options
+from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that read well behind a default
@@ -24,7 +25,13 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options by group."""
+    """A command whose help lists its options by group, and that knows options of other programs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, unless one is an option of another program."""
+        known = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
+        refuse_foreign(args, known)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section a group, in the order of first appearance."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, TrackingError
 from ..tractogram import Space
+from .mif import refuse_mif
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -199,6 +200,7 @@ def _open_image(path: str | Path) -> tuple[Path, Any]:
     from nibabel.spatialimages import SpatialImage
 
     path = _existing(path)
+    refuse_mif(path)
     with _reading(path):
         # The kept file lets a compressed series be unpacked once, front to back, a few volumes at a time.
         image = nib.load(path, keep_file_open=True)

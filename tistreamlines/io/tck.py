@@ -10,14 +10,18 @@ import numpy as np
 from ..tractogram import Batch, Space
 
 HEADER_BYTES = 128  # room for the text below; the points begin there
-HEADER = "mrtrix tracks\ncount: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
+HEADER = "mrtrix tracks\n{step}count: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
 
 
 class TckSink:
-    """Appends batches to a TCK file; what the batch says beside the points has no place in the format."""
+    """Appends batches to a TCK file; what the batch says beside the points has no place in the format.
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack) -> None:
+    The header has the step, by which MRtrix's ``tckmap`` knows how many points to put between two.
+    """
+
+    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
         del space  # TCK is in RASmm and knows no grid
+        self._step = "" if step_mm is None else f"step_size: {step_mm:.9g}\n"
         self._path = folder / "tractogram.tck"
         self._streamlines = 0
         self._file = files.enter_context(self._path.open("wb"))
@@ -37,4 +41,5 @@ class TckSink:
         return self._path
 
     def _header(self) -> bytes:
-        return HEADER.format(count=self._streamlines, start=HEADER_BYTES).encode().ljust(HEADER_BYTES, b"\n")
+        text = HEADER.format(step=self._step, count=self._streamlines, start=HEADER_BYTES)
+        return text.encode().ljust(HEADER_BYTES, b"\n")

@@ -23,7 +23,8 @@ PROPERTY_WORDS = sum(PROPERTIES.values())
 class TrkSink:
     """Appends batches to a TRK file."""
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
+        del step_mm  # has no place in the format
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))

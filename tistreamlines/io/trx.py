@@ -32,7 +32,8 @@ COPY_BYTES = 1 << 22
 class TrxSink:
     """Appends batches to a TRX file."""
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
+        del step_mm  # has no place in the format
         self._folder = folder
         self._space = space
         self._streamlines = 0

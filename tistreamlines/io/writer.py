@@ -1,7 +1,7 @@
 """One way to write a tractogram, whatever its format: whole, or not at all.
 
-A format is a class of three methods, made with the folder to work in, the space and a stack that closes
-its files: ``append(batch)`` adds streamlines, ``finish()`` returns the path of the finished file.
+A format is a class of three methods, made with the folder to work in, the space, a stack that closes its files and
+the length of a step: ``append(batch)`` adds streamlines, ``finish()`` returns the path of the finished file.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ class Sink(Protocol):
         ...
 
 
-SINKS: dict[str, Callable[[Path, Space, ExitStack], Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
+SINKS: dict[str, Callable[[Path, Space, ExitStack, float | None], Sink]] = {
+    ".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink,
+}  # fmt: skip
 
 
-def open_writer(path: str | Path, space: Space, *, force: bool = False) -> TractogramWriter:
+def open_writer(
+    path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+) -> TractogramWriter:
     """Prepare to write a tractogram; its suffix says the format.
 
     Parameters
@@ -48,6 +52,8 @@ def open_writer(path: str | Path, space: Space, *, force: bool = False) -> Tract
         Grid of the diffusion series.
     force : bool
         Whether a file of that name may be replaced.
+    step_mm : float, optional
+        Distance between points, mm, for the formats that note it.
 
     Returns
     -------
@@ -60,7 +66,7 @@ def open_writer(path: str | Path, space: Space, *, force: bool = False) -> Tract
     OutputError
         If the suffix is unknown, the folder missing, or the file there and not to be replaced.
     """
-    return TractogramWriter(path, space, force=force)
+    return TractogramWriter(path, space, force=force, step_mm=step_mm)
 
 
 class TractogramWriter:
@@ -69,9 +75,11 @@ class TractogramWriter:
     Memory is bounded by one batch, however many streamlines are written.
     """
 
-    def __init__(self, path: str | Path, space: Space, *, force: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+    ) -> None:  # fmt: skip
         self.path = Path(path)
-        self._space = space
+        self._space, self._step_mm = space, step_mm
         self._force = force
         self._sink: Sink | None = None
         self._resources = ExitStack()
@@ -85,7 +93,7 @@ class TractogramWriter:
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self.path))
             self._files = resources.enter_context(ExitStack())
-            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files)
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, self._step_mm)
             self._resources = resources.pop_all()
         return self
 

@@ -24,7 +24,7 @@ from .lang import (
     where,
 )
 from .maths import floored, reciprocal_root
-from .peaks import VERTEX_CHUNKS, dot
+from .peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 from .stopping.threshold import STOP_CHANNEL
 
 CELLS = Constant("cells along an edge of each of the three maps of half the sphere")
@@ -77,7 +77,9 @@ def cell_of(d: vec3) -> i32:
 
 @twin
 def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
-    """Vertex nearest to each lane's direction or its opposite, the lowest among equals (DIPY's ``find_closest``).
+    """Vertex nearest to each lane's direction, the lowest among equals (DIPY's ``find_closest``).
+
+    Where a direction stands for its opposite too, the nearest to either.
 
     A cell lists, by rising number, the vertices that may be it; the further words of long lists are rarely needed.
     """
@@ -93,7 +95,9 @@ def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
             x = take(vertices, i)
             y = take(vertices, i + 32 * VERTEX_CHUNKS)
             z = take(vertices, i + 64 * VERTEX_CHUNKS)
-            cosine = absolute(dot(vec3(x, y, z), d))
+            cosine = dot(vec3(x, y, z), d)
+            if SYMMETRIC:
+                cosine = absolute(cosine)
             found = where(cosine > best, i, found)
             best = maximum(cosine, best)
         turn = turn + 1
