@@ -21,6 +21,7 @@ from tistreamlines import frames, io
 from tistreamlines.coherence import TURNS, coherence, field_of, lead
 from tistreamlines.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turned
 from tistreamlines.orientations import Orientations, load_peaks, load_sh
+from tistreamlines.sphere import load_sphere
 from tistreamlines.tractogram import Space
 
 SHAPE, SIDE = (22, 22, 22), 2.0
@@ -57,9 +58,9 @@ def ring():
     return (clean + np.random.default_rng(0).normal(0, 20, clean.shape)).astype(np.float32), inside
 
 
-def series(folder, data, axes, bvecs):
+def series(folder, data, axes, bvecs, **grid):
     """Files of a series on a grid whose axes point so; returns their paths."""
-    nib.save(nib.Nifti1Image(data, affine_of(axes)), folder / "dwi.nii.gz")
+    nib.save(nib.Nifti1Image(data, affine_of(axes, **grid)), folder / "dwi.nii.gz")
     np.savetxt(folder / "dwi.bval", gradients(32, 1000.0).bvals[None], "%g")
     np.savetxt(folder / "dwi.bvec", np.asarray(bvecs).T, "%.8f")
     return [folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
@@ -151,8 +152,8 @@ def test_a_run_is_the_same_from_either_frame(ring, tmp_path, head):
     assert np.array_equal(points["voxel"], points["fsl"])
 
 
-def _mask(folder, inside, axes=None):
-    nib.save(nib.Nifti1Image(inside.astype(np.uint8), affine_of(np.eye(3) if axes is None else axes)), folder / "m.nii")
+def _mask(folder, inside, **grid):
+    nib.save(nib.Nifti1Image(inside.astype(np.uint8), affine_of(np.eye(3), **grid)), folder / "m.nii")
     return folder / "m.nii"
 
 
@@ -198,8 +199,6 @@ def lobes(axes, inside, basis, order=8):
 
 
 def _sphere():
-    from tistreamlines.sphere import load_sphere
-
     return load_sphere("full")[0]
 
 
@@ -215,6 +214,31 @@ def test_mrtrix_harmonics_come_to_the_voxel_axes(tmp_path, grid):
     assert np.allclose(to_descoteaux(placed.values, "tournier07"), expected, atol=2e-6)
     assert not placing.warnings
     assert bool(placing.notes) == (grid != "RAS")
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_tracker_turns_coefficients_too(grid):
+    """As MRtrix3 has them, and as DIPY: the same rows."""
+    axes, inside = rings()
+    image = nib.Nifti1Image(inside.astype(np.float32), affine_of(GRIDS[grid]))
+    space, (vertices, edges), rows = Space(image.affine, SHAPE), load_sphere("default"), []
+    for basis, directions in (("tournier07", axes @ space.axes.T), ("descoteaux07", axes)):
+        dg = ts.ProbDirectionGetter(sh_basis=basis)
+        tracker = ts.Tracker(dg, lobes(directions, inside, basis), image.dataobj, 0.5, vertices, edges, arch="cpu")
+        rows.append(tracker._tables(np.argwhere(inside)[:1].astype(float), space).arrays["volume_rows"])
+    # monomials are far from orthogonal, so that rounding counts more than in harmonics
+    assert np.allclose(*rows, atol=1e-5 * np.abs(rows[0]).max())
+
+
+def test_seeds_in_a_file_that_are_voxels(ring, tmp_path):
+    """On a grid whose first voxel lies 100 mm away, they would be outside, but for a few."""
+    paths = series(tmp_path, ring[0], np.eye(3), gradients(32, 1000.0).bvecs, shift=(100, 0, 0))
+    voxels = np.argwhere(ring[1])
+    mask = _mask(tmp_path, ring[1], shift=(100, 0, 0))
+    np.savetxt(tmp_path / "seeds.txt", np.concatenate([voxels, [[120, 10, 10]]]))
+    said = rf"seeds\.txt: as RASmm {len(voxels)} of .* as voxel coordinates {len(voxels)}"
+    with pytest.raises(ts.InputError, match=said):
+        ts.track(*paths, seeds=tmp_path / "seeds.txt", arch="cpu", mask=mask)
 
 
 @pytest.mark.parametrize(

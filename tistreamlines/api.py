@@ -186,7 +186,8 @@ class Tracker:
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
         """Tables that hold all voxels these seeds can reach; made once, as long as that does."""
         sides = tuple(float(side) for side in space.voxel_sizes)
-        options = self.dg.options(Geometry(self.parameters.step_mm(sides), sides, self.symmetric))
+        axes = tuple(tuple(float(cosine) for cosine in row) for row in space.axes)
+        options = self.dg.options(Geometry(self.parameters.step_mm(sides), sides, self.symmetric, axes))
         reach = touched(self.stop_map, self.stop_threshold, seeds)
         if self._prepared is not None and self._prepared[0] == options and not (reach & ~self._prepared[1]).any():
             return self._prepared[2]

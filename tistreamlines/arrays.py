@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .cells import without_opposite
 from .errors import InputError
-from .harmonics import BASES
+from .harmonics import BASES, frame_of
 from .parameters import ParameterError
 from .seeds import check_inside
 from .tractogram import Space
@@ -96,6 +96,13 @@ def basis(name: str) -> str:
     return name
 
 
+def frame(name: str | None, basis: str) -> str:
+    """Return the axes of coefficients: those named, or the basis' own."""
+    if name not in (None, "voxel", "scanner"):
+        raise ParameterError(f"sh_frame is {name!r}: give voxel or scanner, or None for the basis' own")
+    return name or frame_of(basis)
+
+
 def sphere_tables(vertices: Array, edges: Array, sphere: Sphere | None = None) -> tuple[Array, Array]:
     """Return vertices (v, 3) and edges (e, 2), which must be those of a sphere, of this one if it is given."""
     vertices = numbers("sphere_vertices", vertices, "unit vectors, (v, 3): sphere.vertices of DIPY's").astype(float)
@@ -175,7 +182,6 @@ def space_of(reference: Any, shape: tuple[int, ...]) -> Space:
         size = " x ".join(str(int(n)) for n in dimensions)
         raise InputError(f"ref_img has {size} voxels, the data {tuple(shape)}: give an image on its grid")
     space = Space(affine, shape)  # type: ignore[arg-type]
-    axes = space.affine[:3, :3] / space.voxel_sizes
-    if not np.abs(np.triu(axes.T @ axes, 1)).max() <= SHEAR_TOLERANCE:  # so written that a NaN is caught too
+    if not space.shear <= SHEAR_TOLERANCE:  # so written that a NaN is caught too
         raise InputError(f"ref_img: affine {space.affine.tolist()} is sheared or singular: resample to a regular grid")
     return space

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import arrays, models, models_pmf, models_ptt
-from .harmonics import BASES
+from .harmonics import BASES, turned
 from .models import Prepared
 from .parameters import ParameterError, Parameters
 
@@ -29,11 +29,13 @@ class Geometry:
 
     step_mm, voxel_sizes : length of a step, and sides of a voxel, mm.
     symmetric : a direction of the sphere stands for its opposite too.
+    axes : directions of the voxel axes in RAS, the columns of a matrix given row by row.
     """
 
     step_mm: float = 0.5
     voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
     symmetric: bool = True
+    axes: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
 class DirectionGetter(Protocol):
@@ -163,23 +165,27 @@ class ProbDirectionGetter:
     asymmetric : whether opposite directions are kept apart, on a whole sphere; None for what the tracker's sphere and
         ``sphere_symm`` say, or the basis.
     sh_basis : of coefficients, one of :data:`tistreamlines.harmonics.BASES`, evaluated on the sphere in each step.
+    sh_frame : axes of the coefficients, 'voxel' or 'scanner'; None for the basis' own, as ``--sh-frame``.
     """
 
     name = "prob"
 
     def __init__(
         self, *, pmf_threshold: float | None = None, max_directions: int | None = None, asymmetric: bool | None = None,
-        sh_basis: str | None = None,
+        sh_basis: str | None = None, sh_frame: str | None = None,
     ) -> None:  # fmt: skip
         self.pmf_threshold, self.max_directions = pmf_threshold, max_directions
-        self.asymmetric, self.sh_basis = asymmetric, sh_basis
+        self.asymmetric, self.sh_basis, self.sh_frame = asymmetric, sh_basis, sh_frame
         self.options(Geometry())
 
     def options(self, geometry: Geometry) -> dict[str, Any]:
         """Return the options of :func:`tistreamlines.models_pmf.prepare_prob` that belong to the getter, checked."""
         named = {"pmf_threshold": _threshold(self.pmf_threshold), "max_directions": self.max_directions}
         checked = Parameters(dg=self.name, **named)
-        basis = {} if self.sh_basis is None else {"basis": arrays.basis(self.sh_basis)}
+        basis: dict[str, Any] = {}
+        if self.sh_basis is not None:
+            frame = arrays.frame(self.sh_frame, arrays.basis(self.sh_basis))
+            basis = {"basis": self.sh_basis, "axes": geometry.axes if frame == "scanner" else None}
         return {name: getattr(checked, name) for name in named} | {"asymmetric": not geometry.symmetric} | basis
 
     def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
@@ -198,6 +204,9 @@ class ProbDirectionGetter:
     def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
         """Make the tables of probabilistic tracking."""
         source = "sh" if self.sh_basis else "pmf"
+        axes = options.pop("axes", None)
+        if axes is not None and self.sh_basis is not None:
+            dataf = turned(dataf, axes, self.sh_basis)
         return models_pmf.prepare_prob(source, dataf, stop_map, threshold, seeds, **options)
 
 

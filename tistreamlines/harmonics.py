@@ -64,6 +64,11 @@ def basis_of(name: str) -> Basis:
     return BASES[name]
 
 
+def frame_of(name: str) -> str:
+    """Axes along which whoever writes a basis has it: MRtrix3's are the 'scanner' axes, DIPY's those of the 'voxel'."""
+    return "scanner" if basis_of(name).basis == "tournier07" else "voxel"
+
+
 def count_of(order: int, full: bool = False) -> int:
     """Coefficients of a symmetric basis of an even order, or of a full basis of any order."""
     return (order + 1) ** 2 if full else (order + 1) * (order + 2) // 2

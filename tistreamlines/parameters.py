@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .getters import GETTERS, MODELS, ORIENTED, SOURCES, listed, varying
-from .harmonics import BASES
+from .harmonics import BASES, frame_of
 from .option import Option, ParameterError, bounds, checked, flag
 from .option import option as _option
 
@@ -269,7 +269,7 @@ class Parameters:
         if full and self.pmf_rows == "sh":
             raise ParameterError(f"--pmf-rows sh has no odd harmonics, --sh-basis {self.sh_basis} has: leave it out")
         if self.sh_basis is not None and self.sh_frame is None:
-            self._set("sh_frame", "scanner" if BASES[self.sh_basis].basis == "tournier07" else "voxel")
+            self._set("sh_frame", frame_of(self.sh_basis))
         if self.pmf_rows is None:
             self._set("pmf_rows", "sampled" if full else "sh")
 

@@ -135,9 +135,6 @@ def _inside(points: npt.NDArray[Any], space: Space) -> int:
 
 
 def seeds_in_file(points: npt.NDArray[np.float64], space: Space, name: str) -> GivenSeeds:
-    """Take (n, 3) RASmm points as seeds; at least one must lie in the image."""
-    seeds = space.to_voxel(points)
-    inside = ((seeds >= -0.5) & (seeds < np.array(space.shape) - 0.5)).all(axis=1)
-    if not inside.any():
-        raise InputError(f"{name}: none of the {len(seeds)} seeds lies in the image; give x y z in RASmm")
-    return GivenSeeds(seeds)
+    """Take (n, 3) RASmm points as seeds; nine in ten must lie in the image."""
+    check_inside(points, space, "rasmm", name)
+    return GivenSeeds(space.to_voxel(points))

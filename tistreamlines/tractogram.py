@@ -103,6 +103,11 @@ class Space:
         """Directions of the voxel axes in RAS, a column each, ``(3, 3)`` float64; orthogonal, perhaps mirrored."""
         return self.affine[:3, :3] / self.voxel_sizes
 
+    @property
+    def shear(self) -> float:
+        """Greatest cosine of the angle between two voxel axes, signs aside: 0 on a regular grid, NaN on a flat one."""
+        return float(np.abs(np.triu(self.axes.T @ self.axes, 1)).max())
+
     def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Turn RASmm points ``(..., 3)`` into voxel coordinates, float64."""
         return _apply(np.linalg.inv(self.affine).astype(np.float64, copy=False), points)

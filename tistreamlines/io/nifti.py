@@ -220,9 +220,8 @@ def _grid(path: Path, image: Any) -> Space:
         raise InputError(f"{path}: affine {affine.tolist()} cannot be inverted; repair the header")
     space = Space(affine, image.shape[:3])
     # The same demand as DIPY's LocalTracking, but free of the voxel size.
-    shear = np.abs(np.triu(space.axes.T @ space.axes, 1)).max()
-    if shear > SHEAR_TOLERANCE:
-        raise InputError(f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to a regular grid")
+    if space.shear > SHEAR_TOLERANCE:
+        raise InputError(f"{path}: affine is sheared (cosine {space.shear:.2g} between axes); resample to a regular grid")
     return space
 
 
