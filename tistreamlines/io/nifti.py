@@ -221,7 +221,8 @@ def _grid(path: Path, image: Any) -> Space:
     space = Space(affine, image.shape[:3])
     # The same demand as DIPY's LocalTracking, but free of the voxel size.
     if space.shear > SHEAR_TOLERANCE:
-        raise InputError(f"{path}: affine is sheared (cosine {space.shear:.2g} between axes); resample to a regular grid")
+        tilt = f"cosine {space.shear:.2g} between axes"
+        raise InputError(f"{path}: affine is sheared ({tilt}); resample to a regular grid")
     return space
 
 
