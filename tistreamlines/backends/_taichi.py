@@ -7,6 +7,7 @@ be one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,23 +107,24 @@ class TaichiProgram:
     exact : keep to the order of operations.
     profile : time the kernels.
     kind : what a team is, None for what suits the device if it tells the truth about its subgroups.
+    queued : teams may draw their items from a queue, else each has its share from the beginning.
     """
 
     def __init__(
         self, device: Device, roots: list[lang.Twin], prepared: Prepared, *, exact: bool, profile: bool = False,
-        kind: str | None = None,
+        kind: str | None = None, queued: bool = True,
     ) -> None:  # fmt: skip
-        self.runtime, self.exact, self.profile = start(device, profile), exact, profile
+        self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
         self.ti, self.scratch = self.runtime.ti, prepared.scratch
         kind = kind or team_kind(device.arch, device.subgroup)
         linked = link(roots, face(device.arch, exact, kind, device.int64), prepared.fill)
         self.block = lay_out(device, prepared, kind)
+        self.block = replace(self.block, queued=self.block.queued and queued)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
         text = linked.text
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, prepared, self.block)
         self.module = self.runtime.module(text, exact)
-        self.runtime.programs.add(self)
         self._queue = self.empty(1, INTS)
         self._gathered, self._gathered_size = None, 0
 

@@ -60,8 +60,10 @@ def _environment(name: str, value: str | None) -> Iterator[None]:
                 os.environ[name] = held
 
 
-def start(device: Device, profile: bool = False) -> Runtime:
+def start(device: Device, profile: bool = False, program: Any = None) -> Runtime:
     """Give the Taichi that runs on a device; start it where none does.
+
+    As long as ``program`` is alive, Taichi is not started for another device.
 
     Raises
     ------
@@ -70,10 +72,11 @@ def start(device: Device, profile: bool = False) -> Runtime:
     """
     global _runtime
     with _starting:
-        if _runtime is not None and _runtime.alive and _runtime.serves(device, profile):
-            return _runtime
-        _refuse_to_disturb(device)
-        _runtime = Runtime(_initialised(device, profile), device, profile)
+        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
+            _refuse_to_disturb(device)
+            _runtime = Runtime(_initialised(device, profile), device, profile)
+        if program is not None:
+            _runtime.programs.add(program)
         return _runtime
 
 
@@ -116,6 +119,7 @@ def _initialised(device: Device, profile: bool) -> Any:
     try:
         with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index):
             ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
+            ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
     except RuntimeError as error:
         raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}") from error
     return ti
