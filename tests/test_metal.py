@@ -44,12 +44,12 @@ def save_spirv(case: str, folder: str) -> None:
     """Link the engine's kernels for Metal and save them as SPIR-V; Taichi is global, so in a process of its own."""
     import taichi as ti
 
-    from tistreamlines.backends import _taichi
+    from tistreamlines.backends import _taichi, _taichi_runtime
     from tistreamlines.kernels import propagate
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
-    _taichi.start_taichi = lambda *_, **__: ti
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
+    _taichi.start = lambda *_: _taichi_runtime.Runtime(ti, mac, False)
     roots = [getattr(propagate, name) for name in ENGINE_KERNELS]
     module = _taichi.TaichiProgram(mac, roots, boot_case(**CASES[case]), exact=True).module
     arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}

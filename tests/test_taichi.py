@@ -25,9 +25,10 @@ from test_lang import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, share
 from test_maths import divide_all, log_all, random_floats, square_root_all
 from test_rng import KNOWN, lane_words, scalar_words, uniforms, words
 
-from tistreamlines.backends import _taichi
+from tistreamlines.backends import _taichi, _taichi_runtime, _taichi_trial
 from tistreamlines.backends._numba import load
-from tistreamlines.backends._taichi_block import TYPES
+from tistreamlines.backends._taichi_block import TYPES, lay_out
+from tistreamlines.backends._taichi_team import team_kind
 from tistreamlines.backends.devices import ARCHS, Device, choose
 from tistreamlines.backends.link import link
 from tistreamlines.engine import Engine, Settings
@@ -143,6 +144,11 @@ def refit_case(model: str) -> tuple[Prepared, Case]:
     return prepared, (refit, 50, prepared.arrays | prepared.scalars | own)
 
 
+def bare() -> Prepared:
+    """What kernels take that have no method."""
+    return replace(boot_case(), fill=boot_case().fill | FILL, arrays={}, scratch=SCRATCH, shares={}, tables=())
+
+
 def arrays_of(case: Case) -> list[str]:
     return [name for name, value in case[2].items() if isinstance(value, np.ndarray)]
 
@@ -203,18 +209,20 @@ def outcomes(program: Any, cases: dict[str, Case]) -> Iterator[tuple[str, np.nda
         yield from ((f"{name}: {k}", held[k].to_numpy()) for k in arrays_of(case))
 
 
-def kernels_on_gpu(device: Device, cases: dict[str, Case], prepared: Prepared) -> dict[str, np.ndarray]:
+def kernels_on_gpu(
+    device: Device, cases: dict[str, Case], prepared: Prepared, kind: str | None = None
+) -> dict[str, np.ndarray]:
     roots = list({kernel.__name__: kernel for kernel, *_ in cases.values()}.values())
-    return dict(outcomes(_taichi.TaichiProgram(device, roots, prepared, exact=True), cases))
+    return dict(outcomes(_taichi.TaichiProgram(device, roots, prepared, exact=True, kind=kind), cases))
 
 
 def compute_kernels(arch: str) -> dict[str, np.ndarray]:
-    """All kernel cases on an arch; those of teams also as on a GPU whose teams are no subgroup."""
+    """All kernel cases on an arch; those of teams also as on a GPU whose teams meet in memory."""
     if arch == "x64":
         return dict(outcomes(PlainProgram(scalar_cases()), scalar_cases()))
-    device, bare = choose(arch), replace(boot_case(), fill=boot_case().fill | FILL, arrays={}, scratch=SCRATCH)
-    done = kernels_on_gpu(device, scalar_cases() | team_cases(), bare)
-    shared = kernels_on_gpu(replace(device, subgroup=8), team_cases(), bare)
+    device = choose(arch)
+    done = kernels_on_gpu(device, scalar_cases() | team_cases(), bare())
+    shared = kernels_on_gpu(device, team_cases(), bare(), kind="block")
     for model in ("opdt", "csa"):
         prepared, case = refit_case(model)
         done |= kernels_on_gpu(device, {f"refit {model}": case}, prepared)
@@ -222,8 +230,8 @@ def compute_kernels(arch: str) -> dict[str, np.ndarray]:
 
 
 def compute_engines(arch: str) -> dict[str, np.ndarray]:
-    """All engine cases on an arch; one of them fast."""
-    runs = {f"{name} {chunk}": (name, chunk, True) for name, chunk in RUNS} | {"fast": ("opdt", 16, False)}
+    """All engine cases on an arch; the first of them fast, which leaves the others as exact as they are."""
+    runs = {"fast": ("opdt", 16, False)} | {f"{name} {chunk}": (name, chunk, True) for name, chunk in RUNS}
     return {f"{run}: {k}": v for run, which in runs.items() for k, v in engine_output(arch, *which).items()}
 
 
@@ -333,22 +341,37 @@ def test_fast_tracks_much_the_same(engines):
 @pytest.mark.parametrize("subgroup", [None, 4, 8, 16, 64])
 @pytest.mark.parametrize("arch", ["vulkan", "metal"])
 def test_teams_wider_or_narrower_than_a_subgroup_meet_in_memory(arch, subgroup):
-    text = _taichi.face(arch, exact=True, subgroup=subgroup).header
+    text = _taichi.face(arch, exact=True, kind=team_kind(arch, subgroup)).header
     assert "subgroup." not in text
     assert "warp." not in text
     assert "block.sync()" in text
 
 
 def test_teams_of_one_warp_or_subgroup_use_its_operations():
-    assert "subgroup." in _taichi.face("vulkan", exact=True, subgroup=32).header
-    assert "warp." in _taichi.face("cuda", exact=True, subgroup=32).header
-    assert "subgroup." not in _taichi.face("cuda", exact=True, subgroup=32).header
+    headers = {arch: _taichi.face(arch, exact=True, kind=team_kind(arch, 32)).header for arch in ("vulkan", "cuda")}
+    assert "subgroup." in headers["vulkan"]
+    assert "warp." in headers["cuda"]
+    assert "subgroup." not in headers["cuda"]
+
+
+@pytest.mark.parametrize(("arch", "kind"), [("cuda", "warp"), ("vulkan", "subgroup")])
+def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
+    """On a GPU; the devices of software have no such teams."""
+    gpu = Device(arch, 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
+    assert team_kind(arch, gpu.subgroup) == kind
+    alone, tracking = lay_out(gpu, bare(), kind), lay_out(gpu, boot_case(), kind)
+    assert alone.teams > 1
+    assert alone.tables == ()
+    assert tracking.tables
+    assert set(tracking.tables) <= set(boot_case().arrays)
+    assert alone.queued and tracking.queued
 
 
 def compile_for_subgroups(getter: str) -> None:
     """Compile the kernels for Vulkan with subgroups of 32, which the device need not have: results mean nothing."""
     os.environ["TISTREAMLINES_TAICHI"] = '{"offline_cache": false}'
-    device = replace(choose("vulkan"), subgroup=32, software=False)
+    _taichi_trial.open_checked = lambda *_: "subgroup"
+    device = replace(choose("vulkan"), subgroup=32)
     values = np.random.default_rng(0).random((3, 3, 3, 181), np.float32)
     make = {"prob": prepare_prob, "det": prepare_det}[getter]
     prepared = make("pmf", values, np.ones((3, 3, 3), np.float32), 0.5, np.ones((1, 3)), sphere="small")
@@ -370,7 +393,7 @@ def try_to_start(arch: str) -> None:
     """Start Taichi on a made-up device of an arch and print what comes of it."""
     device = Device(arch, 0, "a GPU", "", None, False, True, "")
     try:
-        print("started", _taichi.start_taichi(device, exact=True).cfg.arch)
+        print("started", _taichi_runtime.start(device).ti.cfg.arch)
     except DeviceError as error:
         print("DeviceError:", error)
 
@@ -402,7 +425,7 @@ def start_and_flush() -> None:
     """Start Taichi and print whether numpy still has denormals, here and in a new thread."""
     tiny = np.array([1e-38], np.float32)
     held = []
-    _taichi.start_taichi(choose("vulkan"), exact=True)
+    _taichi_runtime.start(choose("vulkan"))
     thread = threading.Thread(target=lambda: held.append((tiny * np.float32(0.01))[0] > 0))
     thread.start()
     thread.join()

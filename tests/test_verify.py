@@ -81,7 +81,7 @@ class TestEqual:
         assert {row["outcome"] for row in runs} == {"reference", "equal"}
 
     @pytest.mark.slow
-    @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+    @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
     def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run):
         done = run("verify", "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err

@@ -170,7 +170,7 @@ class Tracker:
         return self._grow(points, space)
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
-        # An engine for each call: Taichi is global to a process, and another run may have started it anew since.
+        # An engine for each call: each has buffers of its own, so calls may go on side by side.
         engine = Engine(self._tables(seeds, space), space, self.device, self._settings(space))
         yield from engine.track(seeds, self.rng_offset)
 

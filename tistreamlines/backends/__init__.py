@@ -26,5 +26,28 @@ def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings
 
         return Program(roots, prepared.fill, prepared.scratch, fast=not settings.exact, threads=settings.threads)
     from ._taichi import TaichiProgram
+    from ._taichi_trial import open_checked
 
-    return TaichiProgram(device, roots, prepared, exact=settings.exact, profile=settings.profile)
+    kind = open_checked(device, settings.exact, settings.profile)
+    return TaichiProgram(device, roots, prepared, exact=settings.exact, profile=settings.profile, kind=kind)
+
+
+def shares_memory(device: Device) -> bool:
+    """Whether the lanes of a team meet in the block's shared memory, since the driver's subgroups are not of 32."""
+    from ._taichi_team import team_kind
+
+    return device.arch == "vulkan" and team_kind(device.arch, device.subgroup) == "block"
+
+
+def try_device(device: Device) -> dict[str, Any]:
+    """Run the small kernel that a GPU is tried with, in a process of its own.
+
+    Returns
+    -------
+    dict
+        kind : what a team of 32 threads is; lied : whether that is not what the driver's word makes it.
+        faults : what the device gets wrong, or why it did not come so far; empty if it passes.
+    """
+    from ._taichi_trial import in_own_process
+
+    return in_own_process(device)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ._probe_host import Device, MissingError, load, missing, text
 
 _KINDS = ("other", "integrated", "discrete", "virtual", "cpu")  # VkPhysicalDeviceType
+_SHADER_INT64 = 40  # place of the flag in VkPhysicalDeviceFeatures
 
 
 # --------------------------------------------------------------------------------------------------------------- CUDA
@@ -87,6 +88,14 @@ def cuda_free(device: Device) -> int | None:
         return memory[1] if nvml.nvmlDeviceGetMemoryInfo(nvml_handle, c.byref(memory)) == 0 else None
 
 
+def cuda_context_entry() -> Callable[[], object] | None:
+    """Make a function that gives any thread the CUDA context of this one, for each has its own; None without one."""
+    lib, context = _cuda()[0], c.c_void_p()
+    if lib.cuCtxGetCurrent(c.byref(context)) or not context.value:
+        return None
+    return lambda: lib.cuCtxSetCurrent(context)
+
+
 # ------------------------------------------------------------------------------------------------------------- Vulkan
 class _ApplicationInfo(c.Structure):
     _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("name", c.c_char_p), ("version", c.c_uint32),
@@ -159,6 +168,8 @@ def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
     lib.vkGetPhysicalDeviceProperties(handle, raw)
     api, version, vendor, _, kind = struct.unpack_from("=5I", raw)
     major, minor, patch = api >> 22 & 127, api >> 12 & 1023, api & 4095
+    features = (c.c_uint32 * 64)()  # VkPhysicalDeviceFeatures, 55 flags
+    lib.vkGetPhysicalDeviceFeatures(handle, features)
     driver, subgroup, query = _driver_version(vendor, version), None, getattr(lib, "vkGetPhysicalDeviceProperties2", 0)
     if query and (major, minor) >= (1, 1):
         outer = (1000059001, 2048)
@@ -167,15 +178,30 @@ def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
             body = _chained(query, handle, outer, (1000196000, 520))
             driver = f"{text(body[4:260])} {text(body[260:516]) or driver}".strip()
     return Device("vulkan", index, text(raw.raw[20:276]), driver, _heap(lib, handle)[1] or None, kind == 4, True, "",
-                  _KINDS[kind] if kind < 5 else "other", f"Vulkan {major}.{minor}.{patch}", subgroup)
+                  _KINDS[kind] if kind < 5 else "other", f"Vulkan {major}.{minor}.{patch}", subgroup,
+                  int64=bool(features[_SHADER_INT64]))
 
 
 def vulkan_devices() -> list[Device]:
     with _vulkan() as (lib, handles):
         devices = [_vulkan_device(lib, index, handle) for index, handle in enumerate(handles)]
-    hardware = any(not device.software for device in devices)
+    devices = _visible(devices)
+    hardware = any(device.available and not device.software for device in devices)
     reason = "a hardware device is used instead" if hardware else "software device only: name it with --arch vulkan"
-    return [replace(device, reason=reason) if device.software else device for device in devices]
+    return [replace(d, reason=reason) if d.software and d.available else d for d in devices]
+
+
+def _visible(devices: list[Device]) -> list[Device]:
+    """Heed TI_VISIBLE_DEVICE, by which Taichi takes one of Vulkan's devices: the others cannot be asked for."""
+    named = os.environ.get("TI_VISIBLE_DEVICE", "")
+    if not named:
+        return devices
+    places = [str(device.index) for device in devices]
+    if named in places:
+        reason = f"TI_VISIBLE_DEVICE={named} names another device: unset it, or let it name this one"
+    else:
+        reason = f"TI_VISIBLE_DEVICE={named!r} is no number of a Vulkan device: unset it, or give one of {', '.join(places)}"
+    return [d if str(d.index) == named else replace(d, available=False, reason=reason) for d in devices]
 
 
 def vulkan_free(device: Device) -> int | None:

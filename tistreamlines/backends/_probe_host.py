@@ -41,6 +41,8 @@ class Device:
         Threads per subgroup (warp, wavefront).
     cores : int or None
         CPU cores that this process may use.
+    int64 : bool
+        Whether its kernels can use whole numbers of 64 bits.
     """
 
     arch: str
@@ -55,6 +57,7 @@ class Device:
     capability: str = ""
     subgroup: int | None = None
     cores: int | None = None
+    int64: bool = True
 
     def as_dict(self) -> dict:
         """Return the fields as a dict that JSON can hold."""

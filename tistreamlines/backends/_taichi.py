@@ -7,22 +7,16 @@ be one.
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DeviceError
 from ..kernels import lang
-from ._numba import load
 from ._taichi_block import entry_text, lay_out
-from ._taichi_team import BARRIERS, COLLECT, HEADER, OPERATIONS, team_kind
-from .devices import Device, vulkan_index
+from ._taichi_runtime import start
+from ._taichi_team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, team_kind
+from .devices import Device
 from .link import INTS, REALS, Face, link
 
 if TYPE_CHECKING:
@@ -48,12 +42,16 @@ def _each(target: str, count: str) -> list[str]:
     ]
 
 
-def _spell(barrier: str) -> dict[str, Any]:
+def _high_word(a: str, b: str) -> str:
+    return f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)"
+
+
+def _spell(barrier: str, int64: bool) -> dict[str, Any]:
     return {
         "real": lambda x: f"ti.cast({x}, ti.f32)",
         "i32": lambda x: f"ti.cast({x}, ti.i32)",
         "u32": _u32,
-        "umulhi": lambda a, b: f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)",
+        "umulhi": _high_word if int64 else lambda a, b: f"_high_word({a}, {b})",
         "floor": lambda x: f"ti.floor({x})",
         "bits": lambda x: f"ti.bit_cast({x}, ti.i32)",
         "from_bits": lambda x: f"ti.bit_cast({x}, ti.f32)",
@@ -76,13 +74,18 @@ def _spell(barrier: str) -> dict[str, Any]:
     }
 
 
-def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
-    """Taichi's spelling for an arch; ``subgroup`` is the device's, where it is known."""
+def face(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Face:
+    """Taichi's spelling for an arch.
+
+    ``kind`` is what a team is (see :func:`team_kind`), None for what does everywhere; ``int64`` says whether the device
+    has whole numbers of 64 bits.
+    """
+    kind = kind or team_kind(arch, None)
     return Face(
         name=f"{arch}{'' if exact else 'fast'}",
-        header=HEADER + OPERATIONS[team_kind(arch, subgroup)] + COLLECT,
+        header=HEADER + ("" if int64 else HALVES) + OPERATIONS[kind] + COLLECT,
         decorator="@ti.func",
-        spell=_spell(BARRIERS[team_kind(arch, subgroup)]),
+        spell=_spell(BARRIERS[kind], int64),
         literal=repr,
         logic=_logic,
         hidden=("_zero", "_lane", "_pool: ti.template()"),
@@ -93,112 +96,93 @@ def face(arch: str, exact: bool, subgroup: int | None = None) -> Face:
     )
 
 
-@contextmanager
-def float_environment_kept() -> Iterator[None]:
-    """Undo what Taichi does to the calling thread as it starts: numpy would flush denormals, in later threads as well."""
-    library = ctypes.util.find_library("m")
-    if library is None:
-        yield
-        return
-    held, maths = ctypes.create_string_buffer(256), ctypes.CDLL(library)
-    maths.fegetenv(held)
-    try:
-        yield
-    finally:
-        maths.fesetenv(held)
-
-
-def start_taichi(device: Device, exact: bool, profile: bool = False) -> Any:
-    """Initialise Taichi for a device, or say why it cannot be.
-
-    Taichi is global to a process: a second device in one process takes the place of the first.
-    """
-    if device.arch == "vulkan":
-        os.environ.setdefault("TI_VISIBLE_DEVICE", str(vulkan_index(device)))
-    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
-    import taichi as ti
-
-    ti.set_logging_level(ti.ERROR)
-    arch = getattr(ti, device.arch)
-    # for whoever tunes kernels: more of ti.init's options, as JSON
-    options = {"kernel_profiler": profile} | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
-    common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
-    try:
-        with float_environment_kept():
-            ti.init(arch=arch, fast_math=not exact, **common, **options)
-    except RuntimeError as error:
-        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}") from error
-    if ti.cfg.arch != arch:
-        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {ti.cfg.arch}, not {device.arch}: unset it")
-    return ti
-
-
 class TaichiProgram:
-    """Kernels linked for a GPU; arrays live on it."""
+    """Kernels linked for a GPU; arrays live on it.
+
+    Parameters
+    ----------
+    device : where to run.
+    roots : kernels to be run by name.
+    prepared : constants, holes, team memory and shared tables.
+    exact : keep to the order of operations.
+    profile : time the kernels.
+    kind : what a team is, None for what suits the device if it tells the truth about its subgroups.
+    queued : teams may draw their items from a queue, else each has its share from the beginning.
+    """
 
     def __init__(
-        self, device: Device, roots: list[lang.Twin], prepared: Prepared, *, exact: bool, profile: bool = False
-    ) -> None:
-        self.ti = start_taichi(device, exact, profile)
-        self.profile = profile
-        linked = link(roots, face(device.arch, exact, device.subgroup), prepared.fill)
-        self.block = lay_out(device, prepared)
+        self, device: Device, roots: list[lang.Twin], prepared: Prepared, *, exact: bool, profile: bool = False,
+        kind: str | None = None, queued: bool = True,
+    ) -> None:  # fmt: skip
+        self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
+        self.ti, self.scratch = self.runtime.ti, prepared.scratch
+        kind = kind or team_kind(device.arch, device.subgroup)
+        linked = link(roots, face(device.arch, exact, kind, device.int64), prepared.fill)
+        self.block = lay_out(device, prepared, kind)
+        self.block = replace(self.block, queued=self.block.queued and queued)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
-        self.scratch = prepared.scratch
         text = linked.text
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, prepared, self.block)
-        self.module = load(text, fresh=True)
-        self._queue = self._make(np.dtype(np.int32), 1)
-        self._gathered_size = 0
-
-    def _make(self, dtype: np.dtype, size: int) -> Any:
-        return self.ti.ndarray(self.ti.f32 if dtype.kind == "f" else self.ti.i32, size)
+        self.module = self.runtime.module(text, exact)
+        self._queue = self.empty(1, INTS)
+        self._gathered, self._gathered_size = None, 0
 
     def array(self, values: np.ndarray) -> Any:
         """An array on the device that holds these values."""
-        dtype = np.dtype(np.float32 if values.dtype.kind == "f" else np.int32)
-        array = self._make(dtype, values.size)
-        array.from_numpy(np.ascontiguousarray(values, dtype))
+        kind, dtype = (REALS, np.float32) if values.dtype.kind == "f" else (INTS, np.int32)
+        array = self.empty(values.size, kind)
+        with self.runtime.turn(self.exact):
+            array.from_numpy(np.ascontiguousarray(values, dtype))
         return array
 
     def empty(self, size: int, kind: str) -> Any:
         """An array on the device, to be filled by kernels."""
-        return self._make(np.dtype(np.float32 if kind == REALS else np.int32), size)
+        with self.runtime.turn(self.exact):
+            return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
     def upload(self, array: Any, values: np.ndarray) -> Any:
         """Copy values to the front of an array."""
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
         copy = self.module.upload_reals if dtype is np.float32 else self.module.upload_ints
-        copy(len(values), np.ascontiguousarray(values, dtype), array)
+        with self.runtime.turn(self.exact):
+            copy(len(values), np.ascontiguousarray(values, dtype), array)
         return array
+
+    def _download(self, array: Any, out: np.ndarray) -> None:
+        with self.runtime.turn(self.exact):
+            self.module.download_ints(len(out), array, out)  # waits for the device
 
     def host(self, array: Any, count: int) -> np.ndarray:
         """The first ``count`` elements of an int32 array, in the host's memory."""
         out = np.empty(count, np.int32)
         if count:
-            self.module.download_ints(count, array, out)  # waits for the device
+            self._download(array, out)
         return out
 
     def sync(self) -> None:
         """Wait for the device."""
-        self.ti.sync()
+        with self.runtime.turn(self.exact):
+            self.ti.sync()
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; it may still run on return."""
         if count:
             arguments = [values[n] for n, _ in self.signatures[name] if n != "item" and n not in self.scratch]
-            self._queue.fill(0)
             # whole blocks only
             teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams
-            getattr(self.module, f"run_{name}")(count, teams, 0, self._queue, *arguments)
+            with self.runtime.turn(self.exact):
+                self._queue.fill(0)
+                kernel = getattr(self.module, f"run_{name}")
+                self.runtime.launch(kernel, [count, teams, 0, self._queue, *arguments])
 
     def kernel_seconds(self) -> float:
         """Seconds in kernels since the last call, where profiling is on, else 0."""
         if not self.profile:
             return 0.0
-        seconds = self.ti.profiler.get_kernel_profiler_total_time()
-        self.ti.profiler.clear_kernel_profiler_info()
+        with self.runtime.turn(self.exact):
+            seconds = self.ti.profiler.get_kernel_profiler_total_time()
+            self.ti.profiler.clear_kernel_profiler_info()
         return seconds
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray) -> None:
@@ -207,4 +191,4 @@ class TaichiProgram:
             self._gathered_size = int(1.25 * len(out))
             self._gathered = self.empty(self._gathered_size, INTS)
         self.run(name, count, values | {"out": self._gathered})
-        self.module.download_ints(len(out), self._gathered, out)  # waits for the device
+        self._download(self._gathered, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ._taichi_team import BARRIERS, team_kind
+from ._taichi_team import BARRIERS
 from .devices import Device
 from .link import INTS, REALS
 
@@ -31,7 +31,7 @@ class Block:
         return BARRIERS[self.kind]
 
 
-def lay_out(device: Device, prepared: Prepared) -> Block:
+def lay_out(device: Device, prepared: Prepared, kind: str) -> Block:
     """Choose the teams of a block: where a barrier of one team will do, several, that share the tables read most.
 
     NVIDIA's Vulkan driver gives a multiprocessor one such block, so a block has as many teams as its memory holds, a
@@ -39,7 +39,6 @@ def lay_out(device: Device, prepared: Prepared) -> Block:
     40 % slower, 12 and 16: 10 %).  Mesa's software Vulkan loses threads at an atomic operation in a loop, so there
     nothing is queued.
     """
-    kind = team_kind(device.arch, device.subgroup)
     if kind == "block":
         return Block(kind, 1, (), not device.software)
     team = sum(4 * size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares) + 4

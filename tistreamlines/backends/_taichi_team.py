@@ -49,6 +49,17 @@ def download_ints(n: ti.i32, values: INTS, out: ti.types.ndarray(dtype=ti.i32, n
 
 '''
 
+# For devices without whole numbers of 64 bits.
+HALVES = '''
+@ti.func
+def _high_word(a, b):
+    low = ti.u32(0xFFFF)
+    half = ti.u32(16)
+    first = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
+    second = (a & low) * (b >> half) + (first & low)
+    return (a >> half) * (b >> half) + (first >> half) + (second >> half)
+
+'''
 # Team operations.  Least and greatest do not round, sums of whole numbers do not either: any order gives the same bits.
 SHARED_OPERATIONS = '''
 @ti.func

@@ -3,44 +3,71 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
+from ..backends import shares_memory, try_device
 from ..backends.devices import Device, choose, list_devices
 
+HELP = """Show what can run here, and why the rest cannot.
 
-@click.command("devices", help="Show what can run here, and why the rest cannot.")
+Exit code: 0; with --test 1 if a device fails.
+"""
+
+
+@click.command("devices", help=HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.  [default: a table]")
-def devices(as_json: bool) -> None:
-    found = list_devices()
+@click.option(
+    "--test", is_flag=True,
+    help="Run a small kernel on each GPU, in a process of its own, and tell whether it computes what it should. Every "
+    "run begins with the same test.  [default: tell what the drivers say]",
+)  # fmt: skip
+def devices(as_json: bool, test: bool) -> int:
     automatic = choose("auto")
+    rows = []
+    for device in list_devices():
+        tried = try_device(device) if test and device.available and device.arch != "cpu" else {}
+        rows.append((device, device == automatic, tried))
     if as_json:
-        rows = [{**device.as_dict(), "auto": device == automatic} for device in found]
-        click.echo(json.dumps(rows, indent=2))
-        return
-    _print_table(found, automatic)
+        click.echo(json.dumps([_record(*row) for row in rows], indent=2))
+    else:
+        _print_table(rows)
+    return int(any(tried.get("faults") for _, _, tried in rows))
 
 
-def _print_table(found: list[Device], automatic: Device) -> None:
+def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str, Any]:
+    return {**device.as_dict(), "auto": automatic, **({"test": tried} if tried else {})}
+
+
+def _print_table(rows: list[tuple[Device, bool, dict[str, Any]]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("arch", "device", "driver", "memory", "kind", "state"):
         table.add_column(heading, justify="right" if heading == "memory" else "left", overflow="fold")
-    for device in found:
+    for device, automatic, tried in rows:
         memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
         sort = "" if not device.available else "software" if device.software else device.kind
-        table.add_row(device.arch, device.name, device.driver, memory, sort, _state(device, automatic))
+        table.add_row(device.arch, device.name, device.driver, memory, sort, _state(device, automatic, tried))
     console = Console(highlight=False)
     if not console.is_terminal:  # a pipe has no width to wrap at
         console = Console(highlight=False, width=400)
     console.print(table)
 
 
-def _state(device: Device, automatic: Device) -> str:
-    if device == automatic:
-        return "chosen by --arch auto"
-    if device.available:
-        return f"ready; {device.reason}" if device.reason else "ready"
-    return f"cannot run: {device.reason}"
+def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:
+    if not device.available:
+        return f"cannot run: {device.reason}"
+    words = ["chosen by --arch auto" if automatic else "ready"]
+    if device.reason and not automatic:
+        words.append(device.reason)
+    if tried.get("lied"):
+        words.append(f"teams by shared memory: subgroups are not of {device.subgroup}, whatever the driver says")
+    elif shares_memory(device):
+        size = "of unknown size" if device.subgroup is None else f"of {device.subgroup}"
+        words.append(f"teams by shared memory: subgroups are {size}")
+    if tried:
+        words.append(f"fails the test: {', '.join(tried['faults'])}" if tried["faults"] else "passes the test")
+    return "; ".join(words)

@@ -1,0 +1,245 @@
+"""The one Taichi of this process: for which device it runs, what it has compiled, and whose turn it is to call it.
+
+Taichi is global to a process.  To start it anew makes every array and kernel invalid, and to use one of them then ends
+the process.  So it is started once, its compiled kernels are kept as long as it runs, and it starts anew, for another
+device, only when no program of ours is left.  Taichi that other code has started is left alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import gc
+import json
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
+
+from ..errors import DeviceError
+from ._numba import load
+from ._probe_gpu import cuda_context_entry
+from .devices import Device, vulkan_index
+
+ELSEWHERE = "track in a process of its own, or with --arch cpu"
+_starting = threading.RLock()
+_runtime: Runtime | None = None
+
+
+@contextmanager
+def float_environment_kept() -> Iterator[None]:
+    """Undo what Taichi does to the calling thread as it starts: numpy would flush denormals, in later threads as well."""
+    library = ctypes.util.find_library("m")
+    if library is None:
+        yield
+        return
+    held, maths = ctypes.create_string_buffer(256), ctypes.CDLL(library)
+    maths.fegetenv(held)
+    try:
+        yield
+    finally:
+        maths.fesetenv(held)
+
+
+@contextmanager
+def _environment(name: str, value: str | None) -> Iterator[None]:
+    """Set a variable for a while, since processes that are started later inherit it; None leaves all as it is."""
+    held = os.environ.get(name)
+    if value is not None:
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ.pop(name)
+            if held is not None:
+                os.environ[name] = held
+
+
+def start(device: Device, profile: bool = False, program: Any = None) -> Runtime:
+    """Give the Taichi that runs on a device; start it where none does.
+
+    As long as ``program`` is alive, Taichi is not started for another device.
+
+    Raises
+    ------
+    DeviceError
+        If Taichi cannot start there, or runs for somebody else: other code, or a program of ours on another device.
+    """
+    global _runtime
+    with _starting:
+        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
+            _refuse_to_disturb(device)
+            _runtime = Runtime(_initialised(device, profile), device, profile)
+        if program is not None:
+            _runtime.programs.add(program)
+        return _runtime
+
+
+def _refuse_to_disturb(device: Device) -> None:
+    """Raise where starting Taichi anew would take arrays from under somebody."""
+    if _runtime is not None and _runtime.alive:
+        if _runtime.programs:
+            gc.collect()  # programs that are only part of a cycle are in nobody's hands
+        if _runtime.programs:
+            raise DeviceError(
+                f"{device.arch}: a run on {_runtime.device.arch} ({_runtime.device.name}) still goes on in this process, "
+                f"and Taichi has one device and one way of timing at a time: end that run first, or {ELSEWHERE}"
+            )
+    elif "taichi" in sys.modules and _of_others():
+        raise DeviceError(
+            f"{device.arch}: Taichi runs in this process already, started by other code (ti.init), whose arrays a "
+            f"second start would take: {ELSEWHERE}"
+        )
+
+
+def _of_others() -> bool:
+    from taichi.lang import impl
+
+    return impl.get_runtime().prog is not None
+
+
+def _initialised(device: Device, profile: bool) -> Any:
+    """Initialise Taichi for a device, or say why it cannot be."""
+    named = os.environ.get("TI_ARCH")
+    if named is not None and named != device.arch:
+        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named}, not {device.arch}: unset it")
+    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
+    import taichi as ti
+
+    ti.set_logging_level(ti.ERROR)
+    # for whoever tunes kernels: more of ti.init's options, as JSON
+    options = {"kernel_profiler": profile} | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
+    index = str(vulkan_index(device)) if device.arch == "vulkan" else None
+    try:
+        with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index):
+            ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
+            ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
+    except RuntimeError as error:
+        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}") from error
+    return ti
+
+
+class Runtime:
+    """Taichi as it runs on a device.
+
+    Any thread may call it, but only in its turn: Taichi itself is not made for several.
+
+    Attributes
+    ----------
+    ti : the module ``taichi``.
+    programs : those that have arrays here.
+    """
+
+    def __init__(self, ti: Any, device: Device, profile: bool) -> None:
+        self.ti, self.device, self.profile = ti, device, profile
+        self.programs: WeakSet[Any] = WeakSet()
+        self._impl = ti.lang.impl
+        self._state = self._impl.get_runtime()  # Taichi makes another of these whenever it starts or ends
+        self._config = self._state.prog.config()
+        self._modules: dict[tuple[str, bool], Any] = {}
+        self._lock = threading.Lock()
+        self._spent: deque[Any] = deque()
+        self._enter_context: Callable[[], object] | None = None  # CUDA's, for other threads
+        self._array = _array_class(self)
+        self._ready: set[Any] = set()
+        self._stand_ins: dict[Any, Any] = {}
+
+    @property
+    def alive(self) -> bool:
+        """Whether this is still the Taichi that runs."""
+        return self._impl.get_runtime() is self._state and self._state.prog is not None
+
+    def serves(self, device: Device, profile: bool) -> bool:
+        """Whether a program for this device can be run here."""
+        return (device.arch, device.index, profile) == (self.device.arch, self.device.index, self.profile)
+
+    @contextmanager
+    def turn(self, exact: bool) -> Iterator[None]:
+        """Call Taichi alone; what is compiled meanwhile keeps to the order of operations if ``exact``.
+
+        Raises
+        ------
+        DeviceError
+            If other code has ended or restarted Taichi, and with it the arrays and kernels of the run.
+        """
+        with self._lock:
+            if not self.alive:
+                raise DeviceError(
+                    f"{self.device.arch}: other code in this process has called ti.init or ti.reset, which took the "
+                    f"arrays of this run from the device: start the run again, and {ELSEWHERE}"
+                )
+            self._enter()
+            self._config.fast_math = not exact  # Taichi compiles a kernel when it is first called
+            yield
+
+    def _enter(self) -> None:
+        if self._enter_context is not None:
+            self._enter_context()
+
+    def module(self, text: str, exact: bool) -> Any:
+        """Load linked kernels; the same text is loaded, and so compiled, once."""
+        key = (text, exact)
+        if key not in self._modules:
+            self._modules[key] = load(text, fresh=True)
+        return self._modules[key]
+
+    def array(self, kind: Any, size: int) -> Any:
+        """An array on the device; call it in one's turn."""
+        self._free()
+        return self._array(kind, (size,))
+
+    def launch(self, kernel: Any, arguments: list[Any]) -> None:
+        """Call a kernel in one's turn; it is compiled with small arrays for the true ones.
+
+        What Taichi compiles with stays in a cycle of its own, and so in memory, until Python looks for such cycles.
+        """
+        if kernel not in self._ready:
+            kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
+            self._ready.add(kernel)
+        kernel(*arguments)
+        if self.device.arch == "cuda" and self._enter_context is None:
+            self._enter_context = cuda_context_entry()  # which a launch leaves to its thread
+
+    def _stand_in(self, value: Any) -> Any:
+        if not isinstance(value, self._array):
+            return value
+        if value.dtype not in self._stand_ins:
+            self._stand_ins[value.dtype] = self._array(value.dtype, (1,))
+        return self._stand_ins[value.dtype]
+
+    def forget(self, handle: Any) -> None:
+        """Free an array's memory: now, or if somebody has the turn (the calling thread perhaps), when he allocates."""
+        self._spent.append(handle)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._free()
+            finally:
+                self._lock.release()
+
+    def _free(self) -> None:
+        if self._spent and self.alive:
+            self._enter()
+            # Taichi never frees what a kernel that waits to be launched may use, even later
+            self.ti.sync()
+        while self._spent:
+            handle = self._spent.popleft()
+            if self.alive:
+                self._state.prog.delete_ndarray(handle)
+
+
+def _array_class(runtime: Runtime) -> type:
+    """Taichi's arrays, but freed in their turn: Python may collect one in any thread, at any time."""
+    from taichi.lang._ndarray import ScalarNdarray
+
+    class DeviceArray(ScalarNdarray):
+        def __del__(self) -> None:
+            if self.arr is not None and not sys.is_finalizing():
+                runtime.forget(self.arr)
+
+    return DeviceArray
