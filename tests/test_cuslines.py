@@ -138,7 +138,10 @@ class TestPyafq:
         other = pyafq(trx=trx)
         assert len(other.streamlines) > 1000
         assert len(ours.streamlines) == pytest.approx(len(other.streamlines), rel=WITHIN)
-        assert len(ours.streamlines._data) == pytest.approx(len(other.streamlines._data), rel=WITHIN)
+        lengths = [np.asarray(one.streamlines._lengths, float) for one in (ours, other)]
+        # draws differ, cuslines' from run to run: three standard errors of the difference of the means
+        error = np.sqrt(sum(some.var() / len(some) for some in lengths))
+        assert abs(lengths[0].mean() - lengths[1].mean()) < 3 * error
         assert ours.streamlines._data.dtype == other.streamlines._data.dtype == np.float16
         spans = [np.percentile(np.asarray(one.streamlines._data, float), (5, 50, 95), axis=0) for one in (ours, other)]
         assert np.abs(spans[0] - spans[1]).max() < 1.0  # mm
