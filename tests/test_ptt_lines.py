@@ -104,8 +104,7 @@ def test_launches_chunks_and_threads_change_no_bit(monkeypatch):
         settings = Settings(0.5, max_steps=200, chunk_size=chunk, threads=threads)
         assert same(once, tracked(values, seeds, settings=settings)[0])
     for steps in (1, 3):
-        monkeypatch.setattr(engine_module, "FIRST_STEPS", steps)
-        monkeypatch.setitem(engine_module.LAUNCH_SECONDS, "cpu", 0.0)
+        monkeypatch.setattr(engine_module.Pace, "steps", lambda *_, steps=steps: steps)
         assert same(once, tracked(values, seeds)[0])
 
 
