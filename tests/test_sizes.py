@@ -214,11 +214,16 @@ class Clock:
 
 
 class Simulated:
-    """A device of some throughput (steps of halves a second) and latency of a step; tells how long launches took."""
+    """A device of some throughput (steps of halves a second), latency of a step and overhead of a launch.
 
-    def __init__(self, rate: float, latency: float, seconds: float = 0.4) -> None:
-        self.rate, self.latency, self.clock = rate, latency, Clock()
-        self.pace, self.launches = Pace(seconds, self.clock), []
+    It tells how long the steps of its launches took.
+    """
+
+    def __init__(self, rate: float, latency: float, overhead: float = 1e-3) -> None:
+        self.rate, self.latency, self.overhead, self.clock = rate, latency, overhead, Clock()
+        self.pace, self.launches = Pace(0.4, self.clock), []
+        with self.pace.idle():
+            self.clock.now += overhead
 
     def chunk(self, lengths: np.ndarray, away: float = 0.0) -> None:
         """Grow halves of these numbers of steps; ``away``: seconds that a caller has the last batches."""
@@ -234,7 +239,7 @@ class Simulated:
             if away and done == 0:
                 with self.pace.away():
                     self.clock.now += away
-            self.clock.now = max(self.clock.now, begun + took)
+            self.clock.now = max(self.clock.now, begun + took + self.overhead)
             done += steps
             self.launches.append(took)
             self.pace.end(int(np.minimum(lengths, done).sum()), int(min(lengths.max(), done)))
@@ -244,23 +249,27 @@ def lengths(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).geometric(1 / 60, count).clip(1, 500)
 
 
-@pytest.mark.parametrize(("rate", "latency"), [(1e8, 4e-5), (1e6, 3e-4), (4e4, 1e-3), (1e3, 5e-3)])
-def test_launches_are_short_on_any_device(rate, latency):
-    device = Simulated(rate, latency)
+@pytest.mark.parametrize(
+    ("rate", "latency", "overhead"),
+    [(1e8, 4e-5, 1e-3), (1e6, 3e-4, 1e-4), (4e4, 1e-3, 1e-3), (1e3, 5e-3, 1e-3), (4e4, 2e-4, 0.35), (4e4, 2e-4, 2.0)],
+)
+def test_launches_are_short_on_any_device(rate, latency, overhead):
+    """Also where a launch takes long for nothing, as lavapipe's does on a busy machine."""
+    device = Simulated(rate, latency, overhead)
     for count in (3, 24, 200):  # as the engine warms up
         device.chunk(lengths(count))
     most = device.pace.halves()
     assert most is not None
-    assert most <= 0.4 * rate  # so many can take one step
+    assert most <= 0.41 * rate  # so many can take one step
     for seed in range(4):
         device.chunk(lengths(min(300_000, most), seed), away=30.0 * seed)
-    assert max(device.launches) <= 0.4 + latency
+    assert max(device.launches) <= 0.41 + latency
     # and no more of them than need be
     steps = sum(lengths(min(300_000, most), 3))
     last = device.launches[-40:]
     device.launches.clear()
     device.chunk(lengths(min(300_000, most), 3))
-    assert len(device.launches) <= 3 + steps / rate / 0.1, last
+    assert len(device.launches) <= 4 + steps / rate / 0.1, last
 
 
 def test_a_callers_time_is_not_the_devices():

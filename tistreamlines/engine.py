@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,35 +20,24 @@ import numpy.typing as npt
 
 from .backends import open_program
 from .backends.devices import Device, free_memory, usable_cores
-from .errors import DeviceError
 from .kernels import propagate
 from .models import Prepared
 from .option import ParameterError
 from .outcome import Stop
 from .pace import Pace
-from .room import Room, room_for
+from .room import CPU_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
 from .settings import Settings
+from .tally import Tally
 from .tractogram import Batch, Space
 from .unpacking import Grown, Unpacker
 
 Array = npt.NDArray[Any]
-# well under the two seconds after which desktop systems reset a GPU; a CPU finds its caches cold after each launch
+# well under the two seconds after which desktop systems reset a GPU; a CPU finds its caches cold after each launch, and
+# a software device is idle for a good part of it
 LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
+IDLE = 3  # launches that tell what one takes in any case
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that tell a GPU's pace: more of them while they take no longer
 BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
-STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
-
-
-@dataclass
-class Tally:
-    """What a run did: seconds by stage, how halves ended, bytes that came back from the device."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    stop_reasons: Array = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
-    seeds: int = 0
-    streamlines: int = 0
-    points: int = 0
-    copied_bytes: int = 0
 
 
 class Engine:
@@ -81,12 +70,12 @@ class Engine:
         }  # fmt: skip
         arrays = prepared.arrays | {"rules_key": key}
         self.room = self._fit(4 * sum(array.size for array in arrays.values()))
-        with self._memory("the tables"):
+        with memory_for("the tables"):
             self.values = prepared.scalars | self.rules | {k: self.program.array(v) for k, v in arrays.items()}
         self.together = 32 // prepared.fill["CODE_BITS"]  # codes to a word
-        self._held: dict[str, int] = {}
+        self._buffers = Buffers(self.program, self.room, self.values)
         self._spare: list[Array] = []
-        self._pace, self._density = Pace(LAUNCH_SECONDS[device.arch]), 1.0  # streamlines of a seed, one at least
+        self._pace, self._density = self._new_pace(), 1.0  # streamlines of a seed, one at least
         # beside a GPU a core is left to the wait for it
         workers = settings.threads or max(1, usable_cores() - (device.arch != "cpu"))
         self._pool = ThreadPoolExecutor(workers, "points")
@@ -99,19 +88,29 @@ class Engine:
     def _warm_up(self) -> None:
         """Compile every kernel: grow from a seed in the middle of the stored voxels, and bring a made-up step back.
 
-        Then grow from more of them, for a GPU's pace: even the first launch must not be long.
+        Then learn a GPU's pace, since even the first launch of a run must not be long: from idle launches, and from
+        more seeds where they are soon grown.  A software device begins with few seeds, like a CPU.
         """
         seed = self._try(1)
         state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int32)
         self.program.upload(self.values["halves_state"], state.ravel())
         self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
         self.unpacker.batch(self._pack(0, seed, np.zeros((3, 1), np.int32), state, none), self.rules)
-        self._pace = Pace(LAUNCH_SECONDS[self.device.arch])  # forgets the compilation
-        for count in () if self.device.arch == "cpu" else TRIALS:
+        self._pace = self._new_pace()  # forgets the compilation
+        if self.device.arch == "cpu":
+            return
+        for _ in range(1 if self.device.software else IDLE):
+            with self._pace.idle():
+                self.program.run("advance", 2, self.values | {"stride": 1, "steps": 1})
+                self._fetch(self.values["halves_state"], 4)
+        for count in () if self.device.software else TRIALS:
             begun = time.perf_counter()
             self._try(count)
             if time.perf_counter() - begun > TRIAL_SECONDS:
                 break
+
+    def _new_pace(self) -> Pace:
+        return Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
 
     def _try(self, count: int) -> Array:
         """Grow from seeds spread over the stored voxels; return these."""
@@ -131,33 +130,13 @@ class Engine:
     def _fit(self, tables: int) -> Room:
         """Ask the device for its memory before it holds the tables, and before the clock of a run starts."""
         chosen, free = self.settings, None
-        if self.device.arch != "cpu" and chosen.memory_limit is None:
+        cpu = self.device.arch == "cpu"
+        if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
-        asked, limit = chosen.chunk_size, chosen.memory_limit
-        return room_for(self.prepared.fill, chosen.max_steps, tables, asked=asked, limit=limit, free=free)
-
-    @contextmanager
-    def _memory(self, what: str) -> Generator[None, None, None]:
-        """Say what there was no memory for, and what may help."""
-        try:
-            yield
-        except (RuntimeError, MemoryError) as error:
-            reason = (str(error).splitlines() or ["no reason given"])[0]
-            raise DeviceError(
-                f"{self.device.arch}: {self.device.name} has no memory for {what} ({reason}): give a lower "
-                "--memory-limit or --chunk-size, a tighter mask or a higher stop threshold"
-            ) from error
-
-    def _buffer(self, name: str, size: int, kind: str = "ints") -> Any:
-        """The buffer of that name, with room for so many elements; it grows by a quarter, but not beyond its bound."""
-        held = self._held.get(name, 0)
-        if held < size:
-            self.values.pop(name, None)  # its memory is free before it is needed again
-            held = min(max(size, int(1.25 * held)), self.room.elements[name])
-            with self._memory(f"{4 * held / 1e9:.3g} GB of streamlines"):
-                self.values[name] = self.program.empty(held, kind)
-            self._held[name] = held
-        return self.values[name]
+        return room_for(
+            self.prepared.fill, chosen.max_steps, tables, asked=chosen.chunk_size, limit=chosen.memory_limit, free=free,
+            most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
+        )  # fmt: skip
 
     def _most_streamlines(self) -> int:
         """Streamlines that may grow together: as memory has it, and so many that a launch can take a step with each.
@@ -235,9 +214,9 @@ class Engine:
         n = len(seeds)
         values = self.values
         values["rules_first_seed"] = first_seed
-        self.program.upload(self._buffer("seeds_points", 3 * n, "reals"), seeds.ravel())
-        self._buffer("seeds_counts", n)
-        self._buffer("seeds_peaks", n * self.prepared.fill["MAX_DIRECTIONS"])
+        for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
+            self._buffers.hold(name, n)
+        self.program.upload(values["seeds_points"], seeds.ravel())
         self.program.run("start", n, values)
         near = self._host.near_together(seeds)
         counts = self._fetch(values["seeds_counts"], n)
@@ -249,25 +228,17 @@ class Engine:
             count = int(counts.sum())
         slot = np.empty(n, np.int32)
         slot[near] = self._host.exclusive_sum(counts[near])
-        self.program.upload(self._buffer("slot", n), slot)
-        carried = 3 + self.prepared.fill["CARRIED"]
-        sizes = {"seed": 1, "branch": 1, "initial": 1, "state": 4, "codes": 2 * self.settings.max_steps}
-        for name, size in sizes.items():
-            self._buffer(f"halves_{name}", max(count, 1) * size)
-        self._buffer("halves_point", max(count, 1) * 2 * carried, "reals")
+        self.program.upload(values["slot"], slot)
+        for name in ("seed", "branch", "initial", "point", "state", "codes"):
+            self._buffers.hold(f"halves_{name}", count)
         self.program.run("enlist", n, values)
         # the backward halves need to know whether the first step stands
         first = 1 + self.prepared.fill["DROPS_DEAD_END"]
-        steps = self._pace.steps(2 * count)
+        steps = min(self._pace.steps(2 * count), self.settings.max_steps)
         self._pace.begin(2 * count, first + steps, anew=True)
         self.program.run("advance", count, values | {"stride": 2, "steps": first})
-        self._advance(count, steps)
+        self.program.run("advance", 2 * count, values | {"stride": 1, "steps": steps})
         return counts, slot
-
-    def _advance(self, count: int, steps: int) -> None:
-        """Launch so many more steps; halves that have taken their last stand still."""
-        steps = min(steps, self.settings.max_steps)
-        self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
 
     def _settle(self, count: int) -> tuple[Array, int]:
         """Wait for the launch; return (count, 2, 2), steps and stop reason of the halves by now, and how many grow."""
@@ -283,9 +254,10 @@ class Engine:
         with self._stage("grow"):
             state, growing = self._settle(len(seed))
             while growing:
-                steps = self._pace.steps(growing)
+                steps = min(self._pace.steps(growing), self.settings.max_steps)
                 self._pace.begin(growing, steps)
-                self._advance(len(seed), steps)
+                # halves that have taken their last step stand still
+                self.program.run("advance", 2 * len(seed), self.values | {"stride": 1, "steps": steps})
                 state, growing = self._settle(len(seed))
         state = np.take(state, number, axis=0)
         steps = state[:, 0, 0] + state[:, 1, 0]
@@ -315,8 +287,8 @@ class Engine:
         if total:
             program, n = self.program, len(halves)
             values = self.values | {
-                "accepted": program.upload(self._buffer("accepted", n), halves),
-                "slot": program.upload(self._buffer("words_slot", n), slot),
+                "accepted": program.upload(self._buffers.hold("accepted", n // 2), halves),
+                "slot": program.upload(self._buffers.hold("words_slot", n // 2), slot),
             }
             program.gather("pack", n, values, packed[:total], len(packed))
             self.tally.copied_bytes += 4 * total

@@ -1,22 +1,25 @@
-"""What a chunk may hold: seeds, streamlines and words, by a device's memory and by the numbers of 32 bits."""
+"""What a chunk may hold, by a device's memory and by the numbers of 32 bits, and the arrays that hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import DeviceError
 from .option import ParameterError
 
 # Of an array: 2 GiB less a word.  Lavapipe gives no more at once; byte offsets of Vulkan and Metal end at 4 GiB; and
 # kernels and Taichi's shapes count elements in 32 bits, one of them the sign.
 MOST_ELEMENTS = 2**29 - 1
 MOST_SEEDS = 100_000  # a chunk: with more, the host would wait long for points to lay out
-CPU_SEEDS = 4096
+CPU_SEEDS = 4096  # a chunk of a CPU, or of a device that is one in disguise
 PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays out while the next part is on its way
 DIRECTIONS = 4  # of a seed, more than most tissue has; where there are more, fewer seeds share a launch
 UNASKED = 2**26  # bytes that buffers may always have where nobody has set a limit
 WORD = 4  # bytes of an element, a real or a whole number
+REALS = ("seeds_points", "halves_point")  # other buffers hold whole numbers
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,14 @@ class Room:
     seeds : to begin together.
     streamlines : to grow together.
     words : of codes to bring back at once, but for a streamline more.
-    elements : of each buffer, by name; ``packed`` is the array of the words.
+    each : elements of a buffer for each seed or streamline, by its name.
+    elements : of a whole buffer, by its name; ``packed`` is the array of the words.
     """
 
     seeds: int
     streamlines: int
     words: int
+    each: dict[str, int]
     elements: dict[str, int]
 
 
@@ -49,7 +54,7 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[dict[str, int], dict
 
 def room_for(
     fill: Mapping[str, Any], max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
-    free: int | None = None,
+    free: int | None = None, most_seeds: int = MOST_SEEDS,
 ) -> Room:  # fmt: skip
     """Fit a chunk to a device.
 
@@ -62,7 +67,8 @@ def room_for(
     tables : bytes that are taken already.
     asked : seeds of a chunk that the user asked for; there will not be more.
     limit : bytes that tables and buffers may have together.
-    free : bytes that the device has free before the tables, of which half the rest is taken; None for a CPU.
+    free : bytes that the device has free before the tables, of which half the rest is taken where no limit is set.
+    most_seeds : of a chunk, unless more are asked for.
 
     Raises
     ------
@@ -86,11 +92,52 @@ def room_for(
         left = max((free - tables) // 2, UNASKED, least)
     words = min(PART_WORDS, max((left - least) // 32, 1))
     left -= 2 * WORD * (words + longest)
-    seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), MOST_SEEDS if free is not None else CPU_SEEDS)
+    seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), most_seeds)
     seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // max(seed.values()))
     streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // max(streamline.values()))
     streamlines = max(streamlines, most)
     seeds = max(min(seeds, streamlines), 1)
     elements = {name: size * seeds for name, size in seed.items()}
     elements |= {name: size * streamlines for name, size in streamline.items()} | {"packed": words + longest}
-    return Room(seeds, streamlines, words, elements)
+    return Room(seeds, streamlines, words, seed | streamline, elements)
+
+
+class Buffers:
+    """A chunk's arrays on a device: made when they are needed, larger when need be, and never beyond their bounds.
+
+    Parameters
+    ----------
+    program : makes arrays.
+    room : their bounds.
+    values : the kernels' arguments by name, which the arrays are kept among.
+    """
+
+    def __init__(self, program: Any, room: Room, values: dict[str, Any]) -> None:
+        self._program, self._room, self._values = program, room, values
+        self._held: dict[str, int] = {}
+
+    def hold(self, name: str, count: int) -> Any:
+        """The array of that name, with room for so many seeds or streamlines; it grows by a quarter at least."""
+        size, held = max(count, 1) * self._room.each[name], self._held.get(name, 0)
+        if held < size:
+            self._values.pop(name, None)  # its memory is free before it is needed again
+            self._held.pop(name, None)
+            held = min(max(size, int(1.25 * held)), self._room.elements[name])
+            kind = "reals" if name in REALS else "ints"
+            with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):
+                self._values[name] = self._program.empty(held, kind)
+            self._held[name] = held
+        return self._values[name]
+
+
+@contextmanager
+def memory_for(what: str) -> Generator[None, None, None]:
+    """Say what a device had no memory for, and what may help."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        raise DeviceError(
+            f"the device has no memory for {what} ({reason}): give a lower --memory-limit or --chunk-size, a tighter "
+            "mask or a higher stop threshold"
+        ) from error
