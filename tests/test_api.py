@@ -54,9 +54,10 @@ class TestSameAsTrack:
         )  # fmt: skip
         assert same(tracker.generate_sft(scene.seeds, scene.image), batch)
 
-    def test_numbers_of_points(self, scene):
+    @pytest.mark.parametrize("aside", [0, 0.5])
+    def test_numbers_of_points(self, scene, aside):
         everything = scene.track()
-        sft = scene.tracker(min_pts=20, max_pts=41).generate_sft(scene.seeds, scene.image)
+        sft = scene.tracker(min_pts=20 - aside, max_pts=41 + aside).generate_sft(scene.seeds, scene.image)
         within = (everything.lengths >= 20) & (everything.lengths <= 41)
         assert {20, 41} & set(everything.lengths.tolist()), "the bounds themselves are to be tried"
         assert 0 < within.sum() < len(within)

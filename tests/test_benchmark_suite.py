@@ -196,7 +196,7 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
         return "ok", ""
 
     monkeypatch.setattr(sweeping, "run_process", ran)
-    monkeypatch.setattr(sweeping.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(sweeping, "usable_cores", lambda: 4)
     plan = suite.Plan([CASES["demo"]], [METHODS["prob"]], [TARGETS["cpu"]], 5000)
     folders = sweeping.Folders(small[0], CASES["demo"], plan)
     folders._made[1.0] = small

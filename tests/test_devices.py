@@ -267,6 +267,35 @@ def test_memory_of_a_job_is_its_limit(monkeypatch, groups, files):
     assert _probe_host.host_memory() == (4000, 3000)
 
 
+@LINUX
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/job/step", {"/job/step/cpu.max": "max 100000\n", "/job/cpu.max": "150000 100000\n"}, 2),
+        ("0::/job", {"/job/cpu.max": "20000 100000\n"}, 1),
+        ("0::/job", {"/job/cpu.max": "9900000 100000\n"}, 6),
+        ("0::/", {}, 6),
+        ("3:cpu,cpuacct:/job\n0::/", {"/cpu,cpuacct/job/cpu.cfs_quota_us": "300000\n"}, 3),
+        ("3:cpu:/job/step\n0::/", {"/cpu/job/cpu.cfs_quota_us": "300000\n", "/cpu/job/step/cpu.cfs_quota_us": "-1"}, 3),
+        ("3:cpuset:/job", {"/cpu/job/cpu.cfs_quota_us": "300000\n"}, 6),
+    ],
+)
+def test_cores_are_those_that_a_job_may_use(monkeypatch, groups, files, cores):
+    tree = {"/proc/self/cgroup": groups} | {f"/sys/fs/cgroup{name}": value for name, value in files.items()}
+    tree |= {name.replace("quota", "period"): "100000\n" for name in tree if "quota" in name}
+    monkeypatch.setattr(_probe_host, "read", lambda path: tree.get(str(path), ""))
+    monkeypatch.setattr(_probe_host.os, "sched_getaffinity", lambda _: set(range(6)))
+    assert _probe_host.usable_cores() == cores
+    assert choose("cpu").cores == cores
+
+
+def test_nothing_counts_the_whole_machine():
+    """What asks for a number of threads asks for the cores that are left to this process."""
+    package = Path(_probe_host.__file__).parents[1]
+    asking = {path.name for path in package.rglob("*.py") if "cpu_count" in path.read_text(encoding="utf-8")}
+    assert asking == {"_probe_host.py"}
+
+
 def test_metal_on_apple_silicon(monkeypatch):
     answers = {"machdep.cpu.brand_string": b"Apple M2\0", "hw.memsize": (16 << 30).to_bytes(8, "little")}
     monkeypatch.setattr(_probe_host.sys, "platform", "darwin")

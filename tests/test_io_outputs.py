@@ -51,7 +51,7 @@ def batch(space, lengths, rng=None):
         offsets=np.cumsum([0, *lengths]),
         seeds=rng.normal(size=(n, 3)).astype(np.float32),
         seed_number=rng.integers(0, 1 << 24, n).astype(np.uint32),
-        direction_number=rng.integers(0, 5, n).astype(np.uint8),
+        direction_number=rng.integers(0, 400, n).astype(np.uint16),
         stop_reasons=rng.integers(0, 9, (n, 2)).astype(np.uint8),
     )
 
@@ -171,6 +171,7 @@ class TestTrx:
         assert tuple(loaded.header["DIMENSIONS"]) == grid.shape
         assert np.allclose(loaded.header["VOXEL_TO_RASMM"], grid.affine)
         assert loaded.data_per_streamline["seed_number"].dtype == np.uint32
+        assert loaded.data_per_streamline["direction_number"].dtype == np.uint16  # a seed may have over 256 directions
         assert loaded.data_per_streamline["stop_reasons"].dtype == np.uint8
         assert loaded.streamlines._offsets.dtype == np.uint32
         loaded.close()

@@ -23,7 +23,7 @@ def test_batch():
     assert len(batch) == 2
     assert batch.lengths.tolist() == [3, 1]
     types = {name: str(getattr(batch, name).dtype) for name in fields()}
-    assert list(types.values()) == ["float32", "int64", "float32", "uint32", "uint8", "uint8"]
+    assert list(types.values()) == ["float32", "int64", "float32", "uint32", "uint16", "uint8"]
 
 
 def test_batch_copies_nothing_of_the_right_type():

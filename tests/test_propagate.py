@@ -10,9 +10,10 @@ import pytest
 from synthetic import gradients, noisy_crossing, rotated, signals
 
 from tistreamlines.backends.devices import choose
-from tistreamlines.engine import Engine, Settings
+from tistreamlines.engine import Engine
 from tistreamlines.models import load_sphere, prepare_boot
 from tistreamlines.outcome import KEEPS_LAST_POINT, Stop
+from tistreamlines.settings import Settings, steps_within
 from tistreamlines.tractogram import Batch, Space
 
 STEP = 0.5
@@ -204,9 +205,25 @@ def test_lengths_outside_the_bounds_are_dropped():
     every = track(engine(straight_data()), seeds)
     mm = (every.lengths - 1) * STEP
     assert mm[0] != mm[1]
-    bound = float(mm.mean())
-    assert track(engine(straight_data(), min_mm=bound), seeds).lengths.tolist() == [every.lengths[np.argmax(mm)]]
-    assert track(engine(straight_data(), max_mm=bound), seeds).lengths.tolist() == [every.lengths[np.argmin(mm)]]
+    fewest, most = steps_within(STEP, float(mm.mean())), steps_within(STEP, 0.0, float(mm.mean()))
+    kept = [engine(straight_data(), fewest_steps=a, most_steps=b) for a, b in (fewest, most)]
+    assert track(kept[0], seeds).lengths.tolist() == [every.lengths[np.argmax(mm)]]
+    assert track(kept[1], seeds).lengths.tolist() == [every.lengths[np.argmin(mm)]]
+
+
+def test_a_bound_is_within_the_bounds():
+    """Rounded, 3 steps of 0.1 mm are more than 0.3 mm, 43 of 0.7 less than 30.1; sides of voxels come in float32."""
+    assert 3 * 0.1 > 0.3
+    assert 43 * 0.7 < 30.1
+    for step in (0.1, 0.2, 0.7, 1 / 3, 0.5 * float(np.float32(1.8)), 1.25):
+        for count in (1, 3, 20, 43, 1999, 20000):
+            for exact in (count * step, float(f"{count * step:.9g}"), float(np.float32(count * step))):
+                assert steps_within(step, exact, exact) == (count, count), (step, count)
+            assert steps_within(step, (count - 0.01) * step, (count + 0.01) * step) == (count, count)
+            assert steps_within(step, (count + 0.05) * step)[0] == count + 1
+            assert steps_within(step, 0.0, (count - 0.05) * step)[1] == count - 1
+    assert steps_within(0.5, 0.0) == (1, None)
+    assert steps_within(0.5, 0.0, 0.2)[1] == 0
 
 
 def stopping_maps():

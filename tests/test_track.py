@@ -1,12 +1,15 @@
 """Tracking from files, in Python: seeds, cache, batches, the writer's thread."""
 
 import dataclasses
+import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tistreamlines as ts
+from tistreamlines import cache as caching
 from tistreamlines import plan as planning
 from tistreamlines.cache import Cache
 from tistreamlines.census import Census
@@ -109,9 +112,9 @@ class TestSeeds:
             seeds_in_file(np.array([[100.0, 0, 0]]), space, "seeds.txt")
 
 
-def plan_of(head, **named):
+def plan_of(head, note=lambda _: None, **named):
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), Clock())
+    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), Clock(note=note))
 
 
 class TestPlan:
@@ -176,21 +179,83 @@ class TestCache:
         middle = len(whole) // 2
         flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
         path.write_bytes({"cut": whole[:middle], "flip": flipped, "empty": b""}[damage])
-        again = self.plan(head, tmp_path)
+        notes = []
+        again = self.plan(head, tmp_path, note=notes.append)
         assert path.read_bytes() == whole
         for name, array in first.prepared.arrays.items():
             assert np.array_equal(again.prepared.arrays[name], array)
+        (note,) = notes
+        assert "cannot be read" in note
+        assert str(path) in note
+
+    @pytest.mark.parametrize("fault", ["no folder", "full disk"])
+    def test_a_run_goes_on_without_a_cache(self, head, tmp_path, monkeypatch, fault):
+        if fault == "no folder":
+            (tmp_path / "file").touch()
+            folder = tmp_path / "file" / "cache"
+        else:
+            folder = tmp_path
+
+            def full(*_, **__):
+                raise OSError(28, "No space left on device")
+
+            monkeypatch.setattr("tistreamlines.cache.np.savez", full)
+        notes = []
+        made = self.plan(head, folder, note=notes.append)
+        assert made.prepared.arrays["volume_rows"].any()
+        (note,) = notes  # however much could not be kept
+        assert "--cache-dir" in note
+        assert "cannot be written" in note
+        assert not list(tmp_path.glob(".*"))
+
+    def test_a_folder_that_is_only_read_still_serves(self, head, tmp_path, monkeypatch):
+        self.plan(head, tmp_path)
+        monkeypatch.setattr(planning.io, "load_dwi", None)
+        monkeypatch.setattr("tistreamlines.cache.TemporaryDirectory", None)  # nothing is written
+        self.plan(head, tmp_path)
+
+    def test_two_threads_of_one_process_may_keep_the_same(self, tmp_path, monkeypatch):
+        """Drafts named by the process were one file."""
+        both, real, notes = threading.Barrier(2, timeout=20), np.savez, []
+
+        def slow(*arguments, **named):
+            real(*arguments, **named)
+            both.wait()
+
+        monkeypatch.setattr("tistreamlines.cache.np.savez", slow)
+        arguments = "fa", {}, {"numbers": np.arange(3)}, {}
+        threads = [threading.Thread(target=Cache(tmp_path, notes.append).store, args=arguments) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (path,) = tmp_path.iterdir()
+        assert not notes
+        assert np.array_equal(Cache(tmp_path).load("fa", {})[0]["numbers"], [0, 1, 2])
+        (tmp_path / "other").touch()
+        assert path.stat().st_mode == (tmp_path / "other").stat().st_mode  # others may read a folder that is shared
+
+    def test_every_source_and_version_is_a_cause(self, tmp_path, monkeypatch):
+        """Also what the tables are made with at several removes: voxels' order, the seeds' FA, frames of files."""
+        own = Path(ts.__file__).parent
+        package = shutil.copytree(own, tmp_path / "tistreamlines", ignore=shutil.ignore_patterns("*.pyc"))
+        monkeypatch.setattr(caching, "__file__", str(package / "cache.py"))
+        whole = caching.code_versions.__wrapped__()
+        assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite", "taichi"} < set(whole)
+        forgotten = "parameters.py", "io/nifti.py", "kernels/courses.py", "kernels/methods/boot.py", "backends/_simd.py"
+        for name in forgotten:
+            before = caching.code_versions.__wrapped__()["code"]
+            with (package / name).open("a") as file:
+                file.write("#\n")
+            assert caching.code_versions.__wrapped__()["code"] != before, name
+        monkeypatch.setattr(caching, "version", lambda name: "0")
+        assert caching.code_versions.__wrapped__()["numba"] != whole["numba"]
 
     def test_only_kernels_are_imported(self, tmp_path):
         from tistreamlines.cache import _decoded
 
         with pytest.raises(ValueError, match="none of the kernels"):
             _decoded({"kernel": "os:system"})
-
-    def test_a_folder_that_cannot_be_made(self, tmp_path):
-        (tmp_path / "file").touch()
-        with pytest.raises(ts.OutputError, match="--cache-dir"):
-            Cache(tmp_path / "file" / "cache")
 
 
 class TestWriterThread:

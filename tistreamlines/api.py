@@ -22,9 +22,10 @@ import numpy.typing as npt
 from . import arrays, containers
 from .backends.devices import choose
 from .direction_getters import BootDirectionGetter, DirectionGetter, Geometry, ProbDirectionGetter, PttDirectionGetter
-from .engine import Engine, Settings
+from .engine import Engine
 from .models import Prepared
 from .parameters import ParameterError, Parameters
+from .settings import Settings
 from .tractogram import Batch, Space
 from .volume import touched
 
@@ -176,9 +177,10 @@ class Tracker:
 
     def _settings(self, space: Space) -> Settings:
         chosen = self.parameters
-        step, (fewest, most) = chosen.step_mm(space.voxel_sizes), self._points
+        fewest, most = self._points  # one more than steps
         return Settings(
-            step_mm=step, max_steps=chosen.max_steps, min_mm=max(fewest - 1.5, 0) * step, max_mm=(most - 0.5) * step,
+            step_mm=chosen.step_mm(space.voxel_sizes), max_steps=chosen.max_steps, fewest_steps=math.ceil(fewest) - 1,
+            most_steps=None if most == math.inf else math.floor(most) - 1,
             rng_seed=chosen.rng_seed, exact=chosen.exact, threads=chosen.threads, chunk_size=chosen.chunk_size,
             memory_limit=None if chosen.memory_limit is None else int(chosen.memory_limit * 1e9),
         )  # fmt: skip

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
+import platform
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import OutputError
 from .models import Prepared
 from .tractogram import Space
 
@@ -25,33 +26,26 @@ Array = npt.NDArray[Any]
 Entry = tuple[dict[str, Array], dict[str, Any]]
 _KERNELS = "tistreamlines.kernels."
 _TABLE = "table_"
-# the code whose work is kept
-_CAUSES = (
-    "models.py", "models_pmf.py", "models_ptt.py", "cells.py", "kernels/probe.py", "volume.py", "sphere.py",
-    "polynomials.py", "harmonics.py", "orientations.py", "csd.py", "backends/cholesky.py", "fits.py", "plan.py",
-    "seeds.py", "cache.py",
-)  # fmt: skip
+_COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy", "taichi")
 
 
 class Cache:
     """A folder of results.
 
     Each file is named by a hash of everything that its content depends on, so an old one is never taken for a new one.
-    A file that cannot be read whole counts as missing.
+    A run can do without: what cannot be read counts as missing, what cannot be written is not kept, and both are noted.
 
     Parameters
     ----------
     folder : made if missing.
+    note : is told of what cannot be read or written.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        try:
+    def __init__(self, folder: str | Path, note: Callable[[str], object] = lambda _: None) -> None:
+        self.folder, self._note = Path(folder), note
+        self._writable = True
+        with self._unwritten(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"--cache-dir {folder}: cannot be made ({error.strerror}); choose another") from error
-        if not os.access(self.folder, os.W_OK):
-            raise OutputError(f"--cache-dir {folder}: may not be written to; choose another")
 
     def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
         """Name the file of a result by what it depends on."""
@@ -60,11 +54,15 @@ class Cache:
 
     def load(self, kind: str, causes: Mapping[str, Any]) -> Entry | None:
         """Return the arrays and the values that were kept, or None."""
+        path = self.path(kind, causes)
         try:
-            with np.load(self.path(kind, causes), allow_pickle=False) as file:
+            with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}  # reading to the end checks each array's CRC
             return arrays, json.loads(arrays.pop("values").tobytes())
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            self._note(f"--cache-dir: {path} cannot be read ({_reason(error)}); its content is worked out again")
             return None
 
     def store(
@@ -73,23 +71,38 @@ class Cache:
         """Keep arrays and values that JSON can hold; the file appears whole or not at all."""
         path = self.path(kind, causes)
         packed = {**arrays, "values": np.frombuffer(json.dumps(values).encode(), np.uint8)}
-        draft = self.folder / f".{path.name}.{os.getpid()}.part"
-        try:
+        if not self._writable:
+            return
+        # a folder of its own, since a file that tempfile makes could be read by its owner alone
+        with self._unwritten(path), TemporaryDirectory(prefix=f".{kind}.", suffix=".part", dir=self.folder) as own:
+            draft = Path(own) / path.name
             with draft.open("wb") as file:
                 np.savez(file, **packed)  # type: ignore[arg-type]
             draft.replace(path)
+
+    @contextmanager
+    def _unwritten(self, path: Path) -> Generator[None, None, None]:
+        """Note what cannot be written, once, and write no more."""
+        try:
+            yield
         except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror}); check the free space") from error
-        finally:
-            draft.unlink(missing_ok=True)
+            self._writable = False
+            self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is kept")
+
+
+def _reason(error: BaseException) -> str:
+    words = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return words.splitlines()[0]
 
 
 @cache
 def code_versions() -> dict[str, str]:
-    """Versions of whatever shapes the results: libraries by their number, our own code by its bytes too."""
-    folder = Path(__file__).parent
-    own = hashlib.sha256(b"".join((folder / name).read_bytes() for name in _CAUSES)).hexdigest()
-    return {name: version(name) for name in ("dipy", "numpy", "scipy", "nibabel")} | {"code": own}
+    """Versions of whatever computes: Python and libraries by their number, our own code by its bytes."""
+    folder, own = Path(__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        content = path.read_bytes()
+        own.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
+    return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": own.hexdigest()}
 
 
 def pack_prepared(prepared: Prepared, space: Space) -> Entry:

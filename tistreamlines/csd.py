@@ -13,7 +13,6 @@ diffusion-weighted MRI data using spherical deconvolution. NeuroImage 23, 2004 (
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .backends.devices import usable_cores
 from .errors import InputError
 
 if TYPE_CHECKING:
@@ -201,8 +201,7 @@ def fit_csd(
 
 def _in_threads(task: Callable[[int], Any], items: range, threads: int | None) -> Generator[Any, None, None]:
     """Results of the task, in order; what has not begun is dropped if the caller stops."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    pool = ThreadPoolExecutor(threads or cores)
+    pool = ThreadPoolExecutor(threads or usable_cores())
     try:
         yield from pool.map(task, items)
     finally:

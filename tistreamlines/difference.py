@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .tractogram import Batch
 
 # Files of a folder, by field of a batch, and how many values a row has.
-MEMBERS = {"points": "<f4", "lengths": "<u4", "seeds": "<f4", "seed_number": "<u4", "direction_number": "u1"}
+MEMBERS = {"points": "<f4", "lengths": "<u4", "seeds": "<f4", "seed_number": "<u4", "direction_number": "<u2"}
 WIDTHS = {"points": 3, "seeds": 3}
 COMPARED_AT_ONCE = 1 << 20
 

@@ -7,76 +7,37 @@ turns them into points while the device grows the next chunk.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .backends import open_program
-from .backends.devices import Device
+from .backends.devices import Device, free_memory, usable_cores
 from .kernels import propagate
 from .models import Prepared
+from .option import ParameterError
 from .outcome import Stop
+from .pace import Pace
+from .room import CPU_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
+from .settings import Settings
+from .tally import Tally
 from .tractogram import Batch, Space
 from .unpacking import Grown, Unpacker
 
 Array = npt.NDArray[Any]
-# well under the two seconds after which desktop systems reset a GPU; a CPU finds its caches cold after each launch
+# well under the two seconds after which desktop systems reset a GPU; a CPU finds its caches cold after each launch, and
+# a software device is idle for a good part of it
 LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
-FIRST_STEPS = 16
-PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays out while the next part is on its way
+IDLE = 3  # launches that tell what one takes in any case
+TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that tell a GPU's pace: more of them while they take no longer
 BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
-MOST_SEEDS = 100_000  # a chunk: with more, the host would wait long for points to lay out
-STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How streamlines are grown.
-
-    Parameters
-    ----------
-    step_mm : step length in mm.
-    max_steps : greatest number of steps of a half-streamline.
-    min_mm, max_mm : lengths outside are dropped; so are streamlines of a single point.
-    rng_seed : key of the random numbers.
-    exact : the same bits on every device; else whatever the compiler makes of it.
-    threads : CPU threads, None for all.
-    chunk_size : seeds a chunk, None to fit the device.
-    memory_limit : bytes of device memory to use at most, None for what is free.
-    profile : time the kernels themselves too (GPUs; costs a wait after each launch).
-    """
-
-    step_mm: float
-    max_steps: int = 500
-    min_mm: float = 0.0
-    max_mm: float = float("inf")
-    rng_seed: int = 0
-    exact: bool = True
-    threads: int | None = None
-    chunk_size: int | None = None
-    memory_limit: int | None = None
-    profile: bool = False
-
-
-@dataclass
-class Tally:
-    """What a run did: seconds by stage, how halves ended, bytes that came back from the device."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    stop_reasons: Array = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
-    seeds: int = 0
-    streamlines: int = 0
-    points: int = 0
-    copied_bytes: int = 0
 
 
 class Engine:
@@ -91,6 +52,8 @@ class Engine:
     """
 
     def __init__(self, prepared: Prepared, space: Space, device: Device, settings: Settings) -> None:
+        if prepared.fill["CARRIED"]:
+            settings = replace(settings, exact=True)
         self.prepared, self.space, self.device, self.settings = prepared, space, device, settings
         from .backends import prefix
 
@@ -100,69 +63,88 @@ class Engine:
         roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
         self.program = open_program(device, roots, prepared, settings)
         self.unpacker = Unpacker(prepared, space)
-        key = settings.rng_seed & 0xFFFFFFFFFFFFFFFF
+        key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
         steps = settings.step_mm / space.voxel_sizes
         self.rules = {f"rules_step_{a}": float(s) for a, s in zip("xyz", steps, strict=True)} | {
-            "rules_max_steps": settings.max_steps, "rules_key": np.array([key], np.uint64).view(np.int32),
+            "rules_max_steps": settings.max_steps, "rules_key": key,
         }  # fmt: skip
-        arrays = prepared.arrays | {"rules_key": self.rules["rules_key"]}
-        self.values = prepared.scalars | self.rules | {k: self.program.array(v) for k, v in arrays.items()}
+        arrays = prepared.arrays | {"rules_key": key}
+        self.room = self._fit(4 * sum(array.size for array in arrays.values()))
+        with memory_for("the tables"):
+            self.values = prepared.scalars | self.rules | {k: self.program.array(v) for k, v in arrays.items()}
         self.together = 32 // prepared.fill["CODE_BITS"]  # codes to a word
-        self._buffers: dict[str, tuple[int, Any]] = {}
+        self._buffers = Buffers(self.program, self.room, self.values)
         self._spare: list[Array] = []
+        self._pace, self._density = self._new_pace(), 1.0  # streamlines of a seed, one at least
         # beside a GPU a core is left to the wait for it
-        workers = settings.threads or max(1, (os.cpu_count() or 1) - (device.arch != "cpu"))
+        workers = settings.threads or max(1, usable_cores() - (device.arch != "cpu"))
         self._pool = ThreadPoolExecutor(workers, "points")
         wait([self._pool.submit(time.sleep, 0.01) for _ in range(workers)])  # some systems start threads slowly
-        self._rate = 0.0
-        self.chunk_size()  # asks for the device's memory before the clock of a run starts
         self._warm_up()
         self.tally = Tally()
         self.tally.seconds["compile"] = time.perf_counter() - begun
         self.program.kernel_seconds()
 
     def _warm_up(self) -> None:
-        """Compile every kernel: grow from a seed in the middle of the stored voxels, and bring a made-up step back."""
-        index = np.flatnonzero(self.prepared.arrays["volume_index"])
-        middle = index[len(index) // 2] if len(index) else 0
-        seed = np.array(np.unravel_index(middle, self.space.shape), np.float32)[None]
-        for _ in self._batches(seed, 1, 0):
-            pass
+        """Compile every kernel: grow from a seed in the middle of the stored voxels, and bring a made-up step back.
+
+        Then learn a GPU's pace, since even the first launch of a run must not be long: from idle launches, and from
+        more seeds where they are soon grown.  A software device begins with few seeds, like a CPU.
+        """
+        seed = self._try(1)
         state, none = np.array([[[1, 0], [1, 0]]], np.int32), np.zeros(1, np.int32)
         self.program.upload(self.values["halves_state"], state.ravel())
         self.program.upload(self.values["halves_codes"], np.zeros(2, np.int32))
         self.unpacker.batch(self._pack(0, seed, np.zeros((3, 1), np.int32), state, none), self.rules)
-        self._rate = 0.0
+        self._pace = self._new_pace()  # forgets the compilation
+        if self.device.arch == "cpu":
+            return
+        for _ in range(1 if self.device.software else IDLE):
+            with self._pace.idle():
+                self.program.run("advance", 2, self.values | {"stride": 1, "steps": 1})
+                self._fetch(self.values["halves_state"], 4)
+        for count in () if self.device.software else TRIALS:
+            begun = time.perf_counter()
+            self._try(count)
+            if time.perf_counter() - begun > TRIAL_SECONDS:
+                break
+
+    def _new_pace(self) -> Pace:
+        return Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
+
+    def _try(self, count: int) -> Array:
+        """Grow from seeds spread over the stored voxels; return these."""
+        index = np.flatnonzero(self.prepared.arrays["volume_index"])
+        some = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
+        seeds = np.stack(np.unravel_index(some, self.space.shape), axis=1).astype(np.float32)
+        for _ in self._batches(seeds, 0):
+            pass
+        return seeds
 
     # -- memory
 
     def chunk_size(self) -> int:
-        """Seeds a chunk: what the caller asked for, else what the device's memory holds."""
-        if self.settings.chunk_size:
-            return self.settings.chunk_size
-        if self.device.arch == "cpu":
-            return 4096
-        free = self.settings.memory_limit or self._free
-        spare = max(free // 2 - sum(a.nbytes for a in self.prepared.arrays.values()), 2**26)
-        # four directions a seed are more than most tissue has; a chunk that has more gets larger buffers
-        per_seed = 4 * (self.prepared.fill["MAX_DIRECTIONS"] + 4) + 4 * 2 * (4 * self.settings.max_steps + 24)
-        return int(np.clip(spare // per_seed, 256, MOST_SEEDS))
+        """Seeds a chunk: what the caller asked for, or what the device's memory holds, if that is less."""
+        return self.room.seeds
 
-    @cached_property
-    def _free(self) -> int:
-        """Bytes free on the device when first asked: NVIDIA's driver takes 13 ms to say."""
-        from .backends.devices import free_memory
+    def _fit(self, tables: int) -> Room:
+        """Ask the device for its memory before it holds the tables, and before the clock of a run starts."""
+        chosen, free = self.settings, None
+        cpu = self.device.arch == "cpu"
+        if not cpu and chosen.memory_limit is None:
+            free = free_memory(self.device) or 2**30
+        return room_for(
+            self.prepared.fill, chosen.max_steps, tables, asked=chosen.chunk_size, limit=chosen.memory_limit, free=free,
+            most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
+        )  # fmt: skip
 
-        return free_memory(self.device) or 2**30
+    def _most_streamlines(self) -> int:
+        """Streamlines that may grow together: as memory has it, and so many that a launch can take a step with each.
 
-    def _buffer(self, name: str, size: int, kind: str) -> Any:
-        held, array = self._buffers.get(name, (0, None))
-        if array is None or held < size:
-            self._buffers.pop(name, None)
-            held = max(size, int(1.25 * held), 1)
-            array = self.program.empty(held, kind)
-            self._buffers[name] = (held, array)
-        return array
+        A CPU is not reset, however long it is at work.
+        """
+        halves = None if self.device.arch == "cpu" else self._pace.halves()
+        return self.room.streamlines if halves is None else max(1, min(self.room.streamlines, halves // 2))
 
     # -- the pipeline
 
@@ -179,8 +161,13 @@ class Engine:
         Batch
             Accepted streamlines of a chunk, in the order of their seeds and directions.
         """
+        if not 0 <= first_seed <= first_seed + len(seeds) <= 2**32:
+            raise ParameterError(
+                f"seeds have numbers from {first_seed} to {first_seed + len(seeds) - 1}, but draws are counted by them "
+                "from 0 to 2**32 - 1: give fewer seeds, or another number to the first"
+            )
         begun = time.perf_counter()
-        for batch in self._batches(np.asarray(seeds, np.float32), self.chunk_size(), first_seed):
+        for batch in self._batches(np.asarray(seeds, np.float32), first_seed):
             self.tally.seconds["track"] = time.perf_counter() - begun
             yield batch
         self.tally.seconds["track"] = time.perf_counter() - begun
@@ -192,20 +179,26 @@ class Engine:
         yield
         self.tally.seconds[name] += time.perf_counter() - begun
 
-    def _batches(self, seeds: Array, chunk: int, first_seed: int) -> Iterator[Batch]:
+    def _batches(self, seeds: Array, first_seed: int) -> Iterator[Batch]:
         waiting: deque[tuple[Future[Batch], Array | None]] = deque()
+        first = 0
         try:
-            for first in range(0, len(seeds), chunk):
-                part = seeds[first : first + chunk]
+            while first < len(seeds):
+                # by the last chunk's streamlines, so that all seeds that are begun have room
+                ready = int(0.9 * self._most_streamlines() / self._density)
+                part = seeds[first : first + max(1, min(self.room.seeds, ready))]
                 with self._stage("start"):
                     counts, slot = self._launch(part, first_seed + first)
+                part = part[: len(counts)]
                 while waiting:
-                    yield self._batch(*waiting.popleft())
+                    with self._pace.away():
+                        yield self._batch(*waiting.popleft())
                 for grown in self._collect(part, first_seed + first, counts, slot):
                     some = grown.parts(BATCH_POINTS)
                     for one in some:
                         future = self._pool.submit(self.unpacker.batch, one, self.rules)
                         waiting.append((future, grown.words if one is some[-1] else None))
+                first += len(part)
             while waiting:
                 yield self._batch(*waiting.popleft())
         finally:
@@ -215,48 +208,43 @@ class Engine:
     def _launch(self, seeds: Array, first_seed: int) -> tuple[Array, Array]:
         """Start a chunk; return each seed's number of streamlines, and of its first one the number on the device.
 
-        There streamlines of seeds close by follow each other, since they read the same voxels.  The device may still be
-        at work on return.
+        Seeds whose streamlines have no room are left out, the last ones.  On the device streamlines of seeds close by
+        follow each other, since they read the same voxels.  It may still be at work on return.
         """
         n = len(seeds)
         values = self.values
-        values["rules_first_seed"] = first_seed & 0xFFFFFFFF
-        values["seeds_points"] = self.program.upload(self._buffer("points", 3 * n, "reals"), seeds.ravel())
-        values["seeds_counts"] = self._buffer("counts", n, "ints")
-        values["seeds_peaks"] = self._buffer("peaks", n * self.prepared.fill["MAX_DIRECTIONS"], "ints")
+        values["rules_first_seed"] = first_seed
+        for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
+            self._buffers.hold(name, n)
+        self.program.upload(values["seeds_points"], seeds.ravel())
         self.program.run("start", n, values)
         near = self._host.near_together(seeds)
         counts = self._fetch(values["seeds_counts"], n)
-        count, slot = int(counts.sum()), np.empty(n, np.int32)
+        count, most = int(counts.sum()), self._most_streamlines()
+        self._density = max(count / n, 1.0)
+        if count > most:
+            n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
+            counts, near = counts[:n], near[near < n]
+            count = int(counts.sum())
+        slot = np.empty(n, np.int32)
         slot[near] = self._host.exclusive_sum(counts[near])
-        values["slot"] = self.program.upload(self._buffer("slot", n, "ints"), slot)
-        carried = 3 + self.prepared.fill["CARRIED"]
-        sizes = {"seed": 1, "branch": 1, "initial": 1, "point": 2 * carried, "state": 4}
-        sizes["codes"] = 2 * self.settings.max_steps
-        for name, size in sizes.items():
-            values[f"halves_{name}"] = self._buffer(name, max(count, 1) * size, "reals" if name == "point" else "ints")
+        self.program.upload(values["slot"], slot)
+        for name in ("seed", "branch", "initial", "point", "state", "codes"):
+            self._buffers.hold(f"halves_{name}", count)
         self.program.run("enlist", n, values)
         # the backward halves need to know whether the first step stands
         first = 1 + self.prepared.fill["DROPS_DEAD_END"]
+        steps = min(self._pace.steps(2 * count), self.settings.max_steps)
+        self._pace.begin(2 * count, first + steps, anew=True)
         self.program.run("advance", count, values | {"stride": 2, "steps": first})
-        self._advance(count, 2 * count)
+        self.program.run("advance", 2 * count, values | {"stride": 1, "steps": steps})
         return counts, slot
 
-    def _advance(self, count: int, growing: int) -> None:
-        """Launch as many more steps as fit LAUNCH_SECONDS; halves that have taken their last stand still."""
-        steps = int(self._rate * LAUNCH_SECONDS[self.device.arch] / max(growing, 1))
-        steps = min(max(steps, FIRST_STEPS), self.settings.max_steps)
-        self._launched = time.perf_counter()
-        self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
-
-    def _settle(self, count: int, before: int) -> Array:
-        """Wait for the launch; measure the rate; return (count, 2, 2): steps and stop reason of the halves by now."""
+    def _settle(self, count: int) -> tuple[Array, int]:
+        """Wait for the launch; return (count, 2, 2), steps and stop reason of the halves by now, and how many grow."""
         state = self._fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
-        seconds = time.perf_counter() - self._launched
-        taken = int(state[..., 0].sum()) - before
-        if taken > 1000:
-            self._rate = taken / max(seconds, 1e-6)
-        return state
+        self._pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
+        return state, int(np.count_nonzero(state[..., 1] == Stop.GROWING))
 
     def _collect(self, seeds: Array, first_seed: int, counts: Array, slot: Array) -> Iterator[Grown]:
         """Finish a chunk's growth and bring the accepted streamlines back, a part at a time."""
@@ -264,19 +252,22 @@ class Engine:
         branch = np.arange(len(seed), dtype=np.int32) - self._host.exclusive_sum(counts).astype(np.int32)[seed]
         number = slot[seed] + branch
         with self._stage("grow"):
-            state = self._settle(len(seed), 0)
-            while growing := int(np.count_nonzero(state[..., 1] == Stop.GROWING)):
-                self._advance(len(seed), growing)
-                state = self._settle(len(seed), int(state[..., 0].sum()))
+            state, growing = self._settle(len(seed))
+            while growing:
+                steps = min(self._pace.steps(growing), self.settings.max_steps)
+                self._pace.begin(growing, steps)
+                # halves that have taken their last step stand still
+                self.program.run("advance", 2 * len(seed), self.values | {"stride": 1, "steps": steps})
+                state, growing = self._settle(len(seed))
         state = np.take(state, number, axis=0)
         steps = state[:, 0, 0] + state[:, 1, 0]
-        mm = steps * self.settings.step_mm
-        kept = np.flatnonzero((steps > 0) & (mm >= self.settings.min_mm) & (mm <= self.settings.max_mm))
+        fewest, most = self.settings.bounds
+        kept = np.flatnonzero((steps >= fewest) & (steps <= most))
         initial = np.zeros(len(seed), np.int32)
         if self.prepared.fill["CARRIED"]:
             initial = self._fetch(self.values["halves_initial"], len(seed))[number]
         starts = np.stack([seed, branch, initial])
-        part = np.cumsum(steps[kept] // self.together + 2) // PART_WORDS
+        part = np.cumsum(steps[kept] // self.together + 2) // self.room.words
         for some in np.split(kept, np.flatnonzero(np.diff(part)) + 1):
             with self._stage("pack"):
                 grown = self._pack(first_seed, seeds, starts[:, some], state[some], number[some])
@@ -292,14 +283,14 @@ class Engine:
         slot = self._host.exclusive_sum(words).astype(np.int32)
         total = int(words.sum())
         # memory that the last parts were in: fresh memory costs as much as the copy
-        packed = self._spare.pop() if self._spare else np.empty(PART_WORDS + 2 * self.settings.max_steps, np.int32)
+        packed = self._spare.pop() if self._spare else np.empty(self.room.elements["packed"], np.int32)
         if total:
             program, n = self.program, len(halves)
             values = self.values | {
-                "accepted": program.upload(self._buffer("accepted", n, "ints"), halves),
-                "slot": program.upload(self._buffer("words_slot", n, "ints"), slot),
+                "accepted": program.upload(self._buffers.hold("accepted", n // 2), halves),
+                "slot": program.upload(self._buffers.hold("words_slot", n // 2), slot),
             }
-            program.gather("pack", n, values, packed[:total])
+            program.gather("pack", n, values, packed[:total], len(packed))
             self.tally.copied_bytes += 4 * total
         seed, branch, initial = starts
         return Grown(first_seed, seeds, seed, branch, initial, lengths, state[..., 1], packed, slot)

@@ -214,15 +214,17 @@ class Parameters:
         choices=("auto", "cuda", "metal", "vulkan", "cpu"),
     )  # fmt: skip
     exact: bool = _option(
-        True, RUNNING, "The same bits on every device, or whatever the compiler's liberties give.", off="fast",
+        True, RUNNING, "The same bits on every device, or whatever the compiler's liberties give; ptt is always exact.",
+        off="fast",
     )  # fmt: skip
     threads: int | None = _option(None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores")
     chunk_size: int | None = _option(
-        None, RUNNING, "Seeds tracked at a time; changes no result.", unit="seeds", low=1, high=1_000_000,
+        None, RUNNING, "Seeds tracked at a time at most; changes no result.", unit="seeds", low=1, high=1_000_000,
         absent="what fits the device",
     )  # fmt: skip
     memory_limit: float | None = _option(
-        None, RUNNING, "Device memory to use at most.", unit="GB", low=0, above=True, absent="what is free",
+        None, RUNNING, "Memory that tables and buffers may take on the device (cpu: in the host's memory).", unit="GB",
+        low=0, above=True, absent="half of what is free; cpu: no limit",
     )  # fmt: skip
     cache_dir: PathLike | None = _option(
         None, RUNNING, "Folder that keeps the FA map and the prepared tables for the next run on the same files.",

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .option import ParameterError
+
 Array = npt.NDArray[Any]
+MOST_VERTICES = 992  # a lane has one of 31 chunks in each bit of a word, and in five bits of a number
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
 
@@ -40,13 +43,27 @@ def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = Tru
 
 
 def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:
-    """Constants and arrays of the kernels' Sphere record."""
+    """Constants and arrays of the kernels' Sphere record.
+
+    Raises
+    ------
+    ParameterError
+        Where the sphere has more vertices than the kernels can count, or one without an edge.
+    """
     count = len(vertices)
+    if count > MOST_VERTICES:
+        raise ParameterError(
+            f"the sphere has {count} vertices, more than the {MOST_VERTICES} that the kernels can count: take a "
+            "smaller one, such as DIPY's repulsion724 or symmetric642, or the hemisphere of a symmetric one"
+        )
     width = padded(count)
     near: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
         near[a].append(int(b))
         near[b].append(int(a))
+    alone = [i for i, row in enumerate(near) if not row]
+    if alone:
+        raise ParameterError(f"vertex {alone[0]} of the sphere has no edge: give edges that join each vertex to others")
     most = max(map(len, near))
     neighbours = np.tile(np.arange(width, dtype=np.int32), (most, 1))
     for i, row in enumerate(near):

@@ -15,9 +15,10 @@ import numpy as np
 from . import io
 from .backends.devices import Device, choose
 from .census import Census, check_outputs, record, stop_reasons
-from .engine import Engine, Settings
+from .engine import Engine
 from .parameters import ParameterError, Parameters
 from .plan import Clock, Plan, make_plan, needs_series
+from .settings import Settings, steps_within
 from .stream import WriterThread
 from .tractogram import Batch
 
@@ -156,17 +157,21 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
     watcher.device(device)
     clock = Clock(watcher.stage, watcher.note, watcher.fitted, watcher.warn)
     plan = make_plan(series, parameters, clock)
+    step_mm = parameters.step_mm(plan.space.voxel_sizes)
+    fewest, most = steps_within(step_mm, parameters.min_length, parameters.max_length)
     settings = Settings(
-        step_mm=parameters.step_mm(plan.space.voxel_sizes),
+        step_mm=step_mm,
         max_steps=parameters.max_steps,
-        min_mm=parameters.min_length,
-        max_mm=float("inf") if parameters.max_length is None else parameters.max_length,
+        fewest_steps=fewest,
+        most_steps=most,
         rng_seed=parameters.rng_seed,
         exact=parameters.exact,
         threads=parameters.threads,
         chunk_size=parameters.chunk_size,
         memory_limit=None if parameters.memory_limit is None else int(parameters.memory_limit * 1e9),
     )
+    if plan.prepared.fill["CARRIED"] and not parameters.exact:
+        clock.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
     with clock.stage("compile"):
         plan.seeds.points(0, 1)
         engine = Engine(plan.prepared, plan.space, device, settings)

@@ -22,7 +22,7 @@ class Batch:
         Where each streamline began.
     seed_number : (n,) uint32
         Number of the seed among all seeds of the run.
-    direction_number : (n,) uint8
+    direction_number : (n,) uint16
         Number of the initial direction among those of the seed.
     stop_reasons : (n, 2) uint8
         Why the backward end and the forward end stopped.
@@ -36,7 +36,7 @@ class Batch:
     offsets: npt.NDArray[np.int64]
     seeds: npt.NDArray[np.float32]
     seed_number: npt.NDArray[np.uint32]
-    direction_number: npt.NDArray[np.uint8]
+    direction_number: npt.NDArray[np.uint16]
     stop_reasons: npt.NDArray[np.uint8]
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Batch:
         self._shape("points", np.float32, (int(offsets[-1]), 3))
         self._shape("seeds", np.float32, (n, 3))
         self._shape("seed_number", np.uint32, (n,))
-        self._shape("direction_number", np.uint8, (n,))
+        self._shape("direction_number", np.uint16, (n,))
         self._shape("stop_reasons", np.uint8, (n, 2))
 
     def _shape(self, name: str, dtype: type, shape: tuple[int, ...]) -> None:

@@ -103,13 +103,13 @@ class Unpacker:
                 "slot": grown.slot, "lengths": grown.lengths.ravel(), "order": order,
             }  # fmt: skip
             values = self.values | rules | {
-                "rules_first_seed": grown.first_seed & 0xFFFFFFFF, "words": grown.words, "laid_point": origin.ravel(),
+                "rules_first_seed": grown.first_seed, "words": grown.words, "laid_point": origin.ravel(),
                 "out": out,
             }  # fmt: skip
             values |= {f"laid_{name}": np.ascontiguousarray(array, np.int32) for name, array in laid.items()}
             self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
-            (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint8),
+            (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint16),
             grown.status[:, ::-1].astype(np.uint8),
         )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .errors import InputError
 
 BLOCK = 16384
+MOST_NUMBERS = 2**30  # of an array: its last byte then has a number of 32 bits
 
 
 def touched(
@@ -62,11 +63,13 @@ def build_rows(
         Where the rows exceed what every arch can index.
     """
     voxels = np.flatnonzero(keep)
-    if (len(voxels) + 1) * width > 2**30:
+    if (len(voxels) + 1) * width >= MOST_NUMBERS:
         raise InputError(
             f"{len(voxels)} voxels of {width} numbers are more than the 4 GiB that an array of a device may have: "
             "raise the stop threshold or use a tighter mask"
         )
+    if keep.size >= MOST_NUMBERS:
+        raise InputError(f"an image of {keep.size} voxels is more than the kernels can count, 2**30: crop it")
     index = np.zeros(keep.size, np.int32)
     index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
     rows = np.zeros((len(voxels) + 1, width), np.float32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..engine import Settings
     from ..kernels.lang import Twin
     from ..models import Prepared
+    from ..settings import Settings
     from .devices import Device
 
 

@@ -7,16 +7,22 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..kernels import lang
+from ._probe_host import usable_cores
 from .link import INTS, REALS, Face, link
 
 TOGETHER = 16  # items that one thread takes at a time
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
+# compiled with {made_by}
 import math
 import numba
 import numpy as np
@@ -34,6 +40,17 @@ NATIVE = SCAN | {
     "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
     "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
 }
+
+
+@cache
+def made_by() -> str:
+    """What shapes compiled code besides a module's own text: the compilers, and the functions that they copy into it.
+
+    Numba's cache knows a function by its own file alone, so this belongs in the text of whatever is cached.
+    """
+    folder = Path(__file__).parent
+    copied = hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("_simd.py", "_lanes.py"))).hexdigest()
+    return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {copied[:24]}"
 
 
 def _call(name: str):
@@ -64,7 +81,7 @@ def face(bits: int = 32, fast: bool = False) -> Face:
     native = NATIVE if bits == 64 else SCAN
     return Face(
         name=f"numba{bits}{'fast' if fast else ''}",
-        header=HEADER.format(p=bits // 8, b=bits) + "".join(f"{text}\n\n\n" for text in native.values()),
+        header=HEADER.format(p=bits // 8, b=bits, made_by=made_by()) + "".join(f"{text}\n\n\n" for text in native.values()),
         decorator=f"@njit({options})",
         spell=SPELL,
         literal=lambda x: f"real({x!r})",
@@ -109,6 +126,27 @@ def load(text: str, fresh: bool = False) -> Any:
     return module
 
 
+def load_source(name: str) -> Any:
+    """Import a copy of a module of this folder, so that what is compiled of it is cached beside that copy.
+
+    Beside the module itself it would outlive a change of what it calls.
+    """
+    return load(f"# compiled with {made_by()}\n{(Path(__file__).parent / name).read_text(encoding='utf-8')}")
+
+
+@contextmanager
+def threads_limited(count: int) -> Iterator[None]:
+    """Let parallel loops have so many threads, if there are; the caller's number is as before afterwards."""
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
 def entry_text(
     name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]], serial: bool = False
 ) -> str:
@@ -143,10 +181,9 @@ class Program:
     ) -> None:  # fmt: skip
         import numba
 
-        # serial: in the thread that calls, of which there may be several at once
-        self.threads = 1 if serial else threads or numba.config.NUMBA_NUM_THREADS
-        if not serial:
-            numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
+        # serial: in the thread that calls, of which there may be several at once; else no more than the caller has
+        self.serial = serial
+        self.threads = 1 if serial else threads or min(numba.get_num_threads(), usable_cores())
         linked = link(roots, face(bits, fast), fill)
         patterns = {v for v in fill.values() if isinstance(v, tuple)}
         text = linked.text + "".join(
@@ -183,8 +220,8 @@ class Program:
         """Seconds in kernels since the last call; not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray) -> None:
-        """Run a kernel whose int32 array ``out`` is wanted on the host."""
+    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> None:
+        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted on the host."""
         self.run(name, count, values | {"out": out})
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
@@ -192,7 +229,9 @@ class Program:
         arguments = [
             self._scalar(values[n], k) for n, k in self.signatures[name] if n != "item" and n not in self.scratch
         ]
-        getattr(self.module, f"run_{name}")(count, self.threads, *arguments)
+        call = getattr(self.module, f"run_{name}")
+        with nullcontext() if self.serial else threads_limited(self.threads):
+            call(count, self.threads, *arguments)
 
     def _scalar(self, value: Any, kind: str) -> Any:
         types = {"real": self.real.type, "int": np.int64, "word": np.uint32}

@@ -8,6 +8,7 @@ import platform
 import re
 import struct
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -100,24 +101,50 @@ def _sysctl(name: str) -> bytes:
     return raw.raw[: size.value]
 
 
+def _groups(controller: str) -> Iterator[tuple[bool, Path]]:
+    """Folders of this process' control group and of its parents, any of which may limit it; True for version 2."""
+    for line in read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        # systems mount the first version's CPU controllers together, and name the folder of one by both
+        names = ("",) if not controllers else dict.fromkeys((controller, controllers))
+        for root in (Path("/sys/fs/cgroup", name) for name in names):
+            group = root / path.strip("/")
+            yield from ((not controllers, folder) for folder in (group, *group.parents) if folder.is_relative_to(root))
+
+
 def _cgroup_memory() -> tuple[int, int] | None:
     """Memory limit of this process' control group and what is left of it (jobs and containers); None without one."""
     found = []
-    for line in read("/proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            root, limit_file, key = Path("/sys/fs/cgroup"), "memory.max", "anon"
-        elif "memory" in controllers.split(","):
-            root, limit_file, key = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "total_rss"
-        else:
-            continue
-        group = root / path.strip("/")
-        for folder in (group, *group.parents):  # any parent may be the one that limits
-            if folder.is_relative_to(root) and (limit := read(folder / limit_file).strip()).isdigit():
-                # The page cache also counts as used, but gives way: only memory that processes hold is gone.
-                used = re.search(rf"^{key} (\d+)$", read(folder / "memory.stat"), re.MULTILINE)
-                found.append((int(limit), max(0, int(limit) - int(used.group(1) if used else 0))))
+    for second, folder in _groups("memory"):
+        limit = read(folder / ("memory.max" if second else "memory.limit_in_bytes")).strip()
+        if limit.isdigit():
+            # The page cache also counts as used, but gives way: only memory that processes hold is gone.
+            key = "anon" if second else "total_rss"
+            used = re.search(rf"^{key} (\d+)$", read(folder / "memory.stat"), re.MULTILINE)
+            found.append((int(limit), max(0, int(limit) - int(used.group(1) if used else 0))))
     return (min(limit for limit, _ in found), min(left for _, left in found)) if found else None
+
+
+def _cgroup_cores() -> int | None:
+    """Cores' worth of time that this process' control group may use, rounded up; None without a limit."""
+    found = []
+    for second, folder in _groups("cpu"):
+        if second:
+            words = read(folder / "cpu.max").split()
+        else:
+            words = [read(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+        if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]):
+            found.append(-(-int(words[0]) // int(words[1])))
+    return min(found, default=None)
+
+
+def usable_cores() -> int:
+    """Number of CPU cores that this process may use: what a job scheduler, taskset or a container leaves of them."""
+    # the affinity is what is left to this process; cpu_count is the whole machine
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, _cgroup_cores() or cores))
 
 
 def host_memory() -> tuple[int | None, int | None]:
@@ -145,10 +172,8 @@ def cpu_devices() -> list[Device]:
     else:
         match = re.search(r"^model name\s*:\s*(.+)$", read("/proc/cpuinfo"), re.MULTILINE)
         name = match.group(1).strip() if match else ""
-    # The affinity is what a job scheduler or taskset left to this process; cpu_count is the whole machine.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    host = f"{platform.system()} {platform.release()}"
-    return [Device("cpu", 0, name or platform.machine(), host, host_memory()[0], False, True, "", "cpu", cores=cores)]
+    host, memory = f"{platform.system()} {platform.release()}", host_memory()[0]
+    return [Device("cpu", 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
 
 
 def metal_devices() -> list[Device]:

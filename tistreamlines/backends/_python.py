@@ -100,8 +100,8 @@ class Program:
         """Seconds in kernels since the last call; not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32]) -> None:
-        """Run a kernel whose int32 array ``out`` is wanted."""
+    def gather(self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int) -> None:
+        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted."""
         self.run(name, count, values | {"out": out})
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:

@@ -185,10 +185,11 @@ class TaichiProgram:
             self.ti.profiler.clear_kernel_profiler_info()
         return seconds
 
-    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray) -> None:
-        """Run a kernel whose int32 array ``out`` is wanted on the host."""
+    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> None:
+        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted on the host."""
         if len(out) > self._gathered_size:
-            self._gathered_size = int(1.25 * len(out))
+            self._gathered_size = min(int(1.25 * len(out)), most)
+            self._gathered = None  # its memory is free before it is needed again
             self._gathered = self.empty(self._gathered_size, INTS)
         self.run(name, count, values | {"out": self._gathered})
         self._download(self._gathered, out)

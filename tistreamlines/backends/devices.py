@@ -11,13 +11,13 @@ from contextlib import suppress
 
 from ..errors import DeviceError
 from ._probe_gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
-from ._probe_host import Device, MissingError, cpu_devices, host_memory, metal_devices, missing
+from ._probe_host import Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
 
 ARCHS = ("metal", "cuda", "vulkan", "cpu")  # in the order in which 'auto' tries them
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # share of a GPU's memory taken as free where nobody can be asked
 
-__all__ = ["ARCHS", "Device", "choose", "free_memory", "list_devices", "vulkan_index"]
+__all__ = ["ARCHS", "Device", "choose", "free_memory", "list_devices", "usable_cores", "vulkan_index"]
 
 
 def _probe(arch: str) -> list[Device]:

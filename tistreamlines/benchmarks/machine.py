@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from ..backends.devices import list_devices
+from ..backends.devices import list_devices, usable_cores
 from ..census import versions
 
 
@@ -17,7 +16,7 @@ def machine() -> dict[str, Any]:
     found = [device for device in list_devices() if device.available]
     cpu = next((device for device in found if device.arch == "cpu"), None)
     return {
-        "cpu": cpu.name if cpu else platform.processor(), "cores": os.cpu_count(),
+        "cpu": cpu.name if cpu else platform.processor(), "cores": usable_cores(),
         "memory_bytes": cpu.memory_bytes if cpu else None, "system": f"{platform.system()} {platform.machine()}",
         "devices": [
             {"arch": d.arch, "name": d.name, "driver": d.driver, "memory_bytes": d.memory_bytes, "software": d.software}

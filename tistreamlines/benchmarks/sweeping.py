@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..backends.devices import usable_cores
 from ..phantom import Phantom
 from ..sphere import load_sphere
 from .cases import SWEEPS, Case, Method, Sweep
@@ -96,7 +96,7 @@ def _changed(name: str, value: Any, method: Method, plan: Plan) -> tuple[Any, di
     if name == "chunk":
         return (value if value <= plan.nseeds else None), {"chunk_size": value}
     if name == "threads":
-        return (value if value <= (os.cpu_count() or 1) else None), {"threads": value}
+        return (value if value <= usable_cores() else None), {"threads": value}
     if name == "sphere":
         return len(load_sphere(value)[0]), {"changes": {"sphere": value}}
     return value, {"changes": {"order": value}}

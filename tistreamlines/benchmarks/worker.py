@@ -90,7 +90,7 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
     count = len(tracked.offsets) - 1
     batch = Batch(
         tracked.points, tracked.offsets, np.zeros((count, 3), np.float32), np.zeros(count, np.uint32),
-        np.zeros(count, np.uint8), np.zeros((count, 2), np.uint8),
+        np.zeros(count, np.uint16), np.zeros((count, 2), np.uint8),
     )  # fmt: skip
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, open_writer(Path(folder) / "out.trx", space) as writer:

@@ -22,7 +22,7 @@ MEMBERS = {
     "points": "positions.3.float32",
     "seeds": "dps/seeds.3.float32",
     "seed_number": "dps/seed_number.uint32",
-    "direction_number": "dps/direction_number.uint8",
+    "direction_number": "dps/direction_number.uint16",
     "stop_reasons": "dps/stop_reasons.2.uint8",
 }
 OFFSETS_AT_ONCE = 1 << 20
