@@ -77,7 +77,9 @@ SPELL = {
 
 def face(bits: int = 32, fast: bool = False) -> Face:
     """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
-    options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
+    # they are called by kernels alone and make no arrays: no wrappers to compile, and no arrays to count references of
+    inner = "no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
+    options = f"error_model='numpy', nogil=True, {inner}" + (", fastmath=True" if fast else "")
     native = NATIVE if bits == 64 else SCAN
     return Face(
         name=f"numba{bits}{'fast' if fast else ''}",

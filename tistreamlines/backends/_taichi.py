@@ -1,8 +1,7 @@
 """GPUs: faces compiled by Taichi for CUDA, Vulkan and Metal.
 
 A team is 32 threads of a block, whose shared memory it uses; where a warp or a subgroup has 32 threads, it is one.
-The guard that stops a compiler from fusing or reordering is an exclusive or with a zero that only the caller knows to
-be one.
+The guard that stops a compiler from fusing or reordering is an or with a zero that only the caller knows to be one.
 """
 
 from __future__ import annotations
