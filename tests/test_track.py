@@ -106,15 +106,16 @@ class TestSeeds:
 
     def test_points_in_mm(self):
         space = Space(AFFINE, (4, 4, 4))
-        seeds = seeds_in_file(np.array([[2.0, 2, 3], [100, 0, 0]]), space, "seeds.txt")
+        points = np.array([[2.0, 2, 3]] * 9 + [[100, 0, 0]])  # one of ten may lie outside
+        seeds = seeds_in_file(points, space, "seeds.txt")
         assert np.allclose(seeds.points(0, 1), [[1, 1, 1]])
         with pytest.raises(ts.InputError, match=r"seeds\.txt.*RASmm"):
-            seeds_in_file(np.array([[100.0, 0, 0]]), space, "seeds.txt")
+            seeds_in_file(points[8:], space, "seeds.txt")
 
 
 def plan_of(head, note=lambda _: None, **named):
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), Clock(note=note))
+    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), Clock(tell=note))
 
 
 class TestPlan:
