@@ -16,7 +16,8 @@ PACKAGES = str(Path(tistreamlines.__file__).parent.parent)
 
 def example(name, *arguments, folder):
     """Run an example in an empty folder; return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": PACKAGES}
+    path = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=240, check=False, env=environment

@@ -115,7 +115,7 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
     clock : is told of the stages ``load``, ``fit`` and ``prepare``.
     """
     given = {name: getattr(parameters, name) for name in _FILES if getattr(parameters, name) is not None}
-    cache = Cache(parameters.cache_dir, clock.note) if parameters.cache_dir is not None else None
+    cache = Cache(parameters.cache_dir, clock.tell) if parameters.cache_dir is not None else None
     with clock.stage("load"):
         hashes = {name: _hash(path) for name, path in {**series, **given}.items()}
         causes = {**hashes, **_causes(parameters)}
