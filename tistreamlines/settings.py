@@ -23,7 +23,7 @@ class Settings:
     threads : CPU threads, None for all.
     chunk_size : most seeds of a chunk, None to fit the device.
     memory_limit : bytes that tables and buffers may take on the device, None for half of what is free.
-    profile : time the kernels themselves too (GPUs; costs a wait after each launch).
+    profile : time the kernels themselves too (CUDA; costs a wait after each launch, and NVIDIA's Vulkan stands still).
     """
 
     step_mm: float

@@ -16,7 +16,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from typing import Any
 from weakref import WeakSet
 
@@ -117,7 +118,8 @@ def _initialised(device: Device, profile: bool) -> Any:
     common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
-        with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index):
+        # what Taichi prints as it starts would stand among what a program prints
+        with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
             ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
             ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
     except RuntimeError as error:
