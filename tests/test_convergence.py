@@ -54,7 +54,7 @@ def det_errors(rise: float, step: float, length: float) -> np.ndarray:
     lobes = np.exp((cosines - 1) * 100).astype(np.float32)
     batch = tracked(
         lobes, seeds_at(np.linspace(0.6, 0.9, 7)), make=prepare_det, source="pmf", sphere=sphere, max_angle=30.0,
-        settings=Settings(step, max_steps=steps),
+        min_separation_angle=25.0, settings=Settings(step, max_steps=steps),
     )  # fmt: skip
     assert (batch.lengths == 2 * steps + 1).all()
     ends = np.array([line[[0, -1]] for line in lines(batch)])

@@ -35,7 +35,8 @@ def run(arch: str, seed: int = 0, device: Device | None = None) -> Iterator[Batc
     rng = np.random.default_rng(7)
     values = rng.normal(size=(SIDE, SIDE, SIDE, 45)).astype(np.float32)
     seeds = np.random.default_rng(seed).uniform(1, SIDE - 2, (6, 3))
-    prepared = prepare_det("sh", values, np.ones((SIDE,) * 3, np.float32), 0.5, seeds, max_angle=60.0)
+    angles = {"max_angle": 60.0, "min_separation_angle": 45.0}
+    prepared = prepare_det("sh", values, np.ones((SIDE,) * 3, np.float32), 0.5, seeds, **angles)
     settings = Settings(0.4, max_steps=15, chunk_size=3)
     return Engine(prepared, Space(np.eye(4), (SIDE,) * 3), device or choose(arch), settings).track(seeds)
 

@@ -334,7 +334,7 @@ def tracked(
     """Streamlines of a whole engine, from the greatest peak of each seed."""
     stop_map = np.ones(values.shape[:3], np.float32)
     known = np.argwhere(stop_map > 0).astype(float)
-    prepared = make(source, values, stop_map, 0.5, known, **options)
+    prepared = make(source, values, stop_map, 0.5, known, **{"min_separation_angle": 45.0} | options)
     settings = settings or Settings(0.5, max_steps=200)
     return greatest(whole(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds)))
 
