@@ -14,6 +14,19 @@ import pytest
 from tistreamlines.cli.main import main
 from tistreamlines.phantom import Phantom, make_phantom, save_phantom
 
+# Files that take longest come first, so that the workers end together.  Kernels are compiled once for all tests: those
+# that follow each other here, and so run at one time, compile others; verify's first, which most tests share.
+FIRST = (
+    "test_verify", "test_taichi", "test_benchmark_suite", "test_examples", "test_asymmetric", "test_parity",
+    "test_metal", "test_ptt", "test_api", "test_boot", "test_sizes", "test_convergence", "test_trial", "test_cli",
+    "test_frames", "test_prob", "test_ptt_lines", "test_one_taichi", "test_det",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the files of FIRST to the front, in their order."""
+    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+
 
 @dataclass(frozen=True)
 class Head:

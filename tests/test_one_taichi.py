@@ -33,9 +33,10 @@ GPUS = [arch for arch in ARCHS if arch != "cpu"]
 def run(arch: str, seed: int = 0, device: Device | None = None) -> Iterator[Batch]:
     """Batches of three seeds each in a field without any order, so that each seed goes its own way."""
     rng = np.random.default_rng(7)
-    values = rng.random((SIDE, SIDE, SIDE, 181), np.float32) ** 8
+    values = rng.normal(size=(SIDE, SIDE, SIDE, 45)).astype(np.float32)
     seeds = np.random.default_rng(seed).uniform(1, SIDE - 2, (6, 3))
-    prepared = prepare_det("pmf", values, np.ones((SIDE,) * 3, np.float32), 0.5, seeds, sphere="small", max_angle=60.0)
+    angles = {"max_angle": 60.0, "min_separation_angle": 45.0}
+    prepared = prepare_det("sh", values, np.ones((SIDE,) * 3, np.float32), 0.5, seeds, **angles)
     settings = Settings(0.4, max_steps=15, chunk_size=3)
     return Engine(prepared, Space(np.eye(4), (SIDE,) * 3), device or choose(arch), settings).track(seeds)
 

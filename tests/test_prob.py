@@ -334,9 +334,9 @@ def tracked(
     """Streamlines of a whole engine, from the greatest peak of each seed."""
     stop_map = np.ones(values.shape[:3], np.float32)
     known = np.argwhere(stop_map > 0).astype(float)
-    prepared = make(source, values, stop_map, 0.5, known, max_directions=1, **options)
+    prepared = make(source, values, stop_map, 0.5, known, **{"min_separation_angle": 45.0} | options)
     settings = settings or Settings(0.5, max_steps=200)
-    return whole(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds))
+    return greatest(whole(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds)))
 
 
 def whole(some: Iterable[Batch]) -> Batch:
@@ -345,6 +345,14 @@ def whole(some: Iterable[Batch]) -> Batch:
     parts = (np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(Batch) if f.name != "offsets")
     points, *others = parts
     return Batch(points, np.cumsum([0, *(n for b in batches for n in b.lengths)]), *others)
+
+
+def greatest(batch: Batch) -> Batch:
+    """The streamlines toward the greatest peak of each seed; with ``max_directions`` kernels would be compiled anew."""
+    kept = batch.direction_number == 0
+    names = ("seeds", "seed_number", "direction_number", "stop_reasons")
+    points, others = batch.points[np.repeat(kept, batch.lengths)], (getattr(batch, name)[kept] for name in names)
+    return Batch(points, np.cumsum([0, *batch.lengths[kept]]), *others)
 
 
 def lines(batch: Batch) -> list[np.ndarray]:

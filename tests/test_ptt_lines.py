@@ -14,7 +14,7 @@ from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 from faces import reals, run
 from scipy.stats import ks_2samp
 from test_prob import CIRCLE_SEEDS as SEEDS
-from test_prob import circle, computed, fibres, lines, unit, whole
+from test_prob import circle, computed, fibres, greatest, lines, unit, whole
 from transport import case, framed
 
 from tistreamlines import engine as engine_module
@@ -35,11 +35,11 @@ def tracked(
     """Streamlines of a whole engine, from the greatest peak of each seed, and the engine."""
     stop_map = np.ones(values.shape[:3], np.float32) if stop_map is None else stop_map
     known = np.argwhere(np.ones_like(stop_map) > 0).astype(float) if everywhere else seeds
-    own = {"max_directions": 1, "pmf_threshold": 0.05, "max_angle": 15.0} | options
+    own = {"pmf_threshold": 0.05, "max_angle": 15.0, "min_separation_angle": 45.0} | options
     made = prepare_ptt("sh", values, stop_map, 0.5, known, **own)
     affine = np.diag([*own.get("voxel_sizes", (1, 1, 1)), 1.0])
     used = Engine(made, Space(affine, stop_map.shape), choose(arch), settings or Settings(0.5, max_steps=200))
-    return whole(used.track(seeds)), used
+    return greatest(whole(used.track(seeds))), used
 
 
 def radius_at_ends(line: np.ndarray) -> float:
@@ -131,7 +131,7 @@ def test_lengths_are_localtrackings():
     batch, _ = tracked(values, seeds, **options)
     getter = PTTDirectionGetter(
         SHCoeffPmfGen(values.astype(float), default_sphere, None, True), sphere=default_sphere, probe_length=1.5,
-        probe_quality=7, relative_peak_threshold=0.5, min_separation_angle=25, **options,
+        probe_quality=7, relative_peak_threshold=0.5, min_separation_angle=45, **options,
     )  # fmt: skip
     criterion = ThresholdStoppingCriterion(np.ones(values.shape[:3]), 0.5)
     found = list(LocalTracking(getter, criterion, seeds, np.eye(4), 0.5, max_cross=1, maxlen=200, random_seed=1))

@@ -107,7 +107,7 @@ class TestPlan:
 
 class TestCommands:
     def test_track(self, track, tmp_path):
-        kept = ("--dg", "ptt", "--cache-dir", tmp_path / "cache")
+        kept = ("--dg", "ptt", "--min-separation-angle", 45, "--cache-dir", tmp_path / "cache")
         done = track(tmp_path / "a.trx", *kept)
         assert done.code == 0, done.err
         recorded = json.loads((tmp_path / "a.json").read_text())["parameters"]
@@ -128,7 +128,7 @@ class TestCommands:
     def test_verify(self, run, head, tmp_path, monkeypatch):
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setattr(verifying, "variants", lambda archs: [Variant("cpu"), Variant("cpu", 23, 1)])
-        kept = ("--mask", head.mask, "--nseeds", 60, "--cache-dir", tmp_path / "cache")
+        kept = ("--mask", head.mask, "--nseeds", 60, "--min-separation-angle", 45, "--cache-dir", tmp_path / "cache")
         done = run("verify", *head.series, "--dg", "ptt", *kept)
         assert done.code == 0, done.out + done.err
         assert "All 2 runs gave the same bits" in done.out
@@ -138,7 +138,7 @@ class TestDropIn:
     """cuslines' arguments; a segment of its probes is a share of a voxel, and there is one more point than segments."""
 
     def tracker(self, scene, dg, **options):
-        shared = {"max_angle": radians(10), "relative_peak_thresh": 0.5, "min_separation_angle": radians(25)}
+        shared = {"max_angle": radians(10), "relative_peak_thresh": 0.5, "min_separation_angle": radians(45)}
         ball = (scene.sphere.vertices, scene.sphere.edges)
         return ts.Tracker(dg, scene.pmf, scene.stop, THRESHOLD, *ball, **{"arch": "cpu", **shared, **options})
 
@@ -148,7 +148,7 @@ class TestDropIn:
         values = np.divide(values, greatest, out=np.zeros_like(values), where=greatest > 0)
         file = scene.folder / "greatest_1.nii.gz"
         nib.save(nib.Nifti1Image(values, scene.image.affine), file)
-        batch = scene.track(dg="ptt", pmf=file)
+        batch = scene.track(dg="ptt", pmf=file, min_separation_angle=45)
         assert len(batch) > 30
         # voxels of 5 mm
         own = {"pmf_threshold": 0.1, "probe_rule": "dipy", "max_curvature": 5 * 2 * np.sin(radians(5)) / 0.5}

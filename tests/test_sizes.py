@@ -52,7 +52,8 @@ def crossing() -> Prepared:
     """Tables of prob where two fibres cross in every voxel: as many directions begin at each seed, in either order."""
     values = fibres(circle()) + fibres(np.broadcast_to([0.0, 0.0, 1.0], (24, 24, 5, 3)))
     stop_map = np.ones(values.shape[:3], np.float32)
-    return prepare_prob("sh", values, stop_map, 0.5, np.argwhere(stop_map > 0).astype(float))
+    everywhere = np.argwhere(stop_map > 0).astype(float)
+    return prepare_prob("sh", values, stop_map, 0.5, everywhere, min_separation_angle=45.0)
 
 
 def engine(arch: str = "cpu", **settings: Any) -> Engine:

@@ -46,7 +46,7 @@ FILL, SCRATCH = {"PATTERN": OFFSETS, "ROW_CHUNKS": 2}, {"row": ("reals", 64)}
 GPUS = [arch for arch in ARCHS if arch != "cpu"]
 SHAPE, SIDES, STEP_MM, SEEDS = (7, 7, 7), np.array([2.0, 1.5, 2.5]), 0.9, 40
 ENGINES: dict[str, dict[str, Any]] = {
-    "opdt": {},
+    "opdt": {"directions": 32},  # as many as the phantom of verify has, whose kernels serve
     "csa": {"model": "csa"},
     "opdt, all options": {"sh_order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
 }
@@ -155,11 +155,13 @@ def arrays_of(case: Case) -> list[str]:
 
 def engine_output(arch: str, name: str, chunk: int | None, exact: bool = True) -> dict[str, np.ndarray]:
     """Streamlines of a noisy crossing with a hole in the stop map, in voxels of unequal sides."""
-    data = noisy_crossing(gradients(), SHAPE, snr=12.0)
+    options = dict(ENGINES[name])
+    gtab = gradients(options.pop("directions", 64))
+    data = noisy_crossing(gtab, SHAPE, snr=12.0)
     stop_map = np.ones(SHAPE, np.float32)
     stop_map[5, 2:5, 2:5] = 0
     seeds = np.random.default_rng(1).uniform(0.5, 5.5, (SEEDS, 3)).astype(np.float32)
-    prepared = prepare_boot(data, gradients(), stop_map, 0.5, seeds.astype(float), **ENGINES[name])
+    prepared = prepare_boot(data, gtab, stop_map, 0.5, seeds.astype(float), **options)
     settings = Settings(STEP_MM, max_steps=40, rng_seed=2**40 + 5, exact=exact, chunk_size=chunk)
     space = Space(np.diag([*SIDES, 1.0]), SHAPE)
     batches = list(Engine(prepared, space, choose(arch), settings).track(seeds, first_seed=3))

@@ -82,8 +82,11 @@ class TestEqual:
 
     @pytest.mark.slow
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
-    def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run):
-        done = run("verify", "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
+    def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run, monkeypatch):
+        others = [Variant("cpu", 23, 1), *map(Variant, sorted(PRESENT - {"cpu"}))]  # chunks that do cut so few seeds
+        monkeypatch.setattr(verifying, "variants", lambda archs: [Variant("cpu"), *others])
+        apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
+        done = run("verify", *apart, "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err
         assert done.out.count("reference") == len(GETTERS)
         for dg in GETTERS:
