@@ -136,6 +136,16 @@ def test_unclear_is_dipys_rule_and_a_warning(tmp_path):
     assert "--bvecs-frame" in placing.warnings[0]
 
 
+def test_both_warnings_are_told(ring, tmp_path, monkeypatch):
+    """Neither of the two frames leads, and a third way is better than both."""
+    scores = {name: np.linspace(0.1, 0.3, 1000) for name in TURNS} | {"z flipped": np.linspace(0.2, 0.4, 1000)}
+    monkeypatch.setattr(frames, "gradient_scores", lambda *_: scores)
+    dwi = io.load_dwi(*series(tmp_path, ring[0], np.eye(3), gradients(32, 1000.0).bvecs))
+    unclear, other = frames.place_gradients(dwi, None, "auto", "dwi.bvec")[1].warnings
+    assert "give --bvecs-frame" in unclear
+    assert "z flipped" in other
+
+
 def test_a_run_is_the_same_from_either_frame(ring, tmp_path, head):
     """Files to file: bits, the note and the sidecar."""
     bvecs, points = gradients(32, 1000.0).bvecs, {}

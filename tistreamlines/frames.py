@@ -91,7 +91,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
             f"{name}: neighbouring fibres continue each other {ahead.share:.0%} better with the gradients {best} "
             f"than {'as they are taken' if taken == AS_GIVEN else 'with ' + taken}; check the file and --bvecs-frame"
         )
-        placing = replace(placing, warnings=(text,))
+        placing = replace(placing, warnings=(*placing.warnings, text))
     if taken == AS_GIVEN:
         return dwi, placing
     return replace(dwi, gtab=_turned_table(dwi.gtab, TURNS[taken])), placing
