@@ -20,7 +20,7 @@ import tistreamlines.kernels
 from tistreamlines.backends import _numba, _python
 from tistreamlines.backends.link import link
 from tistreamlines.kernels import lang
-from tistreamlines.kernels.lang import Constant, Hole, Reals, Record, i32, lanes, put, real, twin, unrolled
+from tistreamlines.kernels.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
 
 SCALE = Constant("a number that the test fills in")
 FLAG = Constant("a branch that the test takes or not")
@@ -299,17 +299,15 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
 @pytest.mark.parametrize(("count", "threads"), [(0, 2), (1, 2), (100, 2), (1000, 3), (5, 64)])
 def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
     """All forward halves are even items: threads that took every second one would not get equal work."""
-    took, taking = [], [0]
-
-    def prange(n):
-        for taking[0] in range(n):
-            yield taking[0]
-
-    made = {"njit": lambda **_: lambda function: function, "prange": prange}
-    made["note"] = lambda item, first, out: out.append((taking[0], item, first))
+    took = []
+    made = {"njit": lambda **_: lambda function: function}
+    made["note"] = lambda item, first, out: out.append((item, first))
     # an argument of the name that a loop's own variable might have
-    exec(_numba.entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")], {}), made)
-    made["run_note"](count, threads, 7, took)
+    exec(_numba.entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
+    for thread in range(threads):
+        mine = []
+        made["run_note"](count, thread, threads, 7, mine)
+        took += [(thread, *one) for one in mine]
     assert all(first == 7 for *_, first in took)
     assert sorted(item for _, item, _ in took) == list(range(count))
     own = {item: thread for thread, item, _ in took}
@@ -317,3 +315,59 @@ def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
     if count > 64 * threads:
         shares = [sum(thread == t for thread, *_ in took) for t in range(threads)]
         assert max(shares) - min(shares) <= _numba.TOGETHER
+
+
+class Reach(Record):
+    """A record of which little is used."""
+
+    near: Reals
+    far: Reals
+    unread: Ints
+
+
+@twin
+def nearest(reach: Reach, item: i32, scale: real) -> real:
+    """Reads one field, and not its scale."""
+    return reach.near[item]
+
+
+@twin
+def reaching(item: i32, reach: Reach, out: Reals):
+    """Hands the whole record on."""
+    out[item] = nearest(reach, item, reach.far[item] + 1.0)
+
+
+def test_functions_take_what_they_use_and_no_more():
+    linked = link([reaching], _python.face(), {})
+    assert [name for name, _ in linked.signatures["nearest"]] == ["reach_near", "item"]
+    assert [name for name, _ in linked.signatures["reaching"]] == ["item", "reach_near", "out"]
+    values = {"reach_near": np.array([3.0, 4.0]), "out": reals(2)}
+    assert run("numba32", reaching, 2, values)["out"].tolist() == [3.0, 4.0]
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    """A pool that a fork copies has no threads: its work would never be done."""
+    values = {"a": np.arange(101.0), "out": reals(100)}
+    fill = {"operation": plus, "SCALE": 1}
+    expected = run("numba32", combine, 100, values, fill)["out"]
+    script = textwrap.dedent(
+        """
+        import os, sys
+        sys.path[:0] = [sys.argv[1], sys.argv[2]]
+        import numpy as np
+        from faces import reals, run
+        from test_link import combine, plus
+        def total():
+            values = {"a": np.arange(101.0), "out": reals(100)}
+            return run("numba32", combine, 100, values, {"operation": plus, "SCALE": 1})["out"].sum()
+        before = total()
+        child = os.fork()
+        if not child:
+            os._exit(0 if total() == before else 1)
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert expected.sum() == sum(range(100)) + sum(range(1, 101))
+    here = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", script, str(here), str(here.parent)], timeout=60, check=False)
+    assert done.returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
@@ -421,23 +422,21 @@ def callers_threads() -> Iterator[int]:
     numba.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(None, 1), (1, 1), (2, 2)])
+@pytest.mark.parametrize(("asked", "expected"), [(None, 1), (1, 1), (3, 3)])
 def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypatch, asked, expected):
-    real, during = _numba.threads_limited, []
+    real, pools = _numba._workers, []
 
-    @contextmanager
-    def told(count: int) -> Iterator[None]:
-        with real(count):
-            during.append(numba.get_num_threads())
-            yield
+    def told(process: int, count: int) -> ThreadPoolExecutor:
+        pools.append(count)
+        return real(process, count)
 
-    monkeypatch.setattr(_numba, "threads_limited", told)
+    monkeypatch.setattr(_numba, "_workers", told)
     made = engine(threads=asked)
     assert made.program.threads == expected
     assert made._pool._max_workers == (asked or usable_cores())
     list(made.track(SEEDS[:9]))
-    RandomSeeds(np.zeros((1, 3), np.int32), 10, 0, threads=asked).points(0, 10)
-    assert set(during) == {min(expected, numba.config.NUMBA_NUM_THREADS)}
+    RandomSeeds(np.zeros((1, 3), np.int32), 100, 0, threads=asked).points(0, 100)
+    assert set(pools) == ({expected - 1} if expected > 1 else set())  # the thread that calls is one
     assert numba.get_num_threads() == callers_threads
 
 

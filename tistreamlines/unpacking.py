@@ -79,7 +79,7 @@ class Unpacker:
         self.space = space
         scratch = prepared.scratch | {"scratch_carried": ("reals", LANES * prepared.fill["CARRIED"])}
         self.abreast = prepared.fill["CARRIED"] > 0
-        self.program = Program([seeding.unpack], prepared.fill | {"ABREAST": int(self.abreast)}, scratch, serial=True)
+        self.program = Program([seeding.unpack], prepared.fill | {"ABREAST": int(self.abreast)}, scratch, threads=1)
         affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
         self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}

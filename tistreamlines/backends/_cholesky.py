@@ -1,4 +1,7 @@
-"""What :mod:`.cholesky` compiles; it loads a copy of this file, hence the whole names of modules."""
+"""What :mod:`.cholesky` compiles; it loads a copy of this file, hence the whole names of modules.
+
+Arrays are copied by loops: to compile an assignment to a slice takes Numba seconds, for the text of an error.
+"""
 
 import math
 
@@ -111,7 +114,7 @@ def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, co
     """Fit each row of the signals; count the voxels by how they ended."""
     n, count = out.shape[1], sampling.shape[0] // out.shape[1]
     width = moments.shape[0] // signals.shape[1]
-    matrix, factor = np.empty_like(normal), np.empty_like(normal)
+    matrix, factor = np.empty(normal.shape[0]), np.empty(normal.shape[0])
     small = np.empty(table.shape[0] // width, np.bool_)
     entered, left = np.empty(small.shape[0], np.int64), np.empty(small.shape[0], np.int64)
     z, first, amplitudes, x = np.empty(width), np.empty(width), np.empty(count), np.empty(n)
@@ -120,21 +123,25 @@ def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, co
         _combine(moments, signals[voxel], signals.shape[1], z)
         _combine(unconstrained, signals[voxel], signals.shape[1], first)
         threshold = table[0] * first[0] * tau
-        small[:] = False
+        for k in range(small.shape[0]):
+            small[k] = False
         _combine(sampling, first, min(SMOOTH, n), amplitudes)
         more, _ = _changes(amplitudes, threshold, small, entered, left)
         if more == 0:
             _combine(sampling, first, n, amplitudes)
             more, _ = _changes(amplitudes, threshold, small, entered, left)
-        x[:] = first[:n]
+        for i in range(n):
+            x[i] = first[i]
         end = CONVERGED
         if more > 0:
-            matrix[:] = normal
+            for i in range(normal.shape[0]):
+                matrix[i] = normal[i]
             for i in range(n):
                 matrix[i * width + n] = z[i]
             end = _refine(
                 matrix, factor, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes
             )
         ends[end] += 1
-        out[voxel] = x
+        for i in range(n):
+            out[voxel, i] = x[i]
     return ends

@@ -7,8 +7,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..kernels import lang
 from ._probe_host import usable_cores
-from .link import INTS, REALS, Face, link
+from .link import REALS, Face, link
 
 TOGETHER = 16  # items that one thread takes at a time
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
@@ -26,7 +25,7 @@ HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines
 import math
 import numba
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from tistreamlines.backends import _simd
 from tistreamlines.backends._simd import (absolute, at, bits, collect, floor, from_bits, i32, lane, lanes{p} as lanes, maximum, minimum,
     put, real{p} as real, take, team_max, team_min, u32, umulhi, where)
@@ -87,6 +86,7 @@ def face(bits: int = 32, fast: bool = False) -> Face:
         decorator=f"@njit({options})",
         spell=SPELL,
         literal=lambda x: f"real({x!r})",
+        handed=lambda x: f"i32({x})",  # for a literal Numba would compile a version of its own
         wrap_words=True,
         replaced=tuple(native),
     )
@@ -136,56 +136,43 @@ def load_source(name: str) -> Any:
     return load(f"# compiled with {made_by()}\n{(Path(__file__).parent / name).read_text(encoding='utf-8')}")
 
 
-@contextmanager
-def threads_limited(count: int) -> Iterator[None]:
-    """Let parallel loops have so many threads, if there are; the caller's number is as before afterwards."""
-    import numba
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
+@cache
+def _workers(process: int, count: int) -> ThreadPoolExecutor:
+    """Threads that wait for kernels; a process that was forked has none of its parent's."""
+    return ThreadPoolExecutor(count, thread_name_prefix="kernels")
 
 
-def entry_text(
-    name: str, signature: list[tuple[str, str]], scratch: dict[str, tuple[str, int]], serial: bool = False
-) -> str:
-    """A parallel loop over items: each thread has its own team memory and takes every so-manieth TOGETHER of them.
+def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
+    """A thread's loop over items: it takes every so-manieth TOGETHER of them.
 
     Items that follow each other are close in space and share caches; a streamline's two halves go to one thread, since
     all forward halves may be longer than all backward ones.
     """
-    outer = [n for n, _ in signature if n != "item" and n not in scratch]
-    own = [
-        f"    {n} = np.zeros({size}, {'np.int32' if kind == INTS else 'REAL'})" for n, (kind, size) in scratch.items()
-    ]
-    inner = ", ".join(n for n, _ in signature)
+    names = [n for n, _ in signature]
     lines = [
-        f"@njit(parallel={not serial}, nogil=True, error_model='numpy', cache=True)",
-        f"def run_{name}(count, threads, {', '.join(outer)}):",
-        "    for thread in prange(threads):",
-        *["    " + line for line in own],
-        f"        for _first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
-        f"            for item in range(_first, min(_first + {TOGETHER}, count)):",
-        f"                {name}({inner})",
+        "@njit(nogil=True, error_model='numpy', cache=True, _nrt=False)",
+        f"def run_{name}({', '.join(['count', 'thread', 'threads', *(n for n in names if n != 'item')])}):",
+        f"    for _first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
+        f"        for item in range(_first, _first + {TOGETHER}):",
+        "            if item < count:",
+        f"                {name}({', '.join(names)})",
     ]
     return "\n".join(lines) + "\n"
 
 
 class Program:
-    """Kernels linked for the CPU; ``run`` takes numpy arrays."""
+    """Kernels linked for the CPU; ``run`` takes numpy arrays.
+
+    The threads are Python's, since kernels let go of its lock: Numba's own loops take longer to compile and to start.
+    """
 
     def __init__(
         self, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, bits: int = 32,
-        fast: bool = False, threads: int | None = None, serial: bool = False,
+        fast: bool = False, threads: int | None = None,
     ) -> None:  # fmt: skip
         import numba
 
-        # serial: in the thread that calls, of which there may be several at once; else no more than the caller has
-        self.serial = serial
-        self.threads = 1 if serial else threads or min(numba.get_num_threads(), usable_cores())
+        self.threads = threads or min(numba.get_num_threads(), usable_cores())  # no more than the caller has
         linked = link(roots, face(bits, fast), fill)
         patterns = {v for v in fill.values() if isinstance(v, tuple)}
         text = linked.text + "".join(
@@ -194,7 +181,7 @@ class Program:
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
         self.scratch = scratch
         for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature, scratch, serial)
+            text += "\n\n" + entry_text(name, signature)
         self.module = load(text)
         self.real = np.dtype(f"float{bits}")
 
@@ -227,13 +214,25 @@ class Program:
         self.run(name, count, values | {"out": out})
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
-        """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
-        arguments = [
-            self._scalar(values[n], k) for n, k in self.signatures[name] if n != "item" and n not in self.scratch
-        ]
+        """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; several threads may do so at once."""
         call = getattr(self.module, f"run_{name}")
-        with nullcontext() if self.serial else threads_limited(self.threads):
-            call(count, self.threads, *arguments)
+        threads = max(1, min(self.threads, -(-count // TOGETHER)))
+        shared = {n: self._scalar(values[n], k) for n, k in self.signatures[name] if n in values}
+
+        def share(thread: int, items: int = count) -> None:
+            call(items, thread, threads, *self._arguments(name, shared))
+
+        if threads > 1 and not call.signatures:
+            share(0, 0)  # compiled by one thread
+        others = [_workers(os.getpid(), self.threads - 1).submit(share, thread) for thread in range(1, threads)]
+        share(0)
+        for other in others:
+            other.result()
+
+    def _arguments(self, name: str, shared: dict[str, Any]) -> list[Any]:
+        """Arguments of a kernel, with team memory of their own."""
+        names = [n for n, _ in self.signatures[name] if n != "item"]
+        return [self.empty(self.scratch[n][1], self.scratch[n][0]) if n in self.scratch else shared[n] for n in names]
 
     def _scalar(self, value: Any, kind: str) -> Any:
         types = {"real": self.real.type, "int": np.int64, "word": np.uint32}

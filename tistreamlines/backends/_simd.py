@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import operator
 
-import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin
 
 from ._lanes import (  # noqa: F401
     F4,
@@ -130,53 +130,53 @@ def put(typingctx, array, start, value):
     return types.void(array, start, value), build
 
 
+@lower_builtin(operator.getitem, types.Array, Lanes)
+def _take(context, builder, sig, args):
+    data = context.make_array(sig.args[0])(context, builder, args[0]).data
+    result = ir.Constant(vector_type(_element(sig.args[0]).kind), ir.Undefined)
+    for k in range(LANES):
+        place = builder.zext(builder.extract_element(args[1], ir.Constant(I32, k)), I64)
+        value = builder.load(builder.gep(data, [place]))
+        result = builder.insert_element(result, value, ir.Constant(I32, k))
+    return result
+
+
+@lower_builtin(operator.setitem, types.Array, Lanes, types.Any)
+def _scatter(context, builder, sig, args):
+    array, _, value = sig.args
+    data = context.make_array(array)(context, builder, args[0]).data
+    vector = convert(context, builder, args[2], value, _element(array))
+    for k in range(LANES):
+        number = ir.Constant(I32, k)
+        place = builder.zext(builder.extract_element(args[1], number), I64)
+        builder.store(builder.extract_element(vector, number), builder.gep(data, [place]))
+    return context.get_dummy_value()
+
+
 @intrinsic
 def take(typingctx, array, index):
     """Read at 32 places."""
-    target = _element(array)
-
-    def build(context, builder, sig, args):
-        data = context.make_array(array)(context, builder, args[0]).data
-        result = ir.Constant(vector_type(target.kind), ir.Undefined)
-        for k in range(LANES):
-            place = builder.zext(builder.extract_element(args[1], ir.Constant(I32, k)), I64)
-            value = builder.load(builder.gep(data, [place]))
-            result = builder.insert_element(result, value, ir.Constant(I32, k))
-        return result
-
-    return target(array, index), build
+    return _element(array)(array, index), _take
 
 
-@intrinsic
-def scatter(typingctx, array, index, value):
-    """Write at 32 places, lane 0 first."""
-    target = _element(array)
-
-    def build(context, builder, sig, args):
-        data = context.make_array(array)(context, builder, args[0]).data
-        vector = convert(context, builder, args[2], value, target)
-        for k in range(LANES):
-            number = ir.Constant(I32, k)
-            place = builder.zext(builder.extract_element(args[1], number), I64)
-            builder.store(builder.extract_element(vector, number), builder.gep(data, [place]))
-        return context.get_dummy_value()
-
-    return types.void(array, index, value), build
-
-
-@overload(operator.getitem)
-def _getitem(array, index):
+@infer_global(operator.getitem)
+class _Taking(AbstractTemplate):
     """``array[index of each lane]``, as an interpreter and a GPU's thread read it."""
-    if isinstance(array, types.Array) and isinstance(index, Lanes):
-        return lambda array, index: take(array, index)
-    return None
+
+    def generic(self, args, kws):
+        array, index = args
+        lanes = isinstance(array, types.Array) and isinstance(index, Lanes)
+        return signature(_element(array), array, index) if lanes else None
 
 
-@overload(operator.setitem)
-def _setitem(array, index, value):
-    if isinstance(array, types.Array) and isinstance(index, Lanes):
-        return lambda array, index, value: scatter(array, index, value)
-    return None
+@infer_global(operator.setitem)
+class _Scattering(AbstractTemplate):
+    """The same on the left of an assignment; lane 0 writes first."""
+
+    def generic(self, args, kws):
+        array, index, value = args
+        lanes = isinstance(array, types.Array) and isinstance(index, Lanes)
+        return signature(types.none, array, index, value) if lanes else None
 
 
 def make_spread(pattern: tuple[int, ...]):
@@ -326,43 +326,50 @@ def collect(items, count, marks, limit):
     count[0] = n
 
 
-def minimum(a, b):
-    """Smaller of two (a face's function; see the overload)."""
+def _extreme(symbol: str, meaning: str):
+    @intrinsic
+    def extreme(typingctx, a, b):
+        target = common(a, b) or types.unliteral(typingctx.unify_types(a, b))
+
+        def build(context, builder, sig, args):
+            first, second = (context.cast(builder, v, t, target) for v, t in zip(args, sig.args, strict=True))
+            return builder.select(_compared(builder, symbol, target, first, second), first, second)
+
+        return target(a, b), build
+
+    extreme.__doc__ = meaning
+    return extreme
 
 
-def maximum(a, b):
-    """Larger of two."""
+def _compared(builder, symbol: str, kind, a, b):
+    if isinstance(kind, types.Float) or (isinstance(kind, Lanes) and kind.real):
+        return builder.fcmp_ordered(symbol, a, b)
+    signed = kind.kind != "u4" if isinstance(kind, Lanes) else kind.signed
+    return (builder.icmp_signed if signed else builder.icmp_unsigned)(symbol, a, b)
 
 
-def absolute(x):
-    """Absolute value."""
+minimum = _extreme("<", "Smaller of two.")
+maximum = _extreme(">", "Larger of two.")
 
 
-def floor(x):
+@intrinsic
+def absolute(typingctx, x):
+    """Absolute value of a real."""
+
+    def build(context, builder, sig, args):
+        if not isinstance(x, Lanes):
+            return builder.call(builder.module.declare_intrinsic("llvm.fabs", [args[0].type]), args)
+        negative = builder.fcmp_ordered("<", args[0], ir.Constant(args[0].type, [0.0] * LANES))
+        return builder.select(negative, builder.fneg(args[0]), args[0])
+
+    return x(x), build
+
+
+@intrinsic
+def floor(typingctx, x):
     """Largest whole number not above, as a real."""
 
+    def build(context, builder, sig, args):
+        return builder.call(builder.module.declare_intrinsic("llvm.floor", [args[0].type]), args)
 
-@overload(minimum)
-def _minimum(a, b):
-    if common(a, b):
-        return lambda a, b: where(a < b, a, b)
-    return lambda a, b: a if a < b else b
-
-
-@overload(maximum)
-def _maximum(a, b):
-    if common(a, b):
-        return lambda a, b: where(a > b, a, b)
-    return lambda a, b: a if a > b else b
-
-
-@overload(absolute)
-def _absolute(x):
-    if isinstance(x, Lanes):
-        return lambda x: where(x < 0, -x, x)
-    return lambda x: abs(x)
-
-
-@overload(floor)
-def _floor(x):
-    return lambda x: np.floor(x)
+    return x(x), build

@@ -7,6 +7,7 @@ linkings of one function can never be taken for each other.
 What it does to a function's syntax tree:
 
 * records are spread into their fields, holes and constants are filled in, branches on constants are cut;
+* a function takes and hands on only what it uses, of a record the fields alone that it or its callees read;
 * every product and every sum of reals is guarded where a face asks for it (see ``Face``), but for running sums;
 * words (u32) wrap at 32 bits; literals take the face's precision; team operations take the face's spelling.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,6 +49,7 @@ class Face:
     hidden : parameters that every function hands on (the guard's zero, the lane, the team's pool).
     spell : name of the language -> function from argument texts to a text.
     literal : text of a real literal.
+    handed : text of a whole number that a kernel function is called with.
     guard : function from the text of a real expression to a guarded one, or None.
     wrap_words : True where 32-bit words do not wrap by themselves.
     each, unroll : functions from (target, count text) to the lines that open the loop.
@@ -60,6 +63,7 @@ class Face:
     decorator: str
     spell: dict[str, Callable[..., str]]
     literal: Callable[[float], str]
+    handed: Callable[[str], str] = lambda text: text
     hidden: tuple[str, ...] = ()
     guard: Callable[[str], str] | None = None
     wrap_words: bool = False
@@ -72,7 +76,7 @@ class Face:
 
 @dataclass
 class Linked:
-    """A linked module: its text, and for each root the flat list of (name, kind) that it takes."""
+    """A linked module: its text, and for each function the flat list of (name, kind) that it takes."""
 
     text: str
     signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -122,39 +126,44 @@ def link(roots: list[lang.Twin], face: Face, fill: dict[str, Any]) -> Linked:
     owner: dict[str, lang.Twin] = {}
     linked = Linked("")
 
-    def visit(function: lang.Twin) -> None:
+    def visit(function: lang.Twin) -> list[tuple[str, str]]:
+        """Link a function and its callees, which come first in the text; return what it takes."""
         name = function.__name__
         if owner.setdefault(name, function) is not function:
             raise ValueError(f"two kernel functions are called {name}")
-        if name in done or name in face.replaced:
-            return
-        done[name] = ""
-        rewriter = _Rewriter(function, face, fill)
-        text = rewriter.run()
-        for callee in rewriter.callees:
-            visit(callee)
-        # callees come before callers in the text
-        done.pop(name)
-        done[name] = text
-        linked.signatures[name] = rewriter.parameters
+        if name not in linked.signatures:
+            rewriter = _Rewriter(function, face, fill, visit)
+            if name not in face.replaced:
+                done[name] = rewriter.run()
+            linked.signatures[name] = rewriter.parameters
+        return linked.signatures[name]
 
     for root in roots:
         visit(root)
-    linked.text = face.header + "\n\n" + "\n\n".join(text for text in done.values() if text)
+    linked.text = face.header + "\n\n" + "\n\n".join(done.values())
     return linked
 
 
 class _Rewriter:
     """Rewrites one function; statement by statement, expression by expression, carrying each value's kind."""
 
-    def __init__(self, function: lang.Twin, face: Face, fill: dict[str, Any]) -> None:
-        self.face, self.fill = face, fill
+    def __init__(
+        self, function: lang.Twin, face: Face, fill: dict[str, Any],
+        visit: Callable[[lang.Twin], list[tuple[str, str]]],
+    ) -> None:  # fmt: skip
+        self.face, self.fill, self.visit = face, fill, visit
         self.tree = _tree(function)
         self.scope = vars(inspect.getmodule(function.function))
-        self.env: dict[str, str] = {}
         self.records: dict[str, type] = {}
-        self.callees: list[lang.Twin] = []
         self.parameters: list[tuple[str, str]] = []
+        for argument in self.tree.args.args:
+            note = _annotation(ast.unparse(argument.annotation), self.scope, self.fill)
+            if isinstance(note, type) and issubclass(note, lang.Record):
+                self.records[argument.arg] = note
+                self.parameters += flat_fields(argument.arg, note, self.fill)
+            else:
+                self.parameters.append((argument.arg, KINDS[note]))
+        self.env: dict[str, str] = dict(self.parameters)
 
     # -- names
 
@@ -163,18 +172,13 @@ class _Rewriter:
         return self.fill[name] if isinstance(value, (lang.Hole, lang.Constant)) else value
 
     def run(self) -> str:
-        for argument in self.tree.args.args:
-            note = _annotation(ast.unparse(argument.annotation), self.scope, self.fill)
-            if isinstance(note, type) and issubclass(note, lang.Record):
-                self.records[argument.arg] = note
-                self.parameters += flat_fields(argument.arg, note, self.fill)
-            else:
-                self.parameters.append((argument.arg, KINDS[note]))
-        self.env.update(self.parameters)
+        """Rewrite the function; parameters that it does not use are let go."""
+        body = self.block(self.tree.body[1:] if ast.get_docstring(self.tree) else self.tree.body)
+        used = {word for line in body for word in re.findall(r"[A-Za-z_]\w*", line)}
+        self.parameters = [(name, kind) for name, kind in self.parameters if name in used]
         shown = list(self.face.hidden) + [self.face.parameter(n, k) for n, k in self.parameters]
         lines = [*self.face.decorator.splitlines(), f"def {self.tree.name}({', '.join(shown)}):"]
-        body = self.tree.body[1:] if isinstance(self.tree.body[0], ast.Expr) and ast.get_docstring(self.tree) else self.tree.body
-        return "\n".join(lines + self.block(body)) + "\n"
+        return "\n".join(lines + body) + "\n"
 
     # -- statements
 
@@ -301,16 +305,20 @@ class _Rewriter:
         return f"({self.text(node.left)} {symbol} {self.text(node.comparators[0])})", BOOL
 
     def arguments(self, node: ast.Call, callee: lang.Twin) -> list[str]:
+        """Texts of the arguments that the callee takes."""
         out: list[str] = []
+        taken = {name for name, _ in self.visit(callee)}
         scope = vars(inspect.getmodule(callee.function))
-        for argument, taken in zip(node.args, _tree(callee).args.args, strict=True):
+        for argument, parameter in zip(node.args, _tree(callee).args.args, strict=True):
             if self.record_of(argument) is not None:
                 # what is handed on may extend the record that is taken
-                record = _annotation(ast.unparse(taken.annotation), scope, self.fill)
+                record = _annotation(ast.unparse(parameter.annotation), scope, self.fill)
                 path = ast.unparse(argument).replace(".", "_")
-                out += [name for name, _ in flat_fields(path, record, self.fill)]
-            else:
-                out.append(self.argument(argument))
+                fields = flat_fields("", record, self.fill)
+                out += [path + name for name, _ in fields if parameter.arg + name in taken]
+            elif parameter.arg in taken:
+                text = self.argument(argument)
+                out.append(self.face.handed(text) if text.isdigit() else text)
         return out
 
     def argument(self, node: ast.expr) -> str:
@@ -332,7 +340,6 @@ class _Rewriter:
         assert isinstance(node.func, ast.Name)
         callee = self.lookup(node.func.id)
         if isinstance(callee, lang.Twin):
-            self.callees.append(callee)
             tree = _tree(callee)
             note = ast.unparse(tree.returns) if tree.returns else "None"
             kind = KINDS[_annotation(note, vars(inspect.getmodule(callee.function)), self.fill)]
