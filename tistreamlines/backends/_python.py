@@ -107,8 +107,6 @@ class Program:
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
         team = {n: np.zeros(size, np.int32 if kind == INTS else self.real) for n, (kind, size) in self.scratch.items()}
-        names = [n for n, _ in self.signatures[name] if n != "item"]
-        arguments = [team[n] if n in team else values[n] for n in names]
-        function = getattr(self.module, name)
+        both, function = values | team, getattr(self.module, name)
         for item in range(count):
-            function(item, *arguments)
+            function(*(item if n == "item" else both[n] for n, _ in self.signatures[name]))
