@@ -124,7 +124,10 @@ class TestProb:
         assert same(tracker.generate_sft(scene.seeds, scene.image), self.track(scene, pmf_threshold=0.6))
         tracker = self.tracker(scene, ts.ProbDirectionGetter(max_directions=1))
         assert tracker._tables(scene.seeds, scene.space).scalars["method_threshold"] == 0.05  # cuslines' own
-        assert tracker._tables(scene.seeds, scene.space).fill["MAX_DIRECTIONS"] == 1
+        assert tracker._tables(scene.seeds, scene.space).scalars["seeds_most"] == 1
+        first, all_ = (self.track(scene, pmf_threshold=0.05, **few) for few in ({"max_directions": 1}, {}))
+        assert same(tracker.generate_sft(scene.seeds, scene.image), first)
+        assert all_.direction_number.any() and not first.direction_number.any()
 
     def test_options_may_change(self, scene):
         dg = ts.ProbDirectionGetter()

@@ -29,7 +29,7 @@ LIMIT = 60
 def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
     """Arrays of the halves grown from seeds, by the kernels alone."""
     linked = program(face, ROOTS, prepared.fill, prepared.scratch)
-    n, most = len(seeds), prepared.fill["MAX_DIRECTIONS"]
+    n, most = len(seeds), prepared.scalars["seeds_most"]
     values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
     values |= {f"rules_step_{a}": step for a in "xyz"} | {"rules_max_steps": LIMIT, "rules_first_seed": 0}
     values |= {"rules_key": linked.array(np.array([9, 0])), "seeds_points": linked.array(seeds.ravel())}
@@ -129,7 +129,7 @@ def test_initial_directions_in_both_precisions(crop):
         linked = program(face, ROOTS, prepared.fill, prepared.scratch)
         values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
         values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
-        values["seeds_peaks"] = ints(800 * prepared.fill["MAX_DIRECTIONS"])
+        values["seeds_peaks"] = ints(800 * prepared.scalars["seeds_most"])
         linked.run("start", 800, values)
         found.append(np.column_stack([values["seeds_counts"], values["seeds_peaks"].reshape(800, -1)]))
     assert (found[0] != found[1]).any(axis=1).sum() <= 4  # a peak at the threshold, or two of nearly one height

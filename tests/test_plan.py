@@ -131,7 +131,6 @@ class TestOptions:
             ({"pmf_rows": "sampled"}, "SAMPLED", 1),
             ({"dg": "det"}, "next_direction", det.next_direction),
             ({"sh_order": 4}, "HALF_ORDER", 2),
-            ({"max_directions": 1}, "MAX_DIRECTIONS", 1),
         ],
     )
     def test_words_reach_the_kernels(self, head, given, constant, value):

@@ -24,7 +24,7 @@ from tistreamlines.engine import Engine, Settings
 from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.harmonics import sampling_matrix
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Hole, Ints, Reals, barrier, each, i32, real, twin, u32, vec3
+from tistreamlines.kernels.lang import Hole, Ints, Reals, barrier, each, i32, minimum, real, twin, u32, vec3
 from tistreamlines.kernels.methods.prob import draw
 from tistreamlines.kernels.pmf import Pmf, PmfScratch, initial_directions, sample
 from tistreamlines.models import Prepared
@@ -63,7 +63,7 @@ def begun(
 ):
     """Initial directions at point ``item``."""
     interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
-    counts[item] = initial_directions(method, scratch)
+    counts[item] = minimum(initial_directions(method, scratch), most)
     for i in each(counts[item]):
         found[item * most + i] = scratch.peaks.kept[i]
 
@@ -200,7 +200,7 @@ def test_initial_directions_are_dipys(name, options):
     found = {}
     for most in (None, 1):
         prepared = case(name, max_directions=most, **options)
-        width = prepared.fill["MAX_DIRECTIONS"]
+        width = prepared.scalars["seeds_most"]
         held = go("python", begun, 40, prepared, points=points, most=width, counts=ints(40), found=ints(40 * width))
         rows = zip(held["found"].reshape(40, width), held["counts"], strict=True)
         found[most] = [sphere.vertices[row[:n]] for row, n in rows]

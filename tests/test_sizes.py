@@ -39,8 +39,8 @@ from tistreamlines.tractogram import Batch, Space
 from tistreamlines.volume import build_rows
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
-BOOT = {"MAX_DIRECTIONS": 14, "CARRIED": 0, "CODE_BITS": 10}
-PTT, MOST = BOOT | {"CARRIED": 10, "CODE_BITS": 8}, BOOT | {"MAX_DIRECTIONS": 992, "CODE_BITS": 11}
+BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10}
+PTT, MOST = BOOT | {"CARRIED": 10, "CODE_BITS": 8}, BOOT | {"seeds_most": 992, "CODE_BITS": 11}
 FILLS = [BOOT, PTT, MOST]
 
 
@@ -75,8 +75,8 @@ def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
     assert 4 * MOST_ELEMENTS < 2**31  # bytes
     halves = 2 * room.streamlines
     assert max(halves * max_steps + max_steps, (3 + fill["CARRIED"]) * halves, 2 * halves + 1) < 2**31
-    assert room.seeds * fill["MAX_DIRECTIONS"] < 2**31
-    assert room.streamlines >= max(room.seeds, fill["MAX_DIRECTIONS"])
+    assert room.seeds * fill["seeds_most"] < 2**31
+    assert room.streamlines >= max(room.seeds, fill["seeds_most"])
     words = -(-max_steps // (32 // fill["CODE_BITS"]))
     assert room.elements["packed"] >= room.words + 2 * words
     assert 4 * sum(room.elements.values()) + tables <= (limit or 139 * 2**30)
@@ -94,7 +94,7 @@ def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
     try:
         room = room_for(fill, 100, tables, limit=limit)
     except ts.ParameterError as error:
-        least = 4 * (sum(seed.values()) + fill["MAX_DIRECTIONS"] * sum(streamline.values()))
+        least = 4 * (sum(seed.values()) + fill["seeds_most"] * sum(streamline.values()))
         assert limit < tables + 1.2 * least
         assert "--memory-limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)

@@ -47,10 +47,11 @@ GPUS = [arch for arch in ARCHS if arch != "cpu"]
 SHAPE, SIDES, STEP_MM, SEEDS = (7, 7, 7), np.array([2.0, 1.5, 2.5]), 0.9, 40
 ENGINES: dict[str, dict[str, Any]] = {
     "opdt": {"directions": 32},  # as many as the phantom of verify has, whose kernels serve
-    "csa": {"model": "csa"},
-    "opdt, all options": {"sh_order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
+    "csa, all options": {
+        "model": "csa", "sh_order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"
+    },
 }
-RUNS = [("opdt", None), ("opdt", 7), ("csa", 7), ("opdt, all options", 7)]  # with their chunks; the CPU's is one
+RUNS = [("opdt", None), ("opdt", 7), ("csa, all options", 7)]  # with their chunks; the CPU's is one
 
 
 # ---------------------------------------------------------------------------------------------- what is computed

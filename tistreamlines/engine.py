@@ -134,7 +134,8 @@ class Engine:
         if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
         return room_for(
-            self.prepared.fill, chosen.max_steps, tables, asked=chosen.chunk_size, limit=chosen.memory_limit, free=free,
+            self.prepared.fill | self.prepared.scalars, chosen.max_steps, tables, asked=chosen.chunk_size,
+            limit=chosen.memory_limit, free=free,
             most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
         )  # fmt: skip
 

@@ -229,17 +229,18 @@ def prepare_boot(
         "method_leverage": _wide(residuals.leverage, width), "method_bias": _wide(bias, 32 * tables.groups),
         "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
     }  # fmt: skip
+    most = most_peaks(32 * ball["VERTEX_CHUNKS"], chosen.min_separation_angle)
     scalars = rule_scalars(chosen, threshold) | {
-        "method_sphere_count": ball.pop("count"), "method_signals": tables.signals,
+        "seeds_most": most, "method_sphere_count": ball.pop("count"), "method_signals": tables.signals,
         "method_min_signal": chosen.min_signal, "method_angular_weight": chosen.angular_weight,
     }  # fmt: skip
-    constants = ball | _constants(chosen, tables, row_width, degrees, ball["VERTEX_CHUNKS"])
+    constants = ball | _constants(chosen, tables, row_width, degrees)
     # row and transformed signals are spent when the ODF is sampled, and the sums when coefficients are made of them
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_sums", 0),
     }  # fmt: skip
-    scratch = _scratch(tables, constants)
+    scratch = _scratch(tables, constants, most)
     return Prepared(constants | _holes(), arrays, scalars, scratch, shares, TABLES)
 
 
@@ -260,14 +261,12 @@ def rule_scalars(chosen: Any, threshold: float) -> dict[str, float | int]:
     }
 
 
-def _constants(
-    chosen: BootOptions, tables: BootTables, row_width: int, degrees: Array, vertex_chunks: int
-) -> dict[str, Any]:
+def _constants(chosen: BootOptions, tables: BootTables, row_width: int, degrees: Array) -> dict[str, Any]:
     """What the linker fixes."""
     width = padded(tables.signals)
     return {
         "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": 64,
-        "MAX_DIRECTIONS": most_peaks(32 * vertex_chunks, chosen.min_separation_angle), "SIGNAL_CHUNKS": width // 32,
+        "SIGNAL_CHUNKS": width // 32,
         "PASSES": -(-width // (32 * boot.PASS)), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
         "HALF_ORDER": chosen.sh_order // 2, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
         "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
@@ -277,7 +276,7 @@ def _constants(
     }  # fmt: skip
 
 
-def _scratch(tables: BootTables, constants: dict[str, Any]) -> dict[str, tuple[str, int]]:
+def _scratch(tables: BootTables, constants: dict[str, Any], most: int) -> dict[str, tuple[str, int]]:
     """Team memory."""
     odf, row = 32 * constants["VERTEX_CHUNKS"], 32 * constants["ROW_CHUNKS"]
     transformed = max(tables.sets * boot.SPAN, 32 * tables.groups)
@@ -288,7 +287,7 @@ def _scratch(tables: BootTables, constants: dict[str, Any]) -> dict[str, tuple[s
         "scratch_coefficients": ("reals", 32 * tables.groups),
         "scratch_odf": ("reals", odf),
         "scratch_peaks_candidates": ("reals", constants["CANDIDATES"]),
-        "scratch_peaks_kept": ("ints", constants["MAX_DIRECTIONS"]),
+        "scratch_peaks_kept": ("ints", most),
         "scratch_peaks_counter": ("ints", 1),
     }
 

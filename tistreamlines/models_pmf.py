@@ -133,13 +133,14 @@ def prepare_pmf(
     arrays = {f"method_sphere_{name}": table for name, table in tables.items()} | {
         "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
     }  # fmt: skip
-    scalars = rule_scalars(chosen, threshold) | {
-        "method_sphere_count": len(vertices), "method_threshold": chosen.pmf_threshold,
-    }  # fmt: skip
     peaks = most_peaks(len(vertices), chosen.min_separation_angle, bool(ball["SYMMETRIC"]))
+    scalars = rule_scalars(chosen, threshold) | {
+        "seeds_most": min(peaks, chosen.max_directions or peaks), "method_sphere_count": len(vertices),
+        "method_threshold": chosen.pmf_threshold,
+    }  # fmt: skip
     constants = ball | own | {
         "ROW_CHUNKS": made.width // 32, "STOP_CHANNEL": made.width - 1, "SAMPLED": int(made.sampled),
-        "HALF_ORDER": made.half_order, "MAX_DIRECTIONS": min(peaks, chosen.max_directions or peaks),
+        "HALF_ORDER": made.half_order,
         # a third of the vertices: no neighbour of a maximum is one, plateaus aside
         "CANDIDATES": max(padded(len(vertices) // 3), SCAN), "NEGATIVE_PEAK": 0,
     }  # fmt: skip

@@ -44,7 +44,7 @@ class Room:
 
 def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[dict[str, int], dict[str, int]]:
     """Elements that a chunk's buffers have for each seed, and for each streamline, by name."""
-    seed = {"seeds_points": 3, "seeds_counts": 1, "seeds_peaks": fill["MAX_DIRECTIONS"], "slot": 1}
+    seed = {"seeds_points": 3, "seeds_counts": 1, "seeds_peaks": fill["seeds_most"], "slot": 1}
     streamline = {
         "halves_seed": 1, "halves_branch": 1, "halves_initial": 1, "halves_point": 2 * (3 + fill["CARRIED"]),
         "halves_state": 4, "halves_codes": 2 * max_steps, "accepted": 2, "words_slot": 2,
@@ -62,7 +62,7 @@ def room_for(
 
     Parameters
     ----------
-    fill : the method's constants.
+    fill : the method's constants and scalars.
     max_steps : greatest number of steps of a half-streamline.
     tables : bytes that are taken already.
     asked : seeds of a chunk that the user asked for; there will not be more.
@@ -77,7 +77,7 @@ def room_for(
     """
     seed, streamline = sizes(fill, max_steps)
     a_seed, a_streamline = WORD * (sum(seed.values()) + 3), WORD * (sum(streamline.values()) + 4)
-    most, longest = fill["MAX_DIRECTIONS"], 2 * -(-max_steps // (32 // fill["CODE_BITS"]))
+    most, longest = fill["seeds_most"], 2 * -(-max_steps // (32 // fill["CODE_BITS"]))
     least = a_seed + most * a_streamline + 2 * WORD * (longest + 1)
     left = 2**62
     if limit is not None:

@@ -47,6 +47,25 @@ def float_environment_kept() -> Iterator[None]:
 
 
 @contextmanager
+def _quick_front_end() -> Iterator[None]:
+    """Spare Taichi what takes it two thirds of the time in which it reads a kernel.
+
+    For each node of a function it draws a picture of the source, for messages that concern whoever writes kernels, and
+    for each function it looks whether it is a class's.
+    """
+    from taichi.lang import kernel_impl
+    from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
+
+    held = Context.get_pos_info, kernel_impl._inside_class
+    Context.get_pos_info = lambda context, node: f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
+    kernel_impl._inside_class = lambda level_of_class_stackframe: False
+    try:
+        yield
+    finally:
+        Context.get_pos_info, kernel_impl._inside_class = held
+
+
+@contextmanager
 def _environment(name: str, value: str | None) -> Iterator[None]:
     """Set a variable for a while, since processes that are started later inherit it; None leaves all as it is."""
     held = os.environ.get(name)
@@ -188,7 +207,8 @@ class Runtime:
         """Load linked kernels; the same text is loaded, and so compiled, once."""
         key = (text, exact)
         if key not in self._modules:
-            self._modules[key] = load(text, fresh=True)
+            with _quick_front_end():
+                self._modules[key] = load(text, fresh=True)
         return self._modules[key]
 
     def array(self, kind: Any, size: int) -> Any:
@@ -202,7 +222,8 @@ class Runtime:
         What Taichi compiles with stays in a cycle of its own, and so in memory, until Python looks for such cycles.
         """
         if kernel not in self._ready:
-            kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
+            with _quick_front_end():
+                kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)
         kernel(*arguments)
         if self.device.arch == "cuda" and self._enter_context is None:

@@ -39,7 +39,6 @@ from .peaks import (
     find_peaks,
     vertex,
 )
-from .propagate import MAX_DIRECTIONS
 
 SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")
 OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
@@ -134,4 +133,4 @@ def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
 def initial_directions(method: Pmf, scratch: PmfScratch) -> i32:
     """Peaks of the PMF at the point whose row is in the scratch: their number (``kept`` lists the vertices)."""
     barrier()
-    return minimum(pmf_peaks(method, scratch), MAX_DIRECTIONS)
+    return pmf_peaks(method, scratch)

@@ -33,7 +33,6 @@ depart = Hole("what a method that carries more than its last code makes of a hal
 choose = Hole("the method's choice of a step")
 moved = Hole("the point that a step leads to")
 classify = Hole("the stopping rule")
-MAX_DIRECTIONS = Constant("greatest number of initial directions of a seed")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("reals besides its point that a half carries from step to step (0: its last code says it all)")
 ABREAST = Constant("0: a team carries what one half does; 1: that of 32, a lane each, as the host lays points out")
@@ -46,11 +45,12 @@ MAX_LENGTH = int(Stop.MAX_LENGTH)
 
 
 class Seeds(Record):
-    """Seeds of a chunk (voxel coordinates, x y z in turn) and what was found at them."""
+    """Seeds of a chunk (voxel coordinates, x y z in turn) and what was found at them, ``most`` directions at most."""
 
     points: Reals
     counts: Ints
     peaks: Ints
+    most: i32
 
 
 class Halves(Record):
@@ -90,9 +90,9 @@ def start(item: i32, seeds: Seeds, volume: Volume, method: Method, scratch: Scra
     p = vec3(seeds.points[3 * item], seeds.points[3 * item + 1], seeds.points[3 * item + 2])
     count = 0
     if inside(volume, p) == 1:
-        count = begin(volume, p, method, scratch)
+        count = minimum(begin(volume, p, method, scratch), seeds.most)
         for i in each(count):
-            seeds.peaks[item * MAX_DIRECTIONS + i] = 2 * scratch.peaks.kept[i]
+            seeds.peaks[item * seeds.most + i] = 2 * scratch.peaks.kept[i]
     seeds.counts[item] = count
 
 
@@ -103,7 +103,7 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
         streamline = slot[item] + i
         halves.seed[streamline] = item
         halves.branch[streamline] = i
-        halves.initial[streamline] = seeds.peaks[item * MAX_DIRECTIONS + i]
+        halves.initial[streamline] = seeds.peaks[item * seeds.most + i]
         for side in range(2):
             half = 2 * streamline + side
             halves.state[2 * half] = 0
