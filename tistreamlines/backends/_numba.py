@@ -20,6 +20,7 @@ from ._probe_host import usable_cores
 from .link import REALS, Face, link
 
 TOGETHER = 16  # items that one thread takes at a time
+LINE = 32  # elements that fill a cache's lines, or two
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""
 # compiled with {made_by}
 import math
@@ -230,9 +231,9 @@ class Program:
             other.result()
 
     def _arguments(self, name: str, shared: dict[str, Any]) -> list[Any]:
-        """Arguments of a kernel, with team memory of their own."""
-        names = [n for n, _ in self.signatures[name] if n != "item"]
-        return [self.empty(self.scratch[n][1], self.scratch[n][0]) if n in self.scratch else shared[n] for n in names]
+        """Arguments of a kernel, with team memory that shares no line of a cache with another thread's."""
+        team = {n: self.empty(size + LINE, kind)[:size] for n, (kind, size) in self.scratch.items()}
+        return [team[n] if n in team else shared[n] for n, _ in self.signatures[name] if n != "item"]
 
     def _scalar(self, value: Any, kind: str) -> Any:
         types = {"real": self.real.type, "int": np.int64, "word": np.uint32}
