@@ -73,7 +73,7 @@ def folder() -> Path | None:
             if _is_own(path):
                 with tempfile.TemporaryFile(dir=path):
                     return path
-    _note(f"no folder for them can be written by this user alone (tried: {', '.join(tried) or 'none, without a home'})")
+    _note(f"no folder for them can be written by this user alone (tried: {', '.join(tried)})")
     return None
 
 
@@ -124,7 +124,7 @@ def _execute(module: ModuleType, text: str, path: Path | None) -> None:
         if _content(path) != content:
             _write(path, content)
     linecache.cache[shown] = (len(text), None, text.splitlines(keepends=True), shown)
-    exec(compile(text, shown, "exec"), vars(module))
+    exec(compile(text, shown, "exec", dont_inherit=True), vars(module))
 
 
 def load_source(name: str) -> Any:

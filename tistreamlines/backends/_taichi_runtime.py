@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -114,18 +115,31 @@ def _initialised(device: Device, profile: bool) -> Any:
         raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named!r}, not {device.arch}: unset it")
     # for whoever tunes kernels: more of ti.init's options, as JSON
     options = {"kernel_profiler": profile} | _storage() | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
+        ti = _imported()
+        common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
         # what Taichi prints as it starts would stand among what a program prints
-        with redirect_stdout(StringIO()):
-            ti = _imported()
-            common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
-            index = str(vulkan_index(device)) if device.arch == "vulkan" else None
-            with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index):
-                ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
-                ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
+        with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
+            ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
+            ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
     except (RuntimeError, ValueError) as error:
         raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}{_read_by_taichi()}") from error
     return ti
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[None]:
+    """Name a folder for temporary files where none can be written; what Taichi imports asks for one and writes nothing."""
+    held = tempfile.tempdir
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = os.sep
+    try:
+        yield
+    finally:
+        tempfile.tempdir = held
 
 
 def _imported() -> Any:
@@ -133,8 +147,9 @@ def _imported() -> Any:
     os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
     os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
     if "XDG_CACHE_HOME" not in os.environ:
-        os.environ.setdefault("HOME", "/")  # without either Taichi ends the process, also as that ends
-    import taichi as ti
+        os.environ.setdefault("HOME", str(Path.home()))  # without either Taichi ends the process, even as that ends
+    with _temporary_folder():
+        import taichi as ti
 
     ti.set_logging_level(ti.ERROR)
     return ti
@@ -278,9 +293,11 @@ def _array_class(runtime: Runtime) -> type:
     """Taichi's arrays, but freed in their turn: Python may collect one in any thread, at any time."""
     from taichi.lang._ndarray import ScalarNdarray
 
+    is_finalizing = sys.is_finalizing  # as Python ends, the names of modules go before the last arrays
+
     class DeviceArray(ScalarNdarray):
         def __del__(self) -> None:
-            if self.arr is not None and not sys.is_finalizing():
+            if self.arr is not None and not is_finalizing():
                 runtime.forget(self.arr)
 
     return DeviceArray
