@@ -213,6 +213,7 @@ def test_cuda_devices_are_read(monkeypatch):
         (FakeCuda(init=100), None, "no NVIDIA GPU found"),
         (FakeCuda(init=100), "-1", "CUDA_VISIBLE_DEVICES='-1' shows no NVIDIA GPU"),
         (FakeCuda(count=0), None, "no NVIDIA GPU found"),
+        (FakeCuda(init=3), None, "was forked from one that uses CUDA: make it with"),
         (FakeCuda(init=803), None, r"does not start \(CUDA_ERROR_FAKE, 803\)"),
         (FakeCuda(count=1, device_code=101), None, r"does not answer \(error 101\)"),
         (object(), None, "too old"),

@@ -300,7 +300,7 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
 def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
     """All forward halves are even items: threads that took every second one would not get equal work."""
     took = []
-    made = {"njit": lambda **_: lambda function: function}
+    made = {"njit": lambda **_: lambda function: function, "kept": lambda function: function}
     made["note"] = lambda item, first, out: out.append((item, first))
     # an argument of the name that a loop's own variable might have
     exec(_numba.entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)

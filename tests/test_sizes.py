@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -444,21 +442,3 @@ def test_no_more_threads_than_a_job_may_use(monkeypatch):
     monkeypatch.setattr(_numba, "usable_cores", lambda: 1)
     assert _numba.Program([], {}, {}).threads == 1
     assert _numba.Program([], {}, {}, threads=2).threads == 2  # who asks gets
-
-
-# ------------------------------------------------------------------------------------------------- compiled code
-def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
-    """Numba copies the team's operations into what calls them, but its cache looks at the caller's file alone."""
-    module = _numba.load_source("_cholesky.py")
-    text = Path(module.__file__).read_text()
-    linked = Path(_numba.Program([], {}, {}).module.__file__).read_text()
-    for package in ("numba", "llvmlite"):
-        assert f"{package} {version(package)}" in text
-        assert f"{package} {version(package)}" in linked
-    assert not Path(module.__file__).is_relative_to(Path(ts.__file__).parent)
-    real = Path.read_bytes
-    changed = lambda path: real(path) + (b"#" if path.name == "_simd.py" else b"")  # noqa: E731
-    monkeypatch.setattr(Path, "read_bytes", changed)
-    monkeypatch.setattr(_numba, "made_by", _numba.made_by.__wrapped__)
-    assert _numba.load_source("_cholesky.py").__file__ != module.__file__
-    assert Path(_numba.Program([], {}, {}).module.__file__).read_text() != linked

@@ -4,7 +4,9 @@
 >>> ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000)  # doctest: +SKIP
 """
 
+import os
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DeviceError, InputError, OutputError, TrackingError
@@ -34,6 +36,12 @@ __all__ = [
     "Watcher",
     "track",
 ]
+
+# DIPY and Taichi want to know of a home, which a user of a container may not have: one that holds nothing
+try:
+    Path.home()
+except RuntimeError:
+    os.environ["HOME"] = os.devnull
 
 # imported when first asked for
 _IN_API = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")

@@ -7,6 +7,7 @@ turns them into points while the device grows the next chunk.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -77,13 +78,22 @@ class Engine:
         self._spare: list[Array] = []
         self._pace, self._density = self._new_pace(), 1.0  # streamlines of a seed, one at least
         # beside a GPU a core is left to the wait for it
-        workers = settings.threads or max(1, usable_cores() - (device.arch != "cpu"))
-        self._pool = ThreadPoolExecutor(workers, "points")
-        wait([self._pool.submit(time.sleep, 0.01) for _ in range(workers)])  # some systems start threads slowly
+        self._workers = settings.threads or max(1, usable_cores() - (device.arch != "cpu"))
+        self._pools: dict[int, ThreadPoolExecutor] = {}
+        # some systems start threads slowly
+        wait([self._pool.submit(time.sleep, 0.01) for _ in range(self._workers)])
         self._warm_up()
         self.tally = Tally()
         self.tally.seconds["compile"] = time.perf_counter() - begun
         self.program.kernel_seconds()
+
+    @property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads that lay points out; a process that was forked has none of its parent's."""
+        process = os.getpid()
+        if process not in self._pools:
+            self._pools[process] = ThreadPoolExecutor(self._workers, "points")
+        return self._pools[process]
 
     def _warm_up(self) -> None:
         """Compile every kernel: grow from a seed in the middle of the stored voxels, and bring a made-up step back.

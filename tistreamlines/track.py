@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import io
+from .backends import notes
 from .backends.devices import Device, choose
 from .census import Census, check_outputs, record, stop_reasons
 from .engine import Engine
@@ -175,6 +176,8 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
     with clock.stage("compile"):
         plan.seeds.points(0, 1)
         engine = Engine(plan.prepared, plan.space, device, settings)
+    for note in notes():
+        clock.note(note)
     return _Run(series, parameters, watcher, device, clock, plan, engine, begun)
 
 

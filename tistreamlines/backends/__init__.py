@@ -32,6 +32,13 @@ def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings
     return TaichiProgram(device, roots, prepared, exact=settings.exact, profile=settings.profile, kind=kind)
 
 
+def notes() -> list[str]:
+    """What compiling met that the user should know and has not been told; a process has one such note at most."""
+    from ._store import notes
+
+    return notes()
+
+
 def shares_memory(device: Device) -> bool:
     """Whether the lanes of a team meet in the block's shared memory, since the driver's subgroups are not of 32."""
     from ._taichi_team import team_kind

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from tistreamlines.backends._simd import at, put
+from tistreamlines.backends._store import kept
 
 SMOOTH = 15  # coefficients up to degree 4: DIPY looks for the first set of directions with these alone
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
@@ -109,7 +110,8 @@ def _refine(matrix, factor, table, sampling, small, entered, left, more, thresho
     return UNFINISHED
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@kept
+@njit(error_model="numpy", nogil=True)
 def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, convergence, out):
     """Fit each row of the signals; count the voxels by how they ended."""
     n, count = out.shape[1], sampling.shape[0] // out.shape[1]

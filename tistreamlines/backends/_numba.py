@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..kernels import lang
 from ._probe_host import usable_cores
+from ._store import load, made_by
 from .link import REALS, Face, link
 
 TOGETHER = 16  # items that one thread takes at a time
@@ -28,6 +24,7 @@ import numba
 import numpy as np
 from numba import njit
 from tistreamlines.backends import _simd
+from tistreamlines.backends._store import kept
 from tistreamlines.backends._simd import (absolute, at, bits, collect, floor, from_bits, i32, lane, lanes{p} as lanes, maximum, minimum,
     put, real{p} as real, take, team_max, team_min, u32, umulhi, where)
 REAL = np.float{b}
@@ -40,17 +37,6 @@ NATIVE = SCAN | {
     "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
     "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
 }
-
-
-@cache
-def made_by() -> str:
-    """What shapes compiled code besides a module's own text: the compilers, and the functions that they copy into it.
-
-    Numba's cache knows a function by its own file alone, so this belongs in the text of whatever is cached.
-    """
-    folder = Path(__file__).parent
-    copied = hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("_simd.py", "_lanes.py"))).hexdigest()
-    return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {copied[:24]}"
 
 
 def _call(name: str):
@@ -93,50 +79,6 @@ def face(bits: int = 32, fast: bool = False) -> Face:
     )
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")
-    folder = Path(base) / "tistreamlines" / "kernels"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        folder = Path(tempfile.gettempdir()) / f"tistreamlines-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def load(text: str, fresh: bool = False) -> Any:
-    """Import a linked module from a file named by a hash of its text, so that compilers can cache beside it.
-
-    Taichi's kernels belong to one initialisation of Taichi: ``fresh`` makes a module of its own from the same file.
-    """
-    stem = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    name = f"{stem}_{sum(m.startswith(stem) for m in sys.modules)}" if fresh else stem
-    if name in sys.modules:
-        return sys.modules[name]
-    path = _cache_folder() / f"{stem}.py"
-    if not path.exists():
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(text)
-        os.replace(temporary, path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def load_source(name: str) -> Any:
-    """Import a copy of a module of this folder, so that what is compiled of it is cached beside that copy.
-
-    Beside the module itself it would outlive a change of what it calls.
-    """
-    return load(f"# compiled with {made_by()}\n{(Path(__file__).parent / name).read_text(encoding='utf-8')}")
-
-
 @cache
 def _workers(process: int, count: int) -> ThreadPoolExecutor:
     """Threads that wait for kernels; a process that was forked has none of its parent's."""
@@ -151,7 +93,8 @@ def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
     """
     names = [n for n, _ in signature]
     lines = [
-        "@njit(nogil=True, error_model='numpy', cache=True, _nrt=False)",
+        "@kept",
+        "@njit(nogil=True, error_model='numpy', _nrt=False)",
         f"def run_{name}({', '.join(['count', 'thread', 'threads', *(n for n in names if n != 'item')])}):",
         f"    for _first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
         f"        for item in range(_first, _first + {TOGETHER}):",

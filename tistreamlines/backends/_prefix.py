@@ -3,8 +3,11 @@
 import numpy as np
 from numba import njit
 
+from tistreamlines.backends._store import kept
 
-@njit(cache=True, nogil=True)
+
+@kept
+@njit(nogil=True)
 def exclusive(counts, out):
     total = 0
     for i in range(counts.shape[0]):
@@ -12,7 +15,8 @@ def exclusive(counts, out):
         total += counts[i]
 
 
-@njit(cache=True, nogil=True)
+@kept
+@njit(nogil=True)
 def along_curve(points, shift, keys, begins, order):
     for i in range(points.shape[0]):
         key = 0

@@ -14,6 +14,7 @@ from ._probe_host import Device, MissingError, load, missing, text
 
 _KINDS = ("other", "integrated", "discrete", "virtual", "cpu")  # VkPhysicalDeviceType
 _SHADER_INT64 = 40  # place of the flag in VkPhysicalDeviceFeatures
+_FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, which cuInit says in a fork of a process that has called it
 
 
 # --------------------------------------------------------------------------------------------------------------- CUDA
@@ -29,6 +30,8 @@ def _cuda() -> tuple[c.CDLL, int]:
     if code == 100 or (code == 0 and count.value == 0):  # CUDA_ERROR_NO_DEVICE
         why = "no NVIDIA GPU found" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r} shows no NVIDIA GPU"
         raise MissingError(f"{why}: check nvidia-smi, or use another arch")
+    if code == _FORKED:
+        raise MissingError("this process was forked from one that uses CUDA: make it with multiprocessing's method 'spawn'")
     if code:
         name = c.c_char_p()
         label = name.value.decode() if lib.cuGetErrorName(code, c.byref(name)) == 0 and name.value else "error"

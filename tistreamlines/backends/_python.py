@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kernels import lang
-from ._numba import load
+from ._store import load
 from .link import INTS, REALS, Face, link
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/backends/link.py."""

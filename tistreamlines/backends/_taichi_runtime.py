@@ -13,17 +13,19 @@ import gc
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from ..errors import DeviceError
-from ._numba import load
 from ._probe_gpu import cuda_context_entry
+from ._store import folder, load
 from .devices import Device, vulkan_index
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
@@ -92,6 +94,8 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
     """
     global _runtime
     with _starting:
+        if _runtime is not None:
+            _runtime.check_process()
         if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
             _refuse_to_disturb(device)
             _runtime = Runtime(_initialised(device, profile), device, profile)
@@ -127,23 +131,62 @@ def _initialised(device: Device, profile: bool) -> Any:
     """Initialise Taichi for a device, or say why it cannot be."""
     named = os.environ.get("TI_ARCH")
     if named is not None and named != device.arch:
-        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named}, not {device.arch}: unset it")
-    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
-    import taichi as ti
-
-    ti.set_logging_level(ti.ERROR)
+        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named!r}, not {device.arch}: unset it")
     # for whoever tunes kernels: more of ti.init's options, as JSON
-    options = {"kernel_profiler": profile} | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
-    common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
+    options = {"kernel_profiler": profile} | _storage() | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
+        ti = _imported()
+        common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
         # what Taichi prints as it starts would stand among what a program prints
         with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
             ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
             ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
-    except RuntimeError as error:
-        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}") from error
+    except (RuntimeError, ValueError) as error:
+        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}{_read_by_taichi()}") from error
     return ti
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[None]:
+    """Name a folder for temporary files where none can be written; what Taichi imports asks for one and writes nothing."""
+    held = tempfile.tempdir
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = os.sep
+    try:
+        yield
+    finally:
+        tempfile.tempdir = held
+
+
+def _imported() -> Any:
+    """Taichi, without a banner and without a question to its makers' server for a newer one."""
+    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
+    os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
+    if "XDG_CACHE_HOME" not in os.environ:
+        os.environ.setdefault("HOME", str(Path.home()))  # without either Taichi ends the process, even as that ends
+    with _temporary_folder():
+        import taichi as ti
+
+    ti.set_logging_level(ti.ERROR)
+    return ti
+
+
+def _read_by_taichi() -> str:
+    """Name the environment's variables that Taichi reads, in case one of them keeps it from starting."""
+    ours = ("TI_SKIP_VERSION_CHECK", "TI_VISIBLE_DEVICE")
+    read = [name for name in sorted(os.environ) if name.startswith("TI_") and name not in ours]
+    given = ", ".join(f"{name}={os.environ[name]}" for name in read)
+    return f" (Taichi reads {given} from the environment: unset that)" if given else ""
+
+
+def _storage() -> dict[str, Any]:
+    """Where Taichi keeps what it compiles; where it cannot, it still wants a folder that exists, or ends the process."""
+    place = folder()
+    path = Path(__file__).parent if place is None else place / "taichi"
+    return {"offline_cache": place is not None, "offline_cache_file_path": str(path)}
 
 
 class Runtime:
@@ -159,6 +202,7 @@ class Runtime:
 
     def __init__(self, ti: Any, device: Device, profile: bool) -> None:
         self.ti, self.device, self.profile = ti, device, profile
+        self._process = os.getpid()
         self.programs: WeakSet[Any] = WeakSet()
         self._impl = ti.lang.impl
         self._state = self._impl.get_runtime()  # Taichi makes another of these whenever it starts or ends
@@ -173,8 +217,17 @@ class Runtime:
 
     @property
     def alive(self) -> bool:
-        """Whether this is still the Taichi that runs."""
-        return self._impl.get_runtime() is self._state and self._state.prog is not None
+        """Whether this is still the Taichi that runs; a fork's copy does not."""
+        running = self._impl.get_runtime() is self._state and self._state.prog is not None
+        return running and self._process == os.getpid()
+
+    def check_process(self) -> None:
+        """Raise in a process that was forked from the one where Taichi started."""
+        if self._process != os.getpid():
+            raise DeviceError(
+                f"{self.device.arch}: this process was forked from one that uses a GPU, which does not work in a fork: "
+                "make processes with multiprocessing's method 'spawn', or track there with --arch cpu"
+            )
 
     def serves(self, device: Device, profile: bool) -> bool:
         """Whether a program for this device can be run here."""
@@ -187,8 +240,9 @@ class Runtime:
         Raises
         ------
         DeviceError
-            If other code has ended or restarted Taichi, and with it the arrays and kernels of the run.
+            If other code has ended or restarted Taichi, and with it the arrays and kernels of the run, or in a fork.
         """
+        self.check_process()
         with self._lock:
             if not self.alive:
                 raise DeviceError(
@@ -260,9 +314,11 @@ def _array_class(runtime: Runtime) -> type:
     """Taichi's arrays, but freed in their turn: Python may collect one in any thread, at any time."""
     from taichi.lang._ndarray import ScalarNdarray
 
+    is_finalizing = sys.is_finalizing  # as Python ends, the names of modules go before the last arrays
+
     class DeviceArray(ScalarNdarray):
         def __del__(self) -> None:
-            if self.arr is not None and not sys.is_finalizing():
+            if self.arr is not None and not is_finalizing():
                 runtime.forget(self.arr)
 
     return DeviceArray

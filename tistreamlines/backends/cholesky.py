@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..sphere import padded
-from ._numba import load_source
+from ._store import load_source
 
 _kernels = load_source("_cholesky.py")
 

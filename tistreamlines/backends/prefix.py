@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._numba import load_source
+from ._store import load_source
 
 _kernels = load_source("_prefix.py")
 

@@ -1,0 +1,370 @@
+"""Where compiled code lies: whose folder is trusted, what damage does, and that a run can do without it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import pickle
+import sys
+import tempfile
+import textwrap
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command, python
+
+import tistreamlines as ts
+from tistreamlines.backends import _numba, _store, _taichi_runtime
+from tistreamlines.backends.devices import choose
+from tistreamlines.errors import DeviceError
+
+TWICE = """
+from numba import njit
+from tistreamlines.backends._store import kept
+
+@kept
+@njit
+def twice(x):
+    return 2 * x
+"""
+STRANGER = 65534  # another user, whom root can give files to
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The notes of a store that has had nothing to tell yet."""
+    monkeypatch.setattr(_store, "_notes", [])
+    monkeypatch.setattr(_store, "_told", 0)
+    return _store._notes
+
+
+@pytest.fixture
+def store(silent: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of compiled code in a cache of the test's own; temporary files have one too."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "cache" / "tistreamlines" / "kernels"
+
+
+@pytest.fixture
+def no_cache(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that nobody can make, since a file is in its way; the folder that stands in for it."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    return tmp_path / "temporary" / f"tistreamlines-{os.geteuid()}"
+
+
+def loaded(text: str = TWICE) -> Any:
+    """The text's module as another process would load it."""
+    sys.modules.pop(f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}", None)
+    return _store.load(text)
+
+
+def hits(module: Any) -> int:
+    """How often compiled code was found rather than made, by a call that is right in any case."""
+    assert module.twice(21) == 42
+    return sum(module.twice.stats.cache_hits.values())
+
+
+class Planted:
+    """Leaves a file when it is read by pickle."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.trace,)
+
+
+def plant(folder: Path, trace: Path) -> dict[Path, bytes]:
+    """Put in the place of all that was kept what leaves a trace when it is run or unpickled."""
+    harmful = pickle.dumps(Planted(trace))
+    for path in folder.iterdir():
+        if path.suffix == ".py":
+            path.write_text(f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n{path.read_text()}")
+        else:
+            path.write_bytes(hashlib.sha256(harmful).digest() + harmful)
+    return {path: path.read_bytes() for path in folder.iterdir()}
+
+
+# ------------------------------------------------------------------------------------------------- whose folder
+def test_compiled_code_is_found_again(store):
+    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert sorted(path.suffix for path in store.iterdir()) == [".bin", ".py"]
+    assert store.stat().st_mode & 0o777 == 0o700
+    assert _store.notes() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows keeps both folders in the user's profile")
+def test_without_a_cache_a_folder_among_temporary_files_serves(no_cache):
+    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert no_cache.stat().st_mode & 0o777 == 0o700
+    assert len(list(no_cache.iterdir())) == 2
+    assert _store.notes() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows keeps both folders in the user's profile")
+@pytest.mark.parametrize("whose", ["a stranger's", "everybody's", "a link"])
+def test_what_others_can_write_is_not_run(no_cache, tmp_path, whose):
+    """The folder has the right name and right files, so that whoever trusted it would run what was planted."""
+    assert hits(loaded()) == 0
+    planted = plant(no_cache, tmp_path / "trace")
+    if whose == "a stranger's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder to another user")
+        os.chown(no_cache, STRANGER, STRANGER)
+    elif whose == "everybody's":
+        no_cache.chmod(0o777)
+    else:
+        no_cache.rename(tmp_path / "elsewhere")
+        no_cache.symlink_to(tmp_path / "elsewhere")
+    assert hits(loaded()) == 0
+    assert not (tmp_path / "trace").exists()
+    assert {path: path.read_bytes() for path in no_cache.iterdir()} == planted
+    (note,) = _store.notes()
+    assert note.startswith(
+        "kernels are compiled again in each run, since no folder for them can be written by this user"
+    )
+    assert str(no_cache) in note
+    assert _store.notes() == []
+
+
+def test_a_text_is_run_and_shown_as_it_was_linked(store, tmp_path):
+    """Taichi compiles what Python shows of a function, so that must be what was run too."""
+    assert hits(loaded()) == 0
+    path = next(store.glob("*.py"))
+    plant(store, tmp_path / "trace")
+    aside = tmp_path / "aside.py"
+    path.rename(aside)
+    path.symlink_to(aside)
+    module = loaded()
+    assert "return 2 * x" in inspect.getsource(module.twice.py_func)
+    assert "touch" not in inspect.getsource(module)
+    assert "touch" in aside.read_text()  # a link's end is nobody's business
+    assert path.read_text() == TWICE
+    assert not (tmp_path / "trace").exists()
+
+
+# ------------------------------------------------------------------------------------------------- damage
+@pytest.mark.parametrize("damage", ["cut", "turned over", "emptied"])
+def test_damaged_files_are_made_again(store, damage):
+    assert hits(loaded()) == 0
+    for path in store.iterdir():
+        content = bytearray(path.read_bytes())
+        if damage == "turned over":
+            content[len(content) // 2] ^= 16
+        path.write_bytes(content if damage == "turned over" else content[: len(content) // 2 * (damage == "cut")])
+    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert next(store.glob("*.py")).read_text() == TWICE
+    assert _store.notes() == []
+
+
+def test_a_full_disk_is_a_note(store):
+    """A limit on the size of files stands in for it: the folder can be written, but not so much."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    held = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(TWICE), held[1]))
+    try:
+        first = hits(loaded())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, held)
+    assert first == 0
+    assert [path.suffix for path in store.iterdir()] == [".py"]  # and no draft
+    (note,) = _store.notes()
+    assert f"since {store} cannot be written (File too large): let XDG_CACHE_HOME" in note
+    assert [hits(loaded()), hits(loaded())] == [0, 1]
+
+
+def test_an_interrupted_write_leaves_nothing(store, monkeypatch):
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", interrupted)
+        loaded()
+    assert list(store.iterdir()) == []
+    assert hits(loaded()) == 0  # nor half a module
+
+
+@pytest.fixture
+def nowhere(no_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder that can be written, for a user without a home."""
+
+    def missing() -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "gettempdir", missing)
+
+
+def test_a_run_can_do_without_a_folder(nowhere, tmp_path):
+    module = loaded()
+    assert hits(module) == 0
+    assert "return 2 * x" in inspect.getsource(module.twice.py_func)
+    assert not hasattr(module, "__file__")
+    (note,) = _store.notes()
+    assert f"(tried: {tmp_path / 'file' / '.cache'}" in note
+
+
+def test_a_run_tells_the_note_once(silent, track: Command, tmp_path):
+    silent.append("kernels are compiled again")
+    done = track(tmp_path / "a.tck")
+    assert done.code == 0
+    assert done.err.count("Note: kernels are compiled again\n") == 1
+    assert _store.notes() == []
+
+
+# ------------------------------------------------------------------------------------------------- threads, forks
+def test_threads_that_ask_at_once_get_a_whole_module():
+    text = f"# {os.urandom(8).hex()}\nimport time\ntime.sleep(0.1)\n\ndef answer():\n    return 42\n"
+    together, answers = threading.Barrier(4), []
+
+    def ask() -> None:
+        together.wait()
+        answers.append(_store.load(text).answer())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [42] * 4
+
+
+def test_a_module_that_fails_is_not_kept(store):
+    text = "raise OSError('once')\n"
+    for _ in range(2):
+        with pytest.raises(OSError, match="once"):
+            _store.load(text)
+
+
+FORKS = """
+    import json, multiprocessing, sys
+    sys.path[:0] = [sys.argv[1]]
+    from test_one_taichi import SIDE, Doubler, digest, run, said
+    from tistreamlines.backends.devices import ARCHS, list_devices
+    from tistreamlines.engine import Engine
+
+    def anew(_):
+        return digest(list(run("cpu")))
+
+    def inherited(_):
+        return digest([batch for batch in engines[0].track(*seeds[0])])
+
+    def on_gpu(_):
+        return said(double), said(lambda: Doubler("vulkan")())
+
+    engines, seeds, plain = [], [], Engine.track
+    def noted(self, *arguments):
+        engines.append(self), seeds.append(arguments)
+        return plain(self, *arguments)
+    Engine.track = noted
+    found = {"here": anew(0)}
+    gpu = any(device.arch == "vulkan" and device.available for device in list_devices())
+    if gpu:
+        double = Doubler("vulkan")
+        found["gpu here"] = double()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for work in (anew, inherited, *([on_gpu] if gpu else [])):
+            found[work.__name__] = pool.map_async(work, range(2)).get(60)
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forked_workers_track_on_the_cpu_and_refuse_a_gpu():
+    """What multiprocessing does on Linux unless told otherwise."""
+    done = python("-c", textwrap.dedent(FORKS), Path(__file__).parent)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["anew"] == found["inherited"] == [found["here"]] * 2
+    if "gpu here" not in found:
+        pytest.skip("no Vulkan device for the second half")
+    assert found["gpu here"] == [0, 2, 4, 6, 8]
+    for messages in found["on_gpu"]:
+        assert all("this process was forked from one that uses a GPU" in message for message in messages)
+
+
+# ------------------------------------------------------------------------------------------------- Taichi
+NOWHERE = """
+    import sys, tempfile
+    sys.path[:0] = [sys.argv[1]]
+    def missing():
+        raise FileNotFoundError("No usable temporary directory found")
+    tempfile._get_default_tempdir = missing
+    from test_one_taichi import Doubler
+    from tistreamlines.backends import notes
+    assert Doubler("vulkan")() == [0, 2, 4, 6, 8]
+    assert len(notes()) == 1 and notes() == []
+"""
+
+
+@pytest.mark.parametrize("home", [True, False])
+def test_taichi_runs_where_nothing_can_be_written(home, tmp_path, monkeypatch):
+    """Taichi ends the process where it cannot make its folder, or knows of no home to have one in."""
+    try:
+        choose("vulkan")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    prologue = "" if home else "import os, pwd; del os.environ['HOME']; pwd.getpwuid = {}.__getitem__\n"
+    done = python("-c", prologue + textwrap.dedent(NOWHERE), Path(__file__).parent)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_taichi_keeps_what_it_compiles_in_the_same_folder(store, nowhere, monkeypatch):
+    assert _taichi_runtime._storage()["offline_cache"] is False
+    assert Path(_taichi_runtime._storage()["offline_cache_file_path"]).is_dir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(store.parents[1]))
+    expected = {"offline_cache": True, "offline_cache_file_path": str(store / "taichi")}
+    assert _taichi_runtime._storage() == expected
+
+
+@pytest.mark.parametrize(("variable", "value"), [("TI_ARCH", "foo"), ("TI_ARCH", ""), ("TI_DEBUG", "abc")])
+def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, value):
+    try:
+        device = choose("vulkan")
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+    class Taichi:
+        ERROR = f32 = vulkan = None
+
+        @staticmethod
+        def init(**_: Any) -> None:
+            int(os.environ[variable])  # as Taichi does
+
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(_taichi_runtime, "_imported", Taichi)
+    with pytest.raises(DeviceError) as raised:
+        _taichi_runtime._initialised(device, False)
+    expected = {"TI_DEBUG": "Taichi reads TI_DEBUG=abc from the environment: unset that"}
+    assert expected.get(variable, f"makes Taichi run on {value!r}, not vulkan: unset it") in str(raised.value)
+
+
+# ------------------------------------------------------------------------------------------------- what is told apart
+def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
+    """Numba copies the team's operations into what calls them, but that is known by the caller's text alone."""
+    module = _store.load_source("_cholesky.py")
+    text = Path(module.__file__).read_text()
+    linked = Path(_numba.Program([], {}, {}).module.__file__).read_text()
+    for package in ("numba", "llvmlite"):
+        assert f"{package} {version(package)}" in text
+        assert f"{package} {version(package)}" in linked
+    assert not Path(module.__file__).is_relative_to(Path(ts.__file__).parent)
+    real = Path.read_bytes
+    changed = lambda path: real(path) + (b"#" if path.name == "_simd.py" else b"")  # noqa: E731
+    monkeypatch.setattr(Path, "read_bytes", changed)
+    monkeypatch.setattr(_store, "made_by", _store.made_by.__wrapped__)
+    monkeypatch.setattr(_numba, "made_by", _store.made_by)
+    assert _store.load_source("_cholesky.py").__file__ != module.__file__
+    assert Path(_numba.Program([], {}, {}).module.__file__).read_text() != linked
