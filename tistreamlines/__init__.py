@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import DeviceError, InputError, OutputError, TrackingError
 from .outcome import Stop
 from .parameters import ParameterError, Parameters
-from .track import Watcher, track
+from .pipeline import Watcher, track
 from .tractogram import Batch, Space
 
 if TYPE_CHECKING:

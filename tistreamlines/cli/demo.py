@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ..errors import OutputError
-from ..track import track
+from ..pipeline import track
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .progress import Display
 

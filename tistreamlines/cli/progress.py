@@ -10,7 +10,7 @@ from rich import progress as bars
 from rich.console import Console
 
 from ..backends.devices import Device
-from ..track import Watcher
+from ..pipeline import Watcher
 from . import interrupts
 
 STAGES = {

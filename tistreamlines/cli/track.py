@@ -8,7 +8,7 @@ import click
 
 from ..getters import citations as references
 from ..parameters import Parameters
-from ..track import track as run
+from ..pipeline import track as run
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .progress import Display
 
