@@ -69,10 +69,21 @@ def test_only_backends_know_compilers(path):
         assert not {module.split(".")[0] for module in Imports(path).found} & COMPILERS
 
 
+def imported(module, *before):
+    """Modules that an import loads besides some others."""
+    code = f"import {', '.join(['sys', *before])}; known = {{*sys.modules}}; {module}; print(*{{*sys.modules}} - known)"
+    return python("-c", code).stdout.split()
+
+
 def test_import_is_light():
     """Few modules and no heavy one, which on any machine takes a fraction of what numpy's own import does."""
-    code = "import numpy, sys; before = set(sys.modules); import tistreamlines; print(*set(sys.modules) - before)"
-    found = python("-c", code).stdout.split()
+    found = imported("from tistreamlines import track", "numpy")
     heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
     assert not heavy & {name.split(".")[0] for name in found}
     assert 20 < len(found) < 200
+
+
+def test_what_heeds_signals_is_lighter_still():
+    found = imported("import tistreamlines.__main__")
+    assert [name for name in found if name.startswith("tistreamlines")]
+    assert not {name.split(".")[0] for name in found} & {"numpy", "click", "pathlib", "socket", "asyncio"}
