@@ -1,12 +1,14 @@
 """Ctrl-C, termination and hang-up at moments that are hard to meet by chance: what is left, and the exit code.
 
-Each case is a process of its own, in which one step is replaced: it says that it has begun, and waits.
+Each case is a process of its own, in which one step is replaced: it says that it has begun, and waits. The last tracks.
 """
 
 import json
 import signal
 import subprocess
 import sys
+import time
+from functools import partial
 
 import pytest
 
@@ -179,3 +181,25 @@ command(write)
 def test_what_the_parent_has_had_ignored_stays_ignored(interrupted):
     code = "command(lambda *_: (begun(), sys.stdin.readline(), os._exit(0)))"
     assert interrupted(TRACKING + code, signal.SIGHUP, ignored=[signal.SIGHUP], go=True) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_it_tracks(head, tmp_path, number):
+    command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--arch", "cpu"]
+    command += ["-o", tmp_path / "a.trx", "--nseeds", "50000000", "--chunk-size", "500"]
+    # jobs in the background of a script are started with Ctrl-C ignored, and what is ignored stays so
+    heed = partial(signal.signal, number, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    try:
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob(".*.part/positions*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == CODES[number]
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ from .. import __version__
 from ..errors import TrackingError
 from ..parameters import ParameterError
 from . import interrupts
+from .printing import guarded
 
 COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
@@ -59,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
+        with guarded():
+            code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
         return code if isinstance(code, int) else DONE
     except click.ClickException as error:
         error.show()
