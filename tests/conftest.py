@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,13 +70,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Command:
     """Call the command line in this process."""
 
     def call(*arguments: object) -> Outcome:
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with pytest.raises(SystemExit) as left:
-                main([str(argument) for argument in arguments])
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Outcome(int(left.value.code or 0), captured.out, captured.err)
 

@@ -2,7 +2,10 @@
 
 import dataclasses
 import shutil
+import signal
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from tistreamlines import cache as caching
 from tistreamlines import plan as planning
 from tistreamlines.cache import Cache
 from tistreamlines.census import Census
+from tistreamlines.io.writer import SINKS
 from tistreamlines.plan import Clock, make_plan
 from tistreamlines.seeds import RandomSeeds, seeds_in_file
 from tistreamlines.stream import WriterThread
@@ -285,6 +289,37 @@ class TestWriterThread:
             raise KeyboardInterrupt
         assert not self.threads()
         assert not list(tmp_path.iterdir())
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no signal to a thread")
+    @pytest.mark.parametrize("suffix", [".trx", ".trk", ".tck"])
+    def test_a_signal_while_the_file_is_finished_leaves_nothing(self, tmp_path, monkeypatch, suffix):
+        sink = SINKS[suffix]
+
+        def finish(self):
+            time.sleep(0.2)  # till the main thread waits
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            assert writer._abandoned.wait(60)
+            time.sleep(0.2)  # a thread that is not waited for is still at work then
+            return whole(self)
+
+        whole = sink.finish
+        monkeypatch.setattr(sink, "finish", finish)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt), WriterThread(tmp_path / f"a{suffix}", self.space) as writer:
+                writer.put(batch_of(3, 4))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert not self.threads()
+        assert not list(tmp_path.iterdir())
+
+    def test_a_finished_file_is_hidden_until_the_end(self, tmp_path):
+        with WriterThread(tmp_path / "a.trk", self.space) as writer:
+            writer.put(batch_of(3, 4))
+            writer.finish()
+            (hidden,) = tmp_path.iterdir()
+            assert hidden.name.startswith(".a.trk.")
+        assert [path.name for path in tmp_path.iterdir()] == ["a.trk"]
 
     def test_no_streamlines(self, tmp_path):
         with WriterThread(tmp_path / "a.tck", self.space):

@@ -9,14 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import DeviceError, InputError, OutputError, TrackingError
-from .outcome import Stop
-from .parameters import ParameterError, Parameters
-from .track import Watcher, track
-from .tractogram import Batch, Space
-
 if TYPE_CHECKING:
     from .api import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
+    from .errors import DeviceError, InputError, OutputError, TrackingError
+    from .outcome import Stop
+    from .parameters import ParameterError, Parameters
+    from .pipeline import Watcher, track
+    from .tractogram import Batch, Space
 
 __version__ = "0.1.0"
 __all__ = [
@@ -43,15 +42,23 @@ try:
 except RuntimeError:
     os.environ["HOME"] = os.devnull
 
-# imported when first asked for
-_IN_API = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")
+# Names are imported when first asked for: the command heeds signals before anything else is loaded.
+_HOMES = {
+    "api": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"),
+    "errors": ("DeviceError", "InputError", "OutputError", "TrackingError"),
+    "outcome": ("Stop",),
+    "parameters": ("ParameterError", "Parameters"),
+    "pipeline": ("Watcher", "track"),
+    "tractogram": ("Batch", "Space"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _IN_API:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(".api", __name__), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_IN_API})
+    return sorted({*globals(), *__all__})

@@ -24,7 +24,7 @@ class WriterThread:
     """Writes batches to a tractogram in another thread.
 
     A context manager: the file appears whole at the end of the block, or not at all after an exception in it.  What
-    goes wrong in the thread is raised by ``put`` or at the end of the block.
+    goes wrong in the thread is raised by ``put``, by ``finish`` or at the end of the block.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class WriterThread:
         self.seconds = 0.0
         self._writer = open_writer(path, space, force=force, step_mm=step_mm)
         self._queue: Queue[Batch | None] = Queue(WAITING)
-        self._abandoned = threading.Event()
+        self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="writer")
 
@@ -49,8 +49,20 @@ class WriterThread:
         self._thread.start()
         return self
 
-    def put(self, batch: Batch | None) -> None:
-        """Hand over a batch; waits while two others are waiting.  None says that there are no more."""
+    def put(self, batch: Batch) -> None:
+        """Hand over a batch; waits while two others are waiting."""
+        self._hand_over(batch)
+
+    def finish(self) -> None:
+        """Wait for the file to be whole, though hidden: the end of the block has but to rename it."""
+        if not self._finished.is_set():
+            self._hand_over(None)
+            _wait(self._finished)
+        if self._error is not None:
+            raise self._error
+
+    def _hand_over(self, batch: Batch | None) -> None:
+        """Give the thread a batch; or None, first to finish the file, then to put it in place."""
         while True:
             if self._error is not None:
                 raise self._error
@@ -60,13 +72,16 @@ class WriterThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for the file to be whole, or to be gone."""
+        """Wait for the file to be in place, or to be gone."""
         try:
             if kind is None:
-                self.put(None)
-                self._thread.join()
+                self.finish()
+                self._hand_over(None)
+                _wait(self._ended)
         finally:
             self._abandoned.set()
+            # join does not do: until Python 3.13 one that a signal interrupts takes the thread for ended
+            _wait(self._ended)
             self._thread.join()
         if kind is None and self._error is not None:
             raise self._error
@@ -79,14 +94,26 @@ class WriterThread:
                     writer.write(batch)
                     self.seconds += time.perf_counter() - begun
                 begun = time.perf_counter()
-            self.seconds += time.perf_counter() - begun
+                writer.finish()
+                self.seconds += time.perf_counter() - begun
+                self._finished.set()
+                self._next()
         except _Abandoned:
             pass
         except BaseException as error:
             self._error = error
+        finally:
+            self._finished.set()
+            self._ended.set()
 
     def _next(self) -> Batch | None:
         while not self._abandoned.is_set():
             with suppress(Empty):
                 return self._queue.get(timeout=POLL_SECONDS)
         raise _Abandoned
+
+
+def _wait(event: threading.Event) -> None:
+    # in short turns: a signal that comes just before a wait begins is only heeded when that ends
+    while not event.wait(POLL_SECONDS):
+        pass

@@ -20,7 +20,7 @@ from typing import Any
 from .backends.devices import ARCHS, Device, choose, list_devices
 from .difference import MEMBERS, Difference, Kept, first_difference, members
 from .errors import TrackingError
-from .track import Watcher, track
+from .pipeline import Watcher, track
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # besides the automatic one

@@ -39,6 +39,16 @@ def notes() -> list[str]:
     return notes()
 
 
+def set_leaving(number: int) -> None:
+    """Let a signal end the process at once with exit code 128 + number, even while a library keeps Python from running.
+
+    ``signal.signal`` undoes it.
+    """
+    from . import _leave
+
+    _leave.set_leaving(number)
+
+
 def shares_memory(device: Device) -> bool:
     """Whether the lanes of a team meet in the block's shared memory, since the driver's subgroups are not of 32."""
     from ._taichi_team import team_kind

@@ -75,7 +75,8 @@ def write_json(results: Record, folder: str | Path) -> Path:
 
 
 def _put(path: Path, text: str) -> Path:
-    from ..io.writer import check_target, explained, hidden_folder
+    from ..drafts import hidden_folder
+    from ..io.writer import check_target, explained
 
     check_target(path, force=True)
     with explained(path), hidden_folder(path) as hidden:

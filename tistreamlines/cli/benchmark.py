@@ -13,6 +13,7 @@ import click
 from ..benchmarks.cases import CASES, METHODS, SWEEPS, Case
 from ..errors import InputError, OutputError
 from .options import GroupedCommand, GroupedOption, verbosity
+from .printing import tell
 from .progress import Display
 
 HELP = """Time the archs here and their peers on the same data, and compare what they track.
@@ -77,7 +78,7 @@ def benchmark(
         results = suite.benchmark(plan, display.stage, command, partial(report.write_json, folder=folder))
     report.write(results, folder)
     if not quiet:
-        click.echo(report.markdown(results))
+        tell(report.markdown(results))
     found = compare.compare(results, *earlier) if against else []
     for finding in found:
         click.echo(str(finding), err=True)

@@ -9,8 +9,9 @@ import click
 import numpy as np
 
 from ..errors import OutputError
-from ..track import track
+from ..pipeline import track
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .printing import tell
 from .progress import Display
 
 TRACTOGRAM, PICTURE = "streamlines.trx", "streamlines.png"
@@ -97,5 +98,4 @@ def _print_table(stats: dict[str, Any], share: float, folder: Path) -> None:
         "join a bundle's two ends": f"{share:.1%}",
         "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
     }
-    for name, value in rows.items():
-        click.echo(f"{name:26}{value}")
+    tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))

@@ -9,6 +9,7 @@ import click
 
 from ..backends import shares_memory, try_device
 from ..backends.devices import Device, choose, list_devices
+from .printing import print_table
 
 HELP = """Show what can run here, and why the rest cannot.
 
@@ -41,7 +42,6 @@ def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str,
 
 
 def _print_table(rows: list[tuple[Device, bool, dict[str, Any]]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -51,10 +51,7 @@ def _print_table(rows: list[tuple[Device, bool, dict[str, Any]]]) -> None:
         memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
         sort = "" if not device.available else "software" if device.software else device.kind
         table.add_row(device.arch, device.name, device.driver, memory, sort, _state(device, automatic, tried))
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a pipe has no width to wrap at
-        console = Console(highlight=False, width=400)
-    console.print(table)
+    print_table(table)
 
 
 def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The command ``tistreamlines``, and what becomes of errors and signals."""
+"""The command ``tistreamlines``, and what becomes of errors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .. import __version__
 from ..errors import TrackingError
 from ..parameters import ParameterError
 from . import interrupts
+from .printing import guarded
 
 COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
@@ -22,7 +23,7 @@ COMMANDS = {
     "verify": "Run the same seeds on every arch here and compare the bits.",
     "benchmark": "Time the archs here and their peers on the same data.",
 }
-DONE, COULD_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 
 
 class _Commands(click.Group):
@@ -53,22 +54,18 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 1 could not, 2 wrong use, 130 interrupted, 143 terminated."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    interrupts.install()
-    sys.exit(_run(arguments))
+    """Run the command line and exit: 0 done, 1 could not, 2 wrong use, 128 + n after signal n (see interrupts.py)."""
+    sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
 def _run(arguments: list[str]) -> int:
     try:
-        code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
+        with guarded():
+            code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
         return code if isinstance(code, int) else DONE
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted", err=True)
-        return INTERRUPTED
     except ParameterError as error:
         return _failed(error, WRONG_USE)
     except TrackingError as error:
@@ -82,5 +79,6 @@ def _run(arguments: list[str]) -> int:
 
 
 def _failed(error: object, code: int) -> int:
+    interrupts.check()  # a library may have made an error of its own of it
     click.echo("Error: " + " ".join(str(error).split()), err=True)
     return code

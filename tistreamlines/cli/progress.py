@@ -10,7 +10,7 @@ from rich import progress as bars
 from rich.console import Console
 
 from ..backends.devices import Device
-from ..track import Watcher
+from ..pipeline import Watcher
 from . import interrupts
 
 STAGES = {
@@ -20,6 +20,7 @@ STAGES = {
     "compile": "Compiling",
     "track": "Tracking",
     "write": "Finishing the file",
+    "place": "Naming the files",
 }
 
 
@@ -35,7 +36,7 @@ class Display(Watcher):
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
         self._verbose = verbose
         self._tracking = 0.0
-        self._stage = ""
+        self._stage, self._gpu = "", False
         text = bars.TextColumn
         self._bar = bars.Progress(
             text("{task.description}"), bars.BarColumn(), bars.TaskProgressColumn(), text("{task.fields[rate]}"),
@@ -47,6 +48,7 @@ class Display(Watcher):
     def __enter__(self) -> Display:
         """Begin to draw."""
         self._bar.start()
+        self._console.show_cursor(True)  # nobody would bring it back if a signal ended the process at once
         return self
 
     def __exit__(
@@ -57,7 +59,9 @@ class Display(Watcher):
 
     def stage(self, name: str) -> None:
         """Show the stage."""
-        interrupts.check()
+        interrupts.hold(name == "place")
+        # nothing is open yet; Taichi lets Python run no more until it has compiled
+        interrupts.end_at_once(name == "compile" and self._gpu)
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:
@@ -76,6 +80,7 @@ class Display(Watcher):
 
     def device(self, device: Device) -> None:
         """Show the device."""
+        self._gpu = device.arch != "cpu"
         self._say(f"Device: {device.arch}, {device.name}, {device.driver}")
 
     def note(self, text: str) -> None:

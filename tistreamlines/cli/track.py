@@ -8,8 +8,9 @@ import click
 
 from ..getters import citations as references
 from ..parameters import Parameters
-from ..track import track as run
+from ..pipeline import track as run
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .printing import tell
 from .progress import Display
 
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
@@ -50,7 +51,7 @@ def track(
         dwi, bvals, bvecs = series or (None, None, None)
         stats = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
     if not quiet:
-        click.echo(summary(stats, output))
+        tell(summary(stats, output))
 
 
 def summary(stats: dict[str, Any], output: str) -> str:

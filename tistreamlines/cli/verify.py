@@ -19,6 +19,7 @@ from ..io.writer import check_target
 from ..parameters import ParameterError, Parameters, options
 from ..plan import needs_series
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .printing import print_table
 from .progress import Display
 
 SEEDS = 200
@@ -76,11 +77,11 @@ def verify(
     chosen = {dg: [replace(variant, dg=dg) for variant in verifying.variants(archs)] for dg in chosen_getters}
     with Display(quiet=quiet, verbose=verbose) as display:
         runs = _run(series, shared, chosen, time_limit, display)
-    if not quiet:
-        _print_table(runs)
     outcomes = {run.outcome for run in runs}
     if json_file is not None:
         io.write_json(json_file, _record(series, shared, runs), force=force)
+    if not quiet:
+        _print_table(runs)
     return int("failed" in outcomes or ("differs" in outcomes and bool(context.params["exact"])))
 
 
@@ -167,7 +168,6 @@ def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
 
 
 def _print_table(runs: list[verifying.Run]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -182,12 +182,8 @@ def _print_table(runs: list[verifying.Run]) -> None:
             f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
         )  # fmt: skip
         table.add_row(where.dg or "", where.arch, run.device, chunk, threads, *counts, run.outcome)
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a pipe has no width to wrap at
-        console = Console(highlight=False, width=400)
-    console.print(table)
-    for line in _findings(runs):
-        console.print(line, markup=False, soft_wrap=True)
+    print_table(table)
+    click.echo("\n".join(_findings(runs)))
 
 
 def _findings(runs: list[verifying.Run]) -> list[str]:

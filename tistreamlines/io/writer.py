@@ -7,14 +7,13 @@ the length of a step: ``append(batch)`` adds streamlines, ``finish()`` returns t
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from ..drafts import hidden_folder
 from ..errors import OutputError
 from ..tractogram import Batch, Space
 from .tck import TckSink
@@ -59,7 +58,7 @@ def open_writer(
     -------
     TractogramWriter
         A context manager with ``write(batch)``. The file appears whole at the end of the block; after an
-        exception nothing is left and an older file is as it was.
+        exception nothing is left and an older file is as it was. ``finish()`` does what takes long before that.
 
     Raises
     ------
@@ -82,6 +81,7 @@ class TractogramWriter:
         self._space, self._step_mm = space, step_mm
         self._force = force
         self._sink: Sink | None = None
+        self._finished: Path | None = None
         self._resources = ExitStack()
         self._files = ExitStack()
         if self.path.suffix.lower() not in SINKS:
@@ -105,22 +105,29 @@ class TractogramWriter:
             with explained(self.path):
                 self._sink.append(batch)
 
+    def finish(self) -> None:
+        """Complete the file, which stays hidden until the end of the block; no more can be written."""
+        if self._sink is not None:
+            with explained(self.path):
+                self._finished = self._sink.finish()
+                self._files.close()
+        self._sink = None
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Put the whole file in place, or remove every trace of it."""
-        sink, self._sink = self._sink, None
         if kind is not None:
+            self._sink = None
             # Files that cannot be flushed, on a full disk, must not hide the first error.
             with suppress(OSError):
                 self._resources.close()
             return
         with explained(self.path), self._resources:
-            assert sink is not None
-            finished = sink.finish()
-            self._files.close()
+            self.finish()
+            assert self._finished is not None
             check_target(self.path, force=self._force)
-            os.replace(finished, self.path)  # noqa: PTH105  (one atomic call on every system)
+            os.replace(self._finished, self.path)  # noqa: PTH105  (one atomic call on every system)
 
 
 def check_target(path: Path, *, force: bool) -> None:
@@ -133,16 +140,6 @@ def check_target(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
     if not os.access(path.parent, os.W_OK):
         raise OutputError(f"{path}: folder {path.parent} may not be written to; choose another")
-
-
-@contextmanager
-def hidden_folder(path: Path) -> Generator[Path, None, None]:
-    """Make a folder beside ``path``, so that a rename out of it stays on one disk, and remove it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class Watcher:
     """What is told of a run as it goes; unless overridden, the methods do nothing, and ``warn`` is Python's warning."""
 
     def stage(self, name: str) -> None:
-        """Note that a stage begins: load, prepare, fit, compile, track or write."""
+        """Note that a stage begins: load, prepare, fit, compile, track, write, or place, where files are named."""
 
     def device(self, device: Device) -> None:
         """Note where the run will take place."""
@@ -189,6 +189,8 @@ def _save(run: _Run, output: Path) -> dict[str, Any]:
             for batch in batches:
                 writer.put(batch)
         run.watcher.stage("write")
+        writer.finish()
+        run.watcher.stage("place")
     stats = run.stats(writer.seconds)
     io.write_json(io.sidecar_path(output), run.record(stats), force=force)
     if run.parameters.json_stats is not None:

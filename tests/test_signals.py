@@ -1,0 +1,205 @@
+"""Ctrl-C, termination and hang-up at moments that are hard to meet by chance: what is left, and the exit code.
+
+Each case is a process of its own, in which one step is replaced: it says that it has begun, and waits. The last tracks.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+BEGIN = """
+import ctypes, os, sys, threading, time
+
+def begun():
+    print("begun", flush=True)
+
+def stuck(library=ctypes.CDLL):
+    # like compiled code at work: no signal wakes it; with PyDLL it keeps Python from running, too
+    lock, mutex = library(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+    lock(mutex)
+    threading.Timer(0.1, begun).start() if library is ctypes.CDLL else begun()
+    lock(mutex)
+"""
+# The command with another function in place of the tracking, which is told of the output and of the display.
+TRACKING = """
+from types import SimpleNamespace as Some
+from tistreamlines.cli import interrupts, track
+
+def command(run):
+    track.run = lambda dwi, bvals, bvecs, output, watcher, **_: run(output, watcher)
+    from tistreamlines.__main__ import main
+    main()
+"""
+# The command with one made-up batch in place of the tracking.
+WRITING = TRACKING + """
+import numpy as np
+from tistreamlines import pipeline
+from tistreamlines.io.writer import SINKS
+from tistreamlines.tractogram import Batch, Space
+
+def write(output, watcher):
+    zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))
+    run = Some(
+        parameters=Some(force=False, json_stats=None), plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
+        watcher=watcher, batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
+        stats=lambda seconds: {}, record=lambda stats: {"made": "up"},
+    )
+    pipeline._save(run, pipeline.Path(output))
+
+track.summary = lambda *_: "done"
+"""
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    """Run code as the command ``track -o OUTPUT``, send signals where it has begun; return exit code and stderr."""
+
+    def call(code, *numbers, output="a.trx", ignored=(), go=False):
+        def heed():
+            for number in CODES:
+                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+        command = [sys.executable, "-c", BEGIN + code, "track", "-o", tmp_path / output]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as process:
+            try:
+                assert process.stdout.readline() == "begun\n", process.communicate()[1]
+                for number in numbers:
+                    process.send_signal(number)
+                _, err = process.communicate("go\n" if go else None, timeout=60)
+            finally:
+                process.kill()
+        assert "Traceback" not in err
+        return process.returncode, err
+
+    return call
+
+
+def test_while_the_first_modules_are_imported(interrupted):
+    code = """
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            begun()
+            time.sleep(600)
+
+sys.meta_path.insert(0, Slow())
+from tistreamlines.__main__ import main
+main()
+"""
+    assert interrupted(code, signal.SIGINT) == (130, "Interrupted\n")
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_while_a_library_is_at_work(interrupted, number):
+    assert interrupted(TRACKING + "command(lambda *_: stuck())", number) == (CODES[number], "Interrupted\n")
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, number):
+    code = """
+def compile(output, watcher):
+    watcher.device(Some(arch="cuda", name="a GPU", driver="its driver"))
+    watcher.stage("compile")
+    stuck(ctypes.PyDLL)
+
+command(compile)
+"""
+    assert interrupted(TRACKING + code, number)[0] == CODES[number]
+
+
+def test_dropped_by_a_compiler(interrupted):
+    code = """
+def compile(output, watcher):
+    called = ctypes.CFUNCTYPE(None)(lambda: (begun(), sys.stdin.readline()))
+    called()
+    watcher.stage("track")
+    time.sleep(600)
+
+interrupts.PATIENCE = 600
+command(compile)
+"""
+    assert interrupted(TRACKING + code, signal.SIGTERM, go=True) == (143, "Interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "number"), [("a.trx", signal.SIGINT), ("a.trk", signal.SIGTERM), ("a.tck", signal.SIGHUP)]
+)
+def test_while_the_file_is_finished(interrupted, tmp_path, output, number):
+    code = f"""
+sink = SINKS[{output[1:]!r}]
+whole = sink.finish
+sink.finish = lambda self: (whole(self), stuck())
+command(write)
+"""
+    assert interrupted(WRITING + code, number, output=output) == (CODES[number], "Interrupted\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_one_during_the_clean_up(interrupted, tmp_path):
+    code = """
+SINKS[".trx"].finish = lambda self: stuck()
+interrupts.PATIENCE = 600
+command(write)
+"""
+    code, err = interrupted(WRITING + code, signal.SIGINT, signal.SIGTERM)
+    assert code in (130, 143)  # signals that come together come in any order
+    assert err == "Interrupted\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_too_late(interrupted, tmp_path, which):
+    """From the tractogram's name to the sidecar's all is done, and the exit code says so."""
+    code = f"""
+replace, calls = os.replace, []
+
+def slow(*paths):
+    calls.append(paths)
+    if len(calls) == {which}:
+        begun()
+        sys.stdin.readline()
+    replace(*paths)
+
+os.replace = slow
+interrupts.PATIENCE = 0.01
+command(write)
+"""
+    assert interrupted(WRITING + code, signal.SIGTERM, go=True) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.trx"]
+    assert json.loads((tmp_path / "a.json").read_text()) == {"made": "up"}
+
+
+def test_what_the_parent_has_had_ignored_stays_ignored(interrupted):
+    code = "command(lambda *_: (begun(), sys.stdin.readline(), os._exit(0)))"
+    assert interrupted(TRACKING + code, signal.SIGHUP, ignored=[signal.SIGHUP], go=True) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_it_tracks(head, tmp_path, number):
+    command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--arch", "cpu"]
+    command += ["-o", tmp_path / "a.trx", "--nseeds", "50000000", "--chunk-size", "500"]
+    # jobs in the background of a script are started with Ctrl-C ignored, and what is ignored stays so
+    heed = partial(signal.signal, number, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    try:
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob(".*.part/positions*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == CODES[number]
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
