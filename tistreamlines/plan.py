@@ -119,7 +119,7 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
     with clock.stage("load"):
         hashes = {name: _hash(path) for name, path in {**series, **given}.items()}
         causes = {**hashes, **_causes(parameters)}
-        kept = cache.load("tables", causes) if cache else None
+        kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
         prepared, space, region, placed = _tables(series, hashes, parameters, cache, clock)
         if cache:
@@ -128,12 +128,20 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
                 told = {"frames": placed, "notes": clock.notes, "warnings": clock.warnings}
                 cache.store("tables", causes, {**arrays, "region": region}, values | {"told": told})
     else:
-        region, placed = kept[0]["region"], kept[1]["told"]["frames"]
-        prepared, space = unpack_prepared(*kept)
+        prepared, space, region, told = kept
+        placed = told["frames"]
         for tell, texts in ((clock.note, "notes"), (clock.warn, "warnings")):
-            for text in kept[1]["told"][texts]:
+            for text in told[texts]:
                 tell(text)
     return Plan(prepared, space, _seeds(parameters, space, region), hashes, placed, clock.warnings)
+
+
+def _unpacked(
+    arrays: dict[str, npt.NDArray[Any]], values: dict[str, Any]
+) -> tuple[Prepared, Space, npt.NDArray[np.int32], dict[str, Any]]:
+    """Tables, space, the voxels of random seeds, and what the user was told, from the cache."""
+    told = {name: values["told"][name] for name in ("frames", "notes", "warnings")}
+    return *unpack_prepared(arrays, values), arrays["region"], told
 
 
 def _causes(parameters: Parameters) -> dict[str, Any]:
