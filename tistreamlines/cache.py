@@ -48,6 +48,7 @@ class Cache:
         self._writable = True
         with self._unwritten(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
+        self._readable = self._writable  # there is nothing to read in a folder that cannot be
 
     def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
         """Name the file of a result by what it depends on."""
@@ -58,6 +59,8 @@ class Cache:
         self, kind: str, causes: Mapping[str, Any], unpack: Callable[[dict[str, Array], dict[str, Any]], T]
     ) -> T | None:
         """Return what ``unpack`` makes of the arrays and the values that were kept, or None."""
+        if not self._readable:
+            return None
         path = self.path(kind, causes)
         try:
             return unpack(*_read(path))

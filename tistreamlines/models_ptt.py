@@ -15,7 +15,7 @@ from .kernels.methods import ptt
 from .kernels.stopping import threshold as stopping
 from .models import Prepared
 from .models_pmf import PmfOptions, Source, prepare_pmf
-from .parameters import ParameterError
+from .parameters import MOST_POWER, ParameterError
 from .sphere import load_sphere
 
 Array = npt.NDArray[Any]
@@ -63,9 +63,10 @@ class PttOptions(PmfOptions):
         for name, least in (("probe_quality", 2), ("probe_count", 1), ("probe_radius", 0)):
             if getattr(self, name) < least:
                 raise ParameterError(f"{name} is {getattr(self, name):g}: give {least} or more")
-        for name in ("step_mm", "probe_length", "data_support_exponent"):
-            if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} is {getattr(self, name):g}: give more than 0")
+        for name, most in (("step_mm", math.inf), ("probe_length", math.inf), ("data_support_exponent", MOST_POWER)):
+            if not 0 < getattr(self, name) <= most:
+                end = "" if most == math.inf else f" and at most {most}"
+                raise ParameterError(f"{name} is {getattr(self, name):g}: give more than 0{end}")
         if not 0 < self.max_angle <= 90:
             raise ParameterError(f"max_angle is {self.max_angle:g}: ptt takes more than 0 and at most 90 degrees")
         if self.max_curvature is not None and not 0 < self.max_curvature < math.inf:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
 import stat
 import warnings
 import zlib
@@ -26,13 +27,24 @@ SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 VOLUMES_AT_ONCE = 8
 BLOCK = 1 << 20  # bytes
 Tell = Callable[[str], object]
+AnyPath = str | os.PathLike[str]
 
 
 def silent(_: str) -> None:
     """Tell nobody."""
 
 
-def existing(path: str | Path) -> Path:
+def mode_of(path: AnyPath) -> int:
+    """Kind and permissions of a file, which must be there."""
+    try:
+        return Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a name with a NUL
+        raise InputError(f"{path}: no such file; check the path") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+
+
+def existing(path: AnyPath) -> Path:
     """Return the path of a file, which must be there and no folder or device.
 
     Raises
@@ -40,13 +52,7 @@ def existing(path: str | Path) -> Path:
     InputError
         Where it is none that can be read from its beginning as often as need be.
     """
-    path = Path(path)
-    try:
-        mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a name with a NUL
-        raise InputError(f"{path}: no such file; check the path") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    path, mode = Path(path), mode_of(path)
     if stat.S_ISDIR(mode):
         raise InputError(f"{path}: is a folder; give the file in it")
     if not stat.S_ISREG(mode):
@@ -94,7 +100,7 @@ def _hushed() -> Generator[None, None, None]:
             logger.removeFilter(none)
 
 
-def open_image(path: str | Path) -> tuple[Path, Any]:
+def open_image(path: AnyPath) -> tuple[Path, Any]:
     """Open an image of real numbers; its values are read by :func:`read_array` or :func:`read_series`, once."""
     import nibabel as nib
     from nibabel.spatialimages import SpatialImage

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..tractogram import Space
 from .images import (
+    AnyPath,
     Tell,
     check_finite,
     existing,
@@ -28,6 +29,7 @@ from .images import (
     silent,
     without_nan,
 )
+from .pipes import Drained, as_file
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: at or below it a volume counts as not diffusion-weighted
 AFFINE_TOLERANCE = 1e-3  # mm
 NORM_TOLERANCE = 0.01
+FARTHEST = 1e6  # mm: in voxels such a seed is still a number of 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ class Dwi:
     path: Path
 
 
-def load_dwi(dwi: str | Path, bvals: str | Path, bvecs: str | Path) -> Dwi:
+def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
     """Read a diffusion series with its b-values and directions.
 
     Parameters
@@ -67,7 +70,8 @@ def load_dwi(dwi: str | Path, bvals: str | Path, bvecs: str | Path) -> Dwi:
     dwi : str or Path
         NIfTI file (.nii, .nii.gz) of four axes; the array stays as stored.
     bvals, bvecs : str or Path
-        FSL files, in rows or columns, read as DIPY reads them; no sign is changed: :mod:`tistreamlines.frames` does.
+        FSL files, in rows or columns, or what came of them through a pipe; read as DIPY reads them. No sign is changed:
+        :mod:`tistreamlines.frames` does.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def load_dwi(dwi: str | Path, bvals: str | Path, bvecs: str | Path) -> Dwi:
 
 
 def load_mask(
-    path: str | Path, space: Space, note: Tell = silent, warn: Tell | None = None
+    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None
 ) -> npt.NDArray[np.bool_]:
     """Read a mask on the grid of the series, or of the orientations.
 
@@ -123,7 +127,7 @@ def load_mask(
     return mask
 
 
-def load_map(path: str | Path, space: Space, note: Tell = silent) -> npt.NDArray[np.float32]:
+def load_map(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArray[np.float32]:
     """Read a scalar map on the grid of the series, or of the orientations.
 
     Parameters
@@ -142,7 +146,7 @@ def load_map(path: str | Path, space: Space, note: Tell = silent) -> npt.NDArray
     return np.ascontiguousarray(_load_volume(path, space, note)[1], np.float32)
 
 
-def load_seeds(path: str | Path) -> npt.NDArray[np.float64]:
+def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     """Read seed points.
 
     Parameters
@@ -157,7 +161,8 @@ def load_seeds(path: str | Path) -> npt.NDArray[np.float64]:
     path = existing(path)
     with reading(path):
         if path.suffix.lower() == ".npy":
-            seeds = np.load(path, allow_pickle=False)
+            with path.open("rb") as file:
+                seeds = np.lib.format.read_array(file, allow_pickle=False)
         else:
             text = path.read_text(encoding="utf-8")
             seeds = np.loadtxt(StringIO(re.sub(r"[\t,]", " ", text)), ndmin=2)
@@ -166,13 +171,16 @@ def load_seeds(path: str | Path) -> npt.NDArray[np.float64]:
     if seeds.ndim != 2 or seeds.shape[1] != 3 or seeds.dtype.kind not in "fiu":
         raise InputError(f"{path}: {seeds.dtype} array of shape {seeds.shape}; give x y z in RASmm, shape (n, 3)")
     seeds = seeds.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(seeds).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(seeds) <= FARTHEST).all(axis=1))
     if len(bad):
-        raise InputError(f"{path}: seed {bad[0]} is {seeds[bad[0]].tolist()}; remove the {len(bad)} not finite")
+        raise InputError(
+            f"{path}: seed {bad[0]} is {seeds[bad[0]].tolist()}; remove the {len(bad)} that are not finite or "
+            f"more than {FARTHEST:g} mm away"
+        )
     return seeds
 
 
-def _load_volume(path: str | Path, space: Space, note: Tell) -> tuple[Path, npt.NDArray[Any]]:
+def _load_volume(path: AnyPath, space: Space, note: Tell) -> tuple[Path, npt.NDArray[Any]]:
     path, image = open_image(path)
     if tuple(image.shape) != space.shape:
         raise InputError(
@@ -190,7 +198,7 @@ def _load_volume(path: str | Path, space: Space, note: Tell) -> tuple[Path, npt.
     return path, data
 
 
-def _load_gradients(bvals: str | Path, bvecs: str | Path, dwi: Path, volumes: int) -> GradientTable:
+def _load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> GradientTable:
     from dipy.core.gradients import gradient_table
 
     bvals_path, values = _read_numbers(bvals)
@@ -212,13 +220,14 @@ def _load_gradients(bvals: str | Path, bvecs: str | Path, dwi: Path, volumes: in
     return gradient_table(values, bvecs=vectors, b0_threshold=B0_THRESHOLD)
 
 
-def _read_numbers(path: str | Path) -> tuple[Path, npt.NDArray[np.float64]]:
+def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
     from dipy.io import read_bvals_bvecs
 
-    path = existing(path)
-    with reading(path):
+    source = path if isinstance(path, Drained) else existing(path)
+    path = Path(path)
+    with reading(path), as_file(source) as file:
         # Each file alone, by DIPY's reader, so that an error can name it.
-        return path, np.asarray(read_bvals_bvecs(str(path), None)[0], np.float64)
+        return path, np.asarray(read_bvals_bvecs(str(file), None)[0], np.float64)
 
 
 def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:
