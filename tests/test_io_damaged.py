@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import nibabel as nib
 import numpy as np
 import pytest
-from test_io_inputs import AFFINE, BVALS, SHAPE, SPACE, Case, fails, signals
+from test_io_inputs import AFFINE, BVALS, SHAPE, SPACE, Case, directions, fails, signals
 
 from tistreamlines.io import load_map, load_mask
 
@@ -91,3 +91,26 @@ def test_damaged_maps(case, load, name):
     flipped(path, -6)
     with fails(name, "cannot be read"):
         load(path, SPACE)
+
+
+@pytest.mark.parametrize("value", [1e31, -3e38])
+def test_values_whose_products_no_number_holds(case, recwarn, value):
+    data = signals()
+    data[1, 2, 3, 6] = value
+    case.image(data)
+    with fails("dwi.nii.gz", f"{np.float32(value)} in voxel (1, 2, 3) of volume 6", "1e+30"):
+        case.load()
+    path = case.image(data[..., 6], name="map.nii")
+    with fails("map.nii", "in voxel (1, 2, 3)"):
+        load_map(path, SPACE)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("name", ["dwi.bval", "dwi.bvec"])
+def test_gradients_that_no_scanner_has(case, recwarn, name):
+    bvals, bvecs = BVALS.copy(), directions()
+    (bvals if name == "dwi.bval" else bvecs[:, 0])[4] = 1e200
+    case.gradients(bvals, bvecs)
+    with fails(name, "1e+200", "volume 4"):
+        case.load()
+    assert not recwarn.list

@@ -24,6 +24,7 @@ from ..tractogram import Space
 from .mif import refuse_mif
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
+LARGEST = 1e30  # value of an image: sums and products of some are numbers of float32
 VOLUMES_AT_ONCE = 8
 BLOCK = 1 << 20  # bytes
 Tell = Callable[[str], object]
@@ -196,13 +197,12 @@ def without_nan(path: Path, data: npt.NDArray[Any], note: Tell) -> npt.NDArray[A
 
 
 def check_finite(path: Path, data: npt.NDArray[Any], first_volume: int = 0) -> None:
-    """Raise InputError that names the first value that is NaN or infinite."""
-    finite = np.isfinite(data)
+    """Raise InputError that names the first value that is NaN, infinite, or so large that its products are."""
+    finite = np.abs(data) <= LARGEST
     if finite.all():
         return
     where = np.unravel_index(np.argmin(finite), data.shape)
     voxel = tuple(int(i) for i in where[:3])
     volume = f" of volume {first_volume + int(where[3])}" if data.ndim == 4 else ""
-    raise InputError(
-        f"{path}: value {data[where]} in voxel {voxel}{volume}; replace NaN and infinite values with numbers, e.g. 0"
-    )
+    advice = f"replace NaN and values beyond {LARGEST:g} with numbers, e.g. 0"
+    raise InputError(f"{path}: value {data[where]} in voxel {voxel}{volume}; {advice}")

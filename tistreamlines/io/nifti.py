@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: at or below it a volume counts as not diffusion-weighted
+LARGEST_B = 1e6  # s/mm^2
 AFFINE_TOLERANCE = 1e-3  # mm
 NORM_TOLERANCE = 0.01
 FARTHEST = 1e6  # mm: in voxels such a seed is still a number of 32 bits
@@ -231,9 +232,10 @@ def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
 
 
 def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    bad = np.flatnonzero(~((values >= 0) & (values <= LARGEST_B)))
     if len(bad):
-        raise InputError(f"{path}: b-value {values[bad[0]]:g} of volume {bad[0]}; b-values are finite, at least 0")
+        bounds = f"b-values are numbers from 0 to {LARGEST_B:g}"
+        raise InputError(f"{path}: b-value {values[bad[0]]:g} of volume {bad[0]}; {bounds}")
     if values.min() > B0_THRESHOLD:
         raise InputError(f"{path}: no b0, the lowest b-value is {values.min():g}; one must be at most {B0_THRESHOLD}")
     if values.max() <= B0_THRESHOLD:
@@ -241,7 +243,8 @@ def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:
 
 
 def _check_bvecs(path: Path, vectors: npt.NDArray[np.float64], weighted: npt.NDArray[np.bool_]) -> None:
-    norms = np.linalg.norm(vectors, axis=1)
+    with np.errstate(over="ignore"):  # what is infinite then is named below
+        norms = np.linalg.norm(vectors, axis=1)
     # A b0 has no direction, and some converters write NaN for it; DIPY takes that as zero.
     bad = np.flatnonzero((weighted & ~(np.abs(norms - 1) <= NORM_TOLERANCE)) | np.isinf(norms))
     if len(bad):
