@@ -100,7 +100,7 @@ class TestPlan:
         assert np.array_equal(bent.reach((10**9,) * 3) > 10**6, [True] * 3)
         assert np.array_equal(bent.reach((14, 14, 8)), (14, 14, 8))
         assert np.array_equal(PttOptions(probe_length=2, max_angle=1).reach((14, 14, 8)), (3, 3, 3))
-        for extreme in ({"probe_length": 1e300}, {"probe_length": 20, "probe_radius": 1e300, "probe_count": 2}):
+        for extreme in ({"probe_length": 1e30}, {"probe_length": 20, "probe_radius": 1e30, "probe_count": 2}):
             rows = plan_of(maps, max_angle=60, **extreme).prepared.arrays["volume_index"]
             assert np.count_nonzero(rows) == rows.size
 
