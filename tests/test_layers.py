@@ -13,7 +13,7 @@ COMPILERS = {"taichi", "numba", "llvmlite"}
 # A module imports from lower ranks, and from its own folder. What is not named here is of the surface, like verify.
 RANKS = {
     "errors": 0, "drafts": 0, "outcome": 0, "getters": 0, "option": 0.3, "harmonics": 0.6, "parameters": 1, "volume": 1,
-    "polynomials": 1, "tractogram": 1, "sphere": 1, "coherence": 1, "pace": 1, "room": 1, "settings": 1,
+    "polynomials": 1, "tractogram": 1, "sphere": 1, "coherence": 1, "pace": 1, "clock": 1, "room": 1, "settings": 1,
     "tally": 1, "kernels": 2, "phantom_anatomy": 2,
     "io": 3, "models": 3, "backends": 3, "phantom": 3, "picture": 3, "orientations": 4, "csd": 4, "models_pmf": 4,
     "cells": 3, "models_ptt": 4.5, "unpacking": 4, "seeds": 4, "cache": 4, "stream": 4, "census": 4, "arrays": 4.5,

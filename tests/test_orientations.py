@@ -288,6 +288,16 @@ def test_damaged_file(save, load, volumes):
 
 
 @each_loader
+def test_a_checksum_that_differs(save, load, volumes):
+    path = save(flat_data(volumes))
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    with fails(path, "is damaged (CRC"):
+        load(path)
+
+
+@each_loader
 @pytest.mark.parametrize("shape", [SHAPE, (*SHAPE, 1, 6)], ids=["3-D", "5-D"])
 def test_other_axes(save, load, volumes, shape):
     path = save(np.ones(shape))

@@ -94,6 +94,16 @@ class TestPlan:
         assert np.allclose(np.linalg.norm(made.arrays["method_ring"].reshape(3, 2), axis=1), 0.5)
         assert plan_of(maps).prepared.scalars["method_probe_x"] == 2
 
+    def test_probes_reach_no_farther_than_the_image(self, maps):
+        """Of a great bend and a long probe the bound is of any size; once it was what the tables' memory grew with."""
+        bent = PttOptions(max_angle=60, probe_length=20, step_mm=1, voxel_sizes=SIDES)
+        assert np.array_equal(bent.reach((10**9,) * 3) > 10**6, [True] * 3)
+        assert np.array_equal(bent.reach((14, 14, 8)), (14, 14, 8))
+        assert np.array_equal(PttOptions(probe_length=2, max_angle=1).reach((14, 14, 8)), (3, 3, 3))
+        for extreme in ({"probe_length": 1e30}, {"probe_length": 20, "probe_radius": 1e30, "probe_count": 2}):
+            rows = plan_of(maps, max_angle=60, **extreme).prepared.arrays["volume_index"]
+            assert np.count_nonzero(rows) == rows.size
+
     def test_they_are_causes(self, maps, tmp_path):
         first = plan_of(maps, cache_dir=tmp_path)
         again = plan_of(maps, cache_dir=tmp_path, nseeds=3)

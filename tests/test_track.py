@@ -236,7 +236,7 @@ class TestCache:
             thread.join()
         (path,) = tmp_path.iterdir()
         assert not notes
-        assert np.array_equal(Cache(tmp_path).load("fa", {})[0]["numbers"], [0, 1, 2])
+        assert np.array_equal(Cache(tmp_path).load("fa", {}, lambda arrays, _: arrays["numbers"]), [0, 1, 2])
         (tmp_path / "other").touch()
         assert path.stat().st_mode == (tmp_path / "other").stat().st_mode  # others may read a folder that is shared
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 import platform
+import warnings
 import zipfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from .models import Prepared
 from .tractogram import Space
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 Entry = tuple[dict[str, Array], dict[str, Any]]
 _KERNELS = "tistreamlines.kernels."
 _TABLE = "table_"
@@ -46,22 +48,26 @@ class Cache:
         self._writable = True
         with self._unwritten(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
+        self._readable = self._writable  # there is nothing to read in a folder that cannot be
 
     def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
         """Name the file of a result by what it depends on."""
         text = json.dumps({"kind": kind, "code": code_versions(), "causes": causes}, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
-    def load(self, kind: str, causes: Mapping[str, Any]) -> Entry | None:
-        """Return the arrays and the values that were kept, or None."""
+    def load(
+        self, kind: str, causes: Mapping[str, Any], unpack: Callable[[dict[str, Array], dict[str, Any]], T]
+    ) -> T | None:
+        """Return what ``unpack`` makes of the arrays and the values that were kept, or None."""
+        if not self._readable:
+            return None
         path = self.path(kind, causes)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}  # reading to the end checks each array's CRC
-            return arrays, json.loads(arrays.pop("values").tobytes())
+            return unpack(*_read(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        # zipfile, zlib, NumPy and unpacking raise a dozen unrelated types for a damaged file, hence Exception
+        except Exception as error:
             self._note(f"--cache-dir: {path} cannot be read ({_reason(error)}); its content is worked out again")
             return None
 
@@ -85,9 +91,22 @@ class Cache:
         """Note what cannot be written, once, and write no more."""
         try:
             yield
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name with a NUL
             self._writable = False
             self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is kept")
+
+
+def _read(path: Path) -> Entry:
+    """Arrays and values of a file; each array is read to its end, where its CRC is compared."""
+    arrays = {}
+    with zipfile.ZipFile(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of a header that is no Python
+        for name in file.namelist():
+            with file.open(name) as member:
+                arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+                if member.read(1):
+                    raise ValueError(f"{name} is longer than its header says")
+    return arrays, json.loads(arrays.pop("values").tobytes())
 
 
 def _reason(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +17,7 @@ from .errors import OutputError
 from .io import sidecar_path
 from .io.writer import SINKS, check_target
 from .outcome import LABELS, Stop
-from .parameters import ParameterError, Parameters
+from .parameters import INPUTS, ParameterError, Parameters
 from .tractogram import Batch
 
 _OURS = "tistreamlines"
@@ -111,9 +111,21 @@ def record(
     }
 
 
-def check_outputs(output: Path | None, parameters: Parameters) -> None:
-    """Raise OutputError before any work is done, if a result could not be written after it."""
+def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | Path] = ()) -> None:
+    """Raise OutputError before any work is done, if a result could not be written after it, or not without loss.
+
+    Parameters
+    ----------
+    output : tractogram to write, if any.
+    parameters : all options, which name the other outputs and inputs.
+    series : the other inputs.
+    """
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
+    given = (getattr(parameters, name) for name in INPUTS)
+    inputs = [Path(path) for path in (*series, *given) if path is not None]
+    for path in (stats, output, None if output is None else output.with_suffix(".json")):
+        if path is not None:
+            _check_name(path, inputs)
     if stats is not None:
         check_target(stats, force=parameters.force)
     if output is None:
@@ -129,8 +141,29 @@ def check_outputs(output: Path | None, parameters: Parameters) -> None:
         raise OutputError(f"{beside}: is not the record of a tractogram, and is not replaced; rename {output.name}")
 
 
+def _check_name(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a name that the system does not take, or that is an input's, which would be lost."""
+    try:
+        # the longest name that is needed is that of the hidden folder in which a file is made
+        path.with_name(f".{path.name}.{8 * 'x'}.part").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
+    if any(_is_same(path, given) for given in inputs):
+        raise OutputError(f"{path}: is an input, and is not replaced; give another name")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
+
+
 def _is_ours(path: Path) -> bool:
     try:
-        return json.loads(path.read_text(encoding="utf-8")).get("made_by") == _OURS
+        return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("made_by") == _OURS
     except (OSError, ValueError, AttributeError):
         return False

@@ -65,10 +65,13 @@ class Fits:
 
     def anisotropy(self) -> Map:
         """FA in the mask, 0 outside: (x, y, z) float32."""
-        kept = self._cache.load("fa", self._causes) if self._cache else None
+        def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> tuple[Mask, Map]:
+            return arrays["mask"], arrays["fa"]
+
+        kept = self._cache.load("fa", self._causes, unpack) if self._cache else None
         if kept is not None:
-            self._mask = kept[0]["mask"]
-            return kept[0]["fa"]
+            self._mask, fa = kept
+            return fa
         fa = models.tensor_fa(self._dwi.data, self._dwi.gtab, self.mask)
         if self._cache:
             self._cache.store("fa", self._causes, {"fa": fa, "mask": self.mask}, {})
@@ -78,12 +81,9 @@ class Fits:
         """Coefficients of the model's ODF in ``BASIS``, 0 outside the mask: (x, y, z, n) float32."""
         names = ("model", "sh_order", "sm_lambda", "min_signal", "fa_response")
         causes = self._causes | {name: self._parameters.as_dict()[name] for name in names}
-        kept = self._cache.load("odf", causes) if self._cache else None
+        kept = self._cache.load("odf", causes, _spread) if self._cache else None
         if kept is not None:
-            mask, inside = kept[0]["mask"], kept[0]["harmonics"]
-            whole = np.zeros((*mask.shape, inside.shape[1]), np.float32)
-            whole[mask] = inside
-            return whole
+            return kept
         with _noting(self._telling.note):
             whole = self._fitted()
         if self._cache:
@@ -104,6 +104,14 @@ class Fits:
             words = str(error).replace("lower fa_threshold or give the response yourself", "lower --fa-response")
             raise InputError(f"{dwi.path}: {words}") from error
         return fit_csd(data, gtab, mask, response, chosen.sh_order, chosen.threads, self._telling.progress)
+
+
+def _spread(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
+    """Harmonics of all voxels from those in the mask."""
+    mask, inside = arrays["mask"], arrays["harmonics"]
+    whole = np.zeros((*mask.shape, inside.shape[1]), np.float32)
+    whole[mask] = inside
+    return whole
 
 
 def _fit_odf(data: Map, gtab: Any, mask: Mask, chosen: Parameters) -> Map:

@@ -15,7 +15,7 @@ from .kernels.methods import ptt
 from .kernels.stopping import threshold as stopping
 from .models import Prepared
 from .models_pmf import PmfOptions, Source, prepare_pmf
-from .parameters import ParameterError
+from .parameters import MOST_POWER, ParameterError
 from .sphere import load_sphere
 
 Array = npt.NDArray[Any]
@@ -63,9 +63,10 @@ class PttOptions(PmfOptions):
         for name, least in (("probe_quality", 2), ("probe_count", 1), ("probe_radius", 0)):
             if getattr(self, name) < least:
                 raise ParameterError(f"{name} is {getattr(self, name):g}: give {least} or more")
-        for name in ("step_mm", "probe_length", "data_support_exponent"):
-            if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} is {getattr(self, name):g}: give more than 0")
+        for name, most in (("step_mm", math.inf), ("probe_length", math.inf), ("data_support_exponent", MOST_POWER)):
+            if not 0 < getattr(self, name) <= most:
+                end = "" if most == math.inf else f" and at most {most}"
+                raise ParameterError(f"{name} is {getattr(self, name):g}: give more than 0{end}")
         if not 0 < self.max_angle <= 90:
             raise ParameterError(f"max_angle is {self.max_angle:g}: ptt takes more than 0 and at most 90 degrees")
         if self.max_curvature is not None and not 0 < self.max_curvature < math.inf:
@@ -92,9 +93,8 @@ class PttOptions(PmfOptions):
         sizes = np.asarray(self.voxel_sizes, float)
         return sizes if self.probe_rule == "dipy" else 1 / sizes
 
-    @property
-    def reach(self) -> Array:
-        """Voxels along each axis that a probe can lead away from a live point, (3,) int."""
+    def reach(self, shape: tuple[int, ...]) -> Array:
+        """Voxels of an image of this shape along each axis that a probe can lead away from a live point, (3,) int."""
         bend = self.curvature * self.segment
         length, binormal = (self.probe_quality - 1) * self.segment, 1.0
         if not self.exact_arcs:
@@ -104,7 +104,10 @@ class PttOptions(PmfOptions):
                 length += self.segment * (1 + bend / 2 * math.sqrt(2) * binormal)
                 binormal = bend + (1 + bend * bend / 2) * binormal
         radius = self.probe_radius * binormal * math.sqrt(2) if self.probe_count > 1 else 0.0
-        return np.ceil(length * self.probe_scale + radius / np.asarray(self.voxel_sizes)).astype(int)
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = np.ceil(length * self.probe_scale + radius / np.asarray(self.voxel_sizes))
+        # a great bend leads beyond all numbers, but there is nothing to read beyond the image; fmin passes over a NaN
+        return np.fmin(away, shape).astype(int)
 
 
 def prepare_ptt(
@@ -137,7 +140,8 @@ def prepare_ptt(
         "EXACT_ARCS": int(chosen.exact_arcs),
     }  # fmt: skip
     ordered = replace(chosen, sphere=(vertices, edges))
-    made = prepare_pmf(source, values, stop_map, threshold, seeds, ordered, own | _holes(), chosen.reach)
+    reach = chosen.reach(stop_map.shape)
+    made = prepare_pmf(source, values, stop_map, threshold, seeds, ordered, own | _holes(), reach)
     if not made.fill["SYMMETRIC"] and (alone := without_opposite(vertices)):
         raise ParameterError(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite among them: for an asymmetric "

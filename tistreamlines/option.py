@@ -10,6 +10,8 @@ from typing import Any
 
 from .errors import TrackingError
 
+LARGEST = (2 - 2.0**-23) * 2.0**127  # number of float32, in which the kernels compute
+
 
 class ParameterError(TrackingError, ValueError):
     """An option has a value that it cannot have, or does not go with another: wrong use."""
@@ -70,6 +72,8 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
         return _number(name, option, value, sort)
     if sort == "path" and not isinstance(value, str | Path):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
+    if sort == "path" and not str(value):
+        raise ParameterError(f"{flag(name)} is empty: give a path, or leave it out")
     return value
 
 
@@ -79,6 +83,8 @@ def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
         exact = int(value) if sort == "int" else number
     except (TypeError, ValueError, OverflowError):
         number = exact = math.nan
+    if sort == "float" and LARGEST < abs(number) < math.inf:
+        raise ParameterError(f"{flag(name)} is {value}: give a number that 32 bits can hold, {LARGEST:.2g} at most")
     if isinstance(value, bool) or not math.isfinite(number) or (sort == "int" and exact != value):
         raise ParameterError(f"{flag(name)} is {value!r}: give a {'whole ' if sort == 'int' else ''}number")
     if exact < option.low or exact > option.high or (option.above and exact == option.low):

@@ -19,17 +19,8 @@ import numpy.typing as npt
 
 from .errors import InputError
 from .harmonics import basis_of, count_of, degree_shares, order_of
-from .io.nifti import (
-    AFFINE_TOLERANCE,
-    Tell,
-    _check_finite,
-    _grid,
-    _open_image,
-    _read_series,
-    _reading,
-    silent,
-    without_nan,
-)
+from .io.images import Tell, check_finite, grid_of, open_image, read_array, read_series, silent, without_nan
+from .io.nifti import AFFINE_TOLERANCE
 from .parameters import ParameterError
 from .sphere import SPHERES, load_sphere
 from .tractogram import Space
@@ -227,11 +218,11 @@ def _closest(directions: npt.NDArray[np.float64], vertices: npt.NDArray[np.float
 
 def _open(path: str | Path, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
     """Open an image of four axes, or five, on the grid asked for."""
-    path, image = _open_image(path)
+    path, image = open_image(path)
     axes = len(image.shape)
     if axes != 4 and not (five and axes == 5):
         raise InputError(f"{path}: {axes}-D image of shape {tuple(image.shape)}; give a 4-D one, {content}")
-    grid = _grid(path, image)
+    grid = grid_of(path, image)
     if space is not None:
         _check_space(path, grid, space)
     return path, image, grid
@@ -248,12 +239,12 @@ def _check_space(path: Path, grid: Space, space: Space) -> None:
 def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
     """All values; with ``note``, which is told of them, NaN becomes 0, else it is an error."""
     if len(image.shape) == 4 and note is None:
-        values = _read_series(path, image)
+        values = read_series(path, image)
     else:
-        with _reading(path), np.errstate(over="ignore"):  # as in _read_series
-            values = np.ascontiguousarray(np.asarray(image.dataobj), np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is named below
+            values = np.ascontiguousarray(read_array(path, image), np.float32)
         values = values if note is None else without_nan(path, values, note)
-        _check_finite(path, values)
+        check_finite(path, values)
     if not values.any():
         raise InputError(f"{path}: all {values.size} values are 0; give a file with orientations in it")
     return values

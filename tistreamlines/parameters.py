@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "SEED_FA", "Option", "ParameterError", "Parameters", "bounds", "companions", "defaults", "flag", "kind", "options",
+    "INPUTS", "MOST_POWER", "SEED_FA", "Option", "ParameterError", "Parameters", "bounds", "companions", "defaults",
+    "flag", "kind", "options",
 ]  # fmt: skip
 PathLike = str | Path
 SEED_FA = 0.25
+MOST_POWER = 100  # two to this power is a number of float32
+INPUTS = ("mask", "seed_mask", "seeds", "stop_map", *SOURCES)  # files that are read besides the series
 SEEDS, MODEL, FILES = "Seeds and region", "Model and directions", "Orientations from a file, in place of a model"
 GROWTH, OUTPUT, RUNNING = "Growth", "Output", "Running"
 BOOT, PTT, PMF = {"dg": ("boot",)}, {"dg": ("ptt",)}, {"dg": ORIENTED}
@@ -139,8 +142,8 @@ class Parameters:
         1, MODEL, "Parallel lines that make a probe.", unit="lines", low=1, high=1000, only=PTT,
     )  # fmt: skip
     data_support_exponent: float = _option(
-        1.0, MODEL, "Candidates are drawn by their data support to this power.", unit="power", low=0, above=True,
-        only=PTT,
+        1.0, MODEL, "Candidates are drawn by their data support to this power.", unit="power", low=0, high=MOST_POWER,
+        above=True, only=PTT,
     )  # fmt: skip
     probe_rule: str = _option(
         "dipy", MODEL, "dipy follows DIPY 1.12, whose probes are voxel size (mm) squared times too long; paper is the "

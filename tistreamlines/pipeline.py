@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from .backends import notes
 from .backends.devices import Device, choose
 from .census import Census, check_outputs, record, stop_reasons
 from .engine import Engine
+from .errors import DeviceError
 from .parameters import ParameterError, Parameters
 from .plan import Clock, Plan, make_plan, needs_series
 from .settings import Settings, steps_within
@@ -71,7 +72,7 @@ class _Run:
         self.clock.seconds |= {"track": 0.0, "kernels": 0.0}
         for first in range(0, seeds.count, SEEDS_AT_ONCE):
             block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
-            with closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
+            with _threads(self.parameters), closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
                 for batch in grown:
                     self.census.add(batch)
                     self.watcher.progress(tally.seeds, seeds.count, self.census.streamlines)
@@ -146,9 +147,22 @@ def track(
         raise ParameterError("DWI, BVALS and BVECS belong together: give all three of them, or none")
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
-    check_outputs(target, chosen)
-    run = _start(series, chosen, watcher or Watcher())
-    return run.batches() if target is None else _save(run, target)
+    check_outputs(target, chosen, series.values())
+    with _threads(chosen):
+        run = _start(series, chosen, watcher or Watcher())
+        return run.batches() if target is None else _save(run, target)
+
+
+@contextmanager
+def _threads(parameters: Parameters) -> Generator[None, None, None]:
+    """Say what to do where the system starts no more threads."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        asked = "one for each core" if parameters.threads is None else f"--threads {parameters.threads}"
+        raise DeviceError(f"the system does not start so many threads, {asked}: give fewer with --threads") from error
 
 
 def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher) -> _Run:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+import hashlib
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,25 +14,25 @@ import numpy.typing as npt
 
 from . import frames, io, models, models_pmf, models_ptt, orientations
 from .cache import Cache, pack_prepared, unpack_prepared
+from .clock import Clock
 from .errors import InputError
 from .fits import BASIS, Fits, Telling
 from .frames import Placing
 from .getters import ORIENTED, SOURCES, listed
 from .models import Prepared
 from .orientations import Orientations
-from .parameters import SEED_FA, ParameterError, Parameters, flag
+from .parameters import INPUTS, SEED_FA, ParameterError, Parameters, flag
 from .seeds import RandomSeeds, Seeds, seeds_in_file
 from .sphere import load_sphere
 from .tractogram import Space
 
-PathLike = str | Path
+PathLike = str | os.PathLike[str]
 Map = npt.NDArray[np.float32]
 # What changes neither the stop map nor the tables; files count by their bytes, not by their names.
 _LATER = (
     "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "rng_seed", "force", "json_stats",
     "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
 )  # fmt: skip
-_FILES = ("mask", "seed_mask", "seeds", "stop_map", *SOURCES)
 _PMF = (
     "sphere", "asymmetric", "pmf_threshold", "max_angle", "relative_peak_threshold", "min_separation_angle",
     "max_directions",
@@ -47,40 +47,6 @@ _PREPARE: dict[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = {
     "det": (models_pmf.prepare_det, (*_PMF, "det_rule")),
     "ptt": (models_ptt.prepare_ptt, (*_PMF, *_PTT)),
 }
-
-
-@dataclass
-class Clock:
-    """Seconds by stage, and what the user was told; the callables are told of each stage, of choices made for the user,
-    of the share fitted, and of what may be wrong."""
-
-    report: Callable[[str], None] = lambda _: None
-    tell: Callable[[str], None] = lambda _: None
-    progress: Callable[[float], None] = lambda _: None
-    alarm: Callable[[str], None] = lambda _: None
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("load", "prepare", "compile"), 0.0))
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def note(self, text: str) -> None:
-        """Tell of a choice made for the user."""
-        self.notes.append(text)
-        self.tell(text)
-
-    def warn(self, text: str) -> None:
-        """Tell that the result may be wrong."""
-        self.warnings.append(text)
-        self.alarm(text)
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None, None, None]:
-        """Time a block as part of a stage."""
-        self.report(name)
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +80,13 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
     parameters : all options.
     clock : is told of the stages ``load``, ``fit`` and ``prepare``.
     """
-    given = {name: getattr(parameters, name) for name in _FILES if getattr(parameters, name) is not None}
+    given = {name: getattr(parameters, name) for name in INPUTS if getattr(parameters, name) is not None}
     cache = Cache(parameters.cache_dir, clock.tell) if parameters.cache_dir is not None else None
     with clock.stage("load"):
+        series = {name: path if name == "dwi" else io.drained(path) for name, path in series.items()}
         hashes = {name: _hash(path) for name, path in {**series, **given}.items()}
         causes = {**hashes, **_causes(parameters)}
-        kept = cache.load("tables", causes) if cache else None
+        kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
         prepared, space, region, placed = _tables(series, hashes, parameters, cache, clock)
         if cache:
@@ -128,27 +95,38 @@ def make_plan(series: Mapping[str, PathLike], parameters: Parameters, clock: Clo
                 told = {"frames": placed, "notes": clock.notes, "warnings": clock.warnings}
                 cache.store("tables", causes, {**arrays, "region": region}, values | {"told": told})
     else:
-        region, placed = kept[0]["region"], kept[1]["told"]["frames"]
-        prepared, space = unpack_prepared(*kept)
+        prepared, space, region, told = kept
+        _check_step(parameters, space)
+        placed = told["frames"]
         for tell, texts in ((clock.note, "notes"), (clock.warn, "warnings")):
-            for text in kept[1]["told"][texts]:
+            for text in told[texts]:
                 tell(text)
     return Plan(prepared, space, _seeds(parameters, space, region), hashes, placed, clock.warnings)
 
 
+def _unpacked(
+    arrays: dict[str, npt.NDArray[Any]], values: dict[str, Any]
+) -> tuple[Prepared, Space, npt.NDArray[np.int32], dict[str, Any]]:
+    """Tables, space, the voxels of random seeds, and what the user was told, from the cache."""
+    told = {name: values["told"][name] for name in ("frames", "notes", "warnings")}
+    return *unpack_prepared(arrays, values), arrays["region"], told
+
+
 def _causes(parameters: Parameters) -> dict[str, Any]:
     """Options that the tables depend on, besides the files."""
-    causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *_FILES)}
+    causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *INPUTS)}
     if "step_mm" in _PREPARE.get(parameters.dg, (None, ()))[1]:
         causes["step_size"] = parameters.step_size
     return causes
 
 
 def _hash(path: PathLike) -> str:
+    if isinstance(path, io.Drained):
+        return hashlib.sha256(path.content).hexdigest()
     path = Path(path)
     # the two files of an Analyze-style pair hold one image
     pair = [path.with_suffix(suffix) for suffix in (".hdr", ".img")] if path.suffix in (".hdr", ".img") else [path]
-    return "+".join(io.sha256(part) for part in pair)
+    return "+".join(io.sha256(io.existing(part)) for part in pair)
 
 
 def _seeds(parameters: Parameters, space: Space, region: npt.NDArray[np.int32]) -> Seeds:
@@ -230,6 +208,7 @@ def _tables(
     """Tables, space, the voxels (m, 3) of random seeds, and how directions were taken, from the files."""
     with clock.stage("load"):
         read = _read(series, parameters, clock)
+        _check_step(parameters, read.space)
     telling = Telling(clock.note, clock.progress)
     taken = {name: placing.as_dict() for name, placing in read.placed.items()}
     known = {**hashes, "frame": taken.get("bvecs", {}).get("frame", "")}
@@ -248,6 +227,17 @@ def _tables(
         chosen = _oriented_options(names, parameters, read.space)
         prepared = prepare(kind, values, stop_map, parameters.threshold, reach, **chosen)
     return prepared, read.space, voxels, taken
+
+
+def _check_step(parameters: Parameters, space: Space) -> None:
+    """Refuse steps too small for numbers of 32 bits to tell two points apart, or longer than the image."""
+    step, sides = parameters.step_mm(space.voxel_sizes), np.asarray(space.voxel_sizes)
+    least = float(np.spacing(np.float32(max(space.shape)))) * sides.max()
+    most = float(np.linalg.norm(sides * space.shape))
+    if not least <= step <= most:
+        fault = "too small for" if step < least else "longer than"
+        size = f"--step-size {parameters.step_size} is {step:.3g} mm"
+        raise ParameterError(f"{size}, {fault} this image: give {least:.2g} to {most:.4g} mm")
 
 
 def _stop_and_region(

@@ -39,6 +39,8 @@ def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = Tru
     if min_separation_angle <= 0:
         return vertices
     cap = 1 - math.cos(math.radians(min_separation_angle) / 2)
+    if cap * vertices < 1:  # of a tiny angle the cap may be 0
+        return vertices
     return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 

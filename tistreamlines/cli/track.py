@@ -59,7 +59,7 @@ def summary(stats: dict[str, Any], output: str) -> str:
     seconds = stats["seconds"]
     rate = stats["streamlines"] / max(seconds["track"], 1e-9)
     return (
-        f"{output}: {stats['streamlines']:,} streamlines from {stats['seeds']:,} seeds, "
+        f"{click.format_filename(output)}: {stats['streamlines']:,} streamlines from {stats['seeds']:,} seeds, "
         f"{stats['mean_mm']:.1f} mm on average ({stats['mean_points']:.1f} points); "
         f"{seconds['total']:.1f} s in all, tracking {seconds['track']:.1f} s "
         f"({rate:,.0f} streamlines/s) on {stats['arch']}: {stats['device']}"

@@ -42,7 +42,8 @@ def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = Tr
     text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with explained(path), hidden_folder(path) as folder:
         draft = folder / path.name
-        draft.write_text(text, encoding="utf-8")
+        # a byte of a file's name that is no UTF-8 is a lone surrogate in Python, and escaped as JSON has it
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
         os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
 
 
