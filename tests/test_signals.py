@@ -24,6 +24,7 @@ def begun():
 def stuck(library=ctypes.CDLL):
     # like compiled code at work: no signal wakes it; with PyDLL it keeps Python from running, too
     lock, mutex = library(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+    library(None).pthread_mutex_init(mutex, None)
     lock(mutex)
     threading.Timer(0.1, begun).start() if library is ctypes.CDLL else begun()
     lock(mutex)
@@ -176,6 +177,19 @@ command(write)
     assert interrupted(WRITING + code, signal.SIGTERM, go=True) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.trx"]
     assert json.loads((tmp_path / "a.json").read_text()) == {"made": "up"}
+
+
+def test_while_python_ends(interrupted):
+    code = """
+class Last:
+    def __del__(self, begun=begun, read=sys.stdin.readline):
+        begun()
+        read()
+
+last = Last()
+command(lambda *_: sys.exit(0))
+"""
+    assert interrupted(TRACKING + code, signal.SIGTERM, go=True) == (0, "")
 
 
 def test_what_the_parent_has_had_ignored_stays_ignored(interrupted):

@@ -10,6 +10,7 @@ Little is imported here, so that signals are heeded from the start.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -42,6 +43,7 @@ def heed(command: Callable[[], object]) -> None:
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _receive)
             _heeded.append(number)
+    atexit.register(_ignore)
     try:
         _occupy_standard_streams()
         _start_watch()
@@ -87,6 +89,12 @@ def _receive(number: int, _: FrameType | None) -> None:
     if len(_received) == 1 and not _too_late:
         sys.unraisablehook = lambda _: None  # Python would tell of an exception that is dropped by a traceback
         check()
+
+
+def _ignore() -> None:
+    """Keep the exit code of a run that is done: at its very end Python would leave signals to the system."""
+    for number in _heeded:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _occupy_standard_streams() -> None:
