@@ -14,12 +14,12 @@ from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .drafts import hidden_folder
 from .models import Prepared
 from .tractogram import Space
 
@@ -80,8 +80,8 @@ class Cache:
         if not self._writable:
             return
         # a folder of its own, since a file that tempfile makes could be read by its owner alone
-        with self._unwritten(path), TemporaryDirectory(prefix=f".{kind}.", suffix=".part", dir=self.folder) as own:
-            draft = Path(own) / path.name
+        with self._unwritten(path), hidden_folder(path) as own:
+            draft = own / path.name
             with draft.open("wb") as file:
                 np.savez(file, **packed)  # type: ignore[arg-type]
             draft.replace(path)
