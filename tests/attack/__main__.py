@@ -80,7 +80,7 @@ def attempt(task: tuple[str, int, Path]) -> dict[str, Any]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     did = [_plain(text) for text in (room.did if room else [])]
-    return {"class": name, "seed": seed, "did": did, "faults": [_plain(text) for text in faults]}
+    return {"class": name, "seed": seed, "did": did, "faults": list(dict.fromkeys(map(_plain, faults)))}
 
 
 def _plain(text: str) -> str:
