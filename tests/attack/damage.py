@@ -69,7 +69,7 @@ def tables(rng: random.Random, room: Room) -> list[str]:
 def kernels(rng: random.Random, room: Room) -> list[str]:
     """Damage compiled kernels, or the text that they are compiled from."""
     path = rng.choice(sorted(path for path in room.own("cache").rglob("*.*") if path.is_file()))
-    room.did.append(f"{damage(rng, path)} {path.suffix} of {path.name.split('.')[1]}")
+    room.did.append(f"{damage(rng, path)} {path.name}")
     return room.faults(room.track("det", limit=COMPILING), "det")
 
 

@@ -77,7 +77,7 @@ def make(folder: Path) -> None:
             raise SystemExit(f"the clean run {run} ended with {code}")
     _copy_kernels(folder / "cache")
     clean = {}
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
     for run in RUNS:
         begun = time.perf_counter()
         again = folder / "out" / f"{run}-again.trx"

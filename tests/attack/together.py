@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ def processes(rng: random.Random, room: Room) -> list[str]:
     if missing == "all":
         shutil.rmtree(cache)
     else:
-        stems = {path.name.split(".")[0] for path in cache.rglob(f"*{missing}*")}
+        stems = {re.split("[.-]", path.name)[0] for path in cache.rglob(f"*{missing}*")}
         for path in [path for stem in stems for path in cache.rglob(f"{stem}*")]:
             path.unlink()
     same = rng.choice((True, False))  # whether they write one output
