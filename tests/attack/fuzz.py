@@ -37,8 +37,8 @@ PLACES = {
     "boot": ("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz"), "det": ("peaks.nii.gz", "stop.nii.gz", "seeds.npy"),
 }  # fmt: skip
 SUFFIXES = ("", ".nii", ".nii.gz", ".npy", ".txt", ".bval", ".mif", ".gii", ".trx", ".img", ".hdr")
-DEVICES = ("/dev/null", "/dev/full", "/proc/self/mem", "/proc/self/status", "/dev/fd/0", "/dev/fd/99")
-KINDS = ("input", "bytes", "empty", "text", "gzip", "device", "loop", "folder", "json", "zip", "copy")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/proc/self/mem", "/proc/self/status", "/dev/fd/0", "/dev/fd/99")
+KINDS = ("input", "bytes", "empty", "text", "gzip", "device", "loop", "pipe", "folder", "json", "zip", "copy")
 ARRAYS = ("f2", "f4", ">f8", "f8", "i1", "u8", "c16", "?", "O", "U3", "S2", "V4", "M8[s]", "m8[s]", "f8,f8,f8")
 SHAPES = ((3,), (0, 3), (5, 3), (5, 4), (3, 5), (5, 3, 1), (), (1, 3), (5, 6))
 # NIfTI-1: name -> place in the header, and how numbers are packed there
@@ -109,6 +109,8 @@ def _other(rng: random.Random, room: Room) -> str:
         return made.name
     if how == "loop":
         made.symlink_to(made)
+    elif how == "pipe":
+        os.mkfifo(made)
     elif how == "folder":
         made.mkdir()
     else:
@@ -120,7 +122,7 @@ def _content(rng: random.Random, room: Room, how: str) -> bytes:
     if how in ("json", "zip"):
         return (room.material / "out" / {"json": "det.json", "zip": "det.trx"}[how]).read_bytes()
     if how == "copy":
-        return rng.choice(sorted(room.inputs.glob("*.nii.gz"))).read_bytes()
+        return (room.inputs / rng.choice(PLACES["boot"])).read_bytes()
     if how == "text":
         numbers = rng.choice((1, 3, 34))
         lines = [" ".join(rng.choices(NUMBERS + WORDS[:8], k=numbers)) for _ in range(some(rng, 34))]

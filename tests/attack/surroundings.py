@@ -31,7 +31,7 @@ VARIABLES: tuple[Mapping[str, str | None], ...] = (
     {"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "many"}, {"OPENBLAS_NUM_THREADS": "1"},
     {"OPENBLAS_NUM_THREADS": "64"}, {"OPENBLAS_CORETYPE": "Nehalem"},
     {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-    {"LC_ALL": "nonsense"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "utf-16"}, {"PYTHONOPTIMIZE": "2"},
+    {"LC_ALL": "nonsense"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "utf-16"}, {"PYTHONOPTIMIZE": "1"},
     {"PYTHONDONTWRITEBYTECODE": "1"}, {"PYTHONHASHSEED": "17"}, {"PYTHONUNBUFFERED": "1"}, {"PYTHONSAFEPATH": "1"},
     {"PYTHONWARNINGS": "default"}, {"PYTHONFAULTHANDLER": "1"}, {"PYTHONMALLOC": "debug"}, {"PYTHONNOUSERSITE": "1"},
     {"TERM": None}, {"TERM": "dumb"}, {"COLUMNS": "1"}, {"COLUMNS": "nonsense"}, {"NO_COLOR": "1"}, {"PATH": ""},
