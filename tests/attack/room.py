@@ -13,6 +13,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -200,7 +201,8 @@ class Room:
         for part in ("in", "out", "tmp"):
             for path in (self.folder / part).rglob("*"):
                 name = str(path.relative_to(self.folder)).encode(errors="replace").decode()
-                found[name] = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+                with suppress(FileNotFoundError):  # of another run, which goes on
+                    found[name] = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         return found
 
     def _enter(self, files: tuple[Path, Path], changes: Mapping[str, str | None]) -> None:

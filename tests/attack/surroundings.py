@@ -90,7 +90,7 @@ def limits(rng: random.Random, room: Room) -> list[str]:
     name = rng.choice(("FSIZE", "FSIZE", "NOFILE", "AS"))
     value = {
         "FSIZE": rng.choice((0, 1, 100, rng.randrange(30_000), rng.randrange(100_000))),
-        "NOFILE": rng.randint(5, 60), "AS": rng.randrange(1 << 27, 1 << 31),
+        "NOFILE": rng.randint(5, 60), "AS": rng.randrange(1 << 29, 1 << 31),
     }[name]  # fmt: skip
     cache = room.own("cache")
     if rng.random() < 0.5:  # small kernels have to be compiled, and kept
