@@ -1,0 +1,1 @@
+"""Seeded tries at breaking the command line: ``python -m tests.attack --help``."""

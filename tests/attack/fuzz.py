@@ -1,0 +1,180 @@
+"""Values, files and headers that nobody should give."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import struct
+from pathlib import Path
+
+from .material import track
+from .room import Room, some
+
+NUMBERS = (
+    "0", "-1", "1", "2", "0.5", "-0", "nan", "inf", "-inf", "1e308", "-1e308", "1e-300", "1e-45", "1e400", "0x10",
+    "1_0", "2147483648", "4294967295", "4294967296", "18446744073709551615", "18446744073709551616", "9" * 5000, "٣",
+    "½", "1,5", "1e", "5vox", "1e-300vox", "nanvox", "infvox", "-1vox", "vox",
+)  # fmt: skip
+WORDS = (
+    "", " ", "-", "--", "no such word", "\n", "é", "\udcff", "a\0b", "x" * 300, "x" * 100_000, "\x1b[31m", "%s{}",
+    "[bold]",
+)  # fmt: skip
+NAMES = (
+    "", ".", "..", "/", "../out", "../out/", ".trx", "../out/b.trx", "../out/b.TRX", "../out/b.trk", "../out/b.tck",
+    "../out/b.trx.gz", "../out/b", "../out/b.json", "../out/é.trx", "../out/\udcff.trx", "../out/a\nb.trx",
+    "../out/ .trx", "../out/a\0b.trx", "../out/" + "x" * 300 + ".trx", "../out/" + "x" * 245 + ".trx",
+    "../out/" + "é" * 126 + ".trx", "../out/" + "y/" * 3000 + "a.trx",
+    "../none/a.trx", "dwi.nii.gz", "dwi.nii.gz/a.trx", "/dev/null", "/dev/full",
+    "/proc/a.trx", "~/a.trx", "../out/[bold].trx", "../out/\x1b[31m.trx", "-.trx",
+)  # fmt: skip
+# valid values of these make other kernels, or another machine's; they are given wrong ones alone
+COMPILED = {
+    "dg", "model", "sphere", "arch", "exact", "boot_rule", "negative_odf", "pmf_rows", "det_rule", "probe_rule",
+    "probe_quality", "probe_count", "asymmetric", "sh_order", "angular_weight", "max_directions",
+}  # fmt: skip
+PLACES = {
+    "boot": ("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz"), "det": ("peaks.nii.gz", "stop.nii.gz", "seeds.npy"),
+}  # fmt: skip
+SUFFIXES = ("", ".nii", ".nii.gz", ".npy", ".txt", ".bval", ".mif", ".gii", ".trx", ".img", ".hdr")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/proc/self/mem", "/proc/self/status", "/dev/fd/0", "/dev/fd/99")
+KINDS = ("input", "bytes", "empty", "text", "gzip", "device", "loop", "pipe", "folder", "json", "zip", "copy")
+ARRAYS = ("f2", "f4", ">f8", "f8", "i1", "u8", "c16", "?", "O", "U3", "S2", "V4", "M8[s]", "m8[s]", "f8,f8,f8")
+SHAPES = ((3,), (0, 3), (5, 3), (5, 4), (3, 5), (5, 3, 1), (), (1, 3), (5, 6))
+# NIfTI-1: name -> place in the header, and how numbers are packed there
+FIELDS = {
+    "sizeof_hdr": (0, "i"), "dim[0]": (40, "h"), "dim[1]": (42, "h"), "dim[2]": (44, "h"), "dim[3]": (46, "h"),
+    "dim[4]": (48, "h"), "dim[5]": (50, "h"), "intent_code": (68, "h"), "datatype": (70, "h"), "bitpix": (72, "h"),
+    "pixdim[0]": (76, "f"), "pixdim[1]": (80, "f"), "pixdim[2]": (84, "f"), "pixdim[3]": (88, "f"),
+    "vox_offset": (108, "f"), "scl_slope": (112, "f"), "scl_inter": (116, "f"), "xyzt_units": (123, "B"),
+    "qform_code": (252, "h"), "sform_code": (254, "h"), "quatern_b": (256, "f"), "quatern_c": (260, "f"),
+    "qoffset_x": (268, "f"), "srow_x[0]": (280, "f"), "srow_x[3]": (292, "f"), "srow_y[1]": (300, "f"),
+    "srow_z[2]": (320, "f"), "magic": (344, "4s"), "extension": (348, "4s"),
+}  # fmt: skip
+EXTREMES = {
+    "h": (0, 1, -1, 2, 3, 4, 16, 64, 128, 512, 1280, 1536, 2304, 32767, -32768),
+    "i": (0, 1, 348, 540, -1, 1543569408),
+    "f": (0.0, -0.0, 1.0, -1.0, 1e-38, 1e-45, 3e38, -3e38, float("nan"), float("inf"), 352.0, 353.5, 1e9),
+    "B": (0, 1, 2, 3, 255),
+    "4s": (b"n+1\0", b"ni1\0", b"n+2\0", b"\0\0\0\0", b"\1\0\0\0", b"abcd"),
+}
+
+
+def options(rng: random.Random, room: Room) -> list[str]:
+    """Give options values that they cannot take, and some that they can."""
+    from tistreamlines import parameters
+
+    known = parameters.options()
+    given: list[str] = []
+    for name in rng.sample(sorted(known), some(rng, 4)):
+        kind = parameters.kind(name)
+        if kind == "flag":
+            given.append(parameters.flag(name) + ("" if name not in COMPILED else rng.choice(("=", "=1", "=x"))))
+        else:
+            given += [parameters.flag(name), _value(rng, name, kind, known[name].choices)]
+    output = rng.choice(NAMES) if rng.random() < 0.3 else "../out/a.trx"
+    arguments = [*track(rng.choice(("boot", "det")), output), *given]
+    if rng.random() < 0.1:
+        arguments.insert(rng.randrange(1, len(arguments)), rng.choice(WORDS + NUMBERS))
+    return room.faults(room.run(arguments))
+
+
+def _value(rng: random.Random, name: str, kind: str, choices: tuple[str, ...]) -> str:
+    if kind == "path":
+        return rng.choice((*NAMES, *WORDS, "dwi.nii.gz", "mask.nii.gz", "seeds.npy", "dwi.bval"))
+    if name in COMPILED:
+        return rng.choice((*WORDS, "nan", "-1", "1e308"))
+    fitting = NUMBERS if name != "nseeds" else [number for number in NUMBERS if not number.startswith(("2147", "4294"))]
+    return rng.choice((*WORDS, *fitting, *fitting, *choices))
+
+
+def kinds(rng: random.Random, room: Room) -> list[str]:
+    """Give a file of another kind."""
+    run = rng.choice(sorted(PLACES))
+    arguments = track(run, "../out/a.trx")
+    for place in rng.sample(PLACES[run], some(rng, 2)):
+        arguments[arguments.index(place)] = _other(rng, room)
+    return room.faults(room.run(arguments))
+
+
+def _other(rng: random.Random, room: Room) -> str:
+    """Name another file, which may have to be made first."""
+    made = room.inputs / f"other{rng.choice(SUFFIXES)}"
+    how = rng.choice(("input", "input", *KINDS))
+    if how == "input":
+        return rng.choice(sorted(path.name for path in room.inputs.iterdir()))
+    if how == "device":
+        return rng.choice(DEVICES)
+    if made.exists() or made.is_symlink():
+        return made.name
+    if how == "loop":
+        made.symlink_to(made)
+    elif how == "pipe":
+        os.mkfifo(made)
+    elif how == "folder":
+        made.mkdir()
+    else:
+        made.write_bytes(_content(rng, room, how))
+    return made.name
+
+
+def _content(rng: random.Random, room: Room, how: str) -> bytes:
+    if how in ("json", "zip"):
+        return (room.material / "out" / {"json": "det.json", "zip": "det.trx"}[how]).read_bytes()
+    if how == "copy":
+        return (room.inputs / rng.choice(PLACES["boot"])).read_bytes()
+    if how == "text":
+        numbers = rng.choice((1, 3, 34))
+        lines = [" ".join(rng.choices(NUMBERS + WORDS[:8], k=numbers)) for _ in range(some(rng, 34))]
+        return "\n".join(lines).encode(errors="surrogateescape")
+    content = b"" if how == "empty" else rng.randbytes(some(rng, 4096))
+    return gzip.compress(content) if how == "gzip" else content
+
+
+def headers(rng: random.Random, room: Room) -> list[str]:
+    """Set fields of an image's header to extremes."""
+    run = rng.choice(sorted(PLACES))
+    place = rng.choice([name for name in PLACES[run] if name.endswith(".nii.gz")])
+    content = bytearray((room.inputs / place).with_suffix("").read_bytes())
+    for name in rng.sample(sorted(FIELDS), some(rng, 5)):
+        start, form = FIELDS[name]
+        value = rng.choice(EXTREMES[form])
+        content[start : start + struct.calcsize(form)] = struct.pack("<" + form, value)
+        room.did.append(f"{name} of {place} is {value!r}")
+    _replace(room.inputs / place, bytes(content))
+    return room.faults(room.track(run))
+
+
+def tables(rng: random.Random, room: Room) -> list[str]:
+    """Put odd words into b-values, directions or seeds."""
+    name = rng.choice(("dwi.bval", "dwi.bvec", "seeds.txt"))
+    lines = [line.split(" ") for line in (room.inputs / name).read_text().splitlines()]
+    for _ in range(some(rng, 4)):
+        line = rng.choice(lines)
+        word = rng.choice((*NUMBERS, "", " ", "\t", "\r", "\ufeff", "#", "\0", "é", "\udcff"))
+        line[rng.randrange(len(line))] = word
+        room.did.append(f"{word[:20]!r} in {name}")
+    text = rng.choice(("\n", "\r\n", "\r")).join(rng.choice((" ", "\t", ",", "  ")).join(line) for line in lines)
+    (room.inputs / name).write_bytes(text.encode(errors="surrogateescape"))
+    run = "det" if name == "seeds.txt" else "boot"
+    arguments = [name if argument == "seeds.npy" else argument for argument in track(run, "../out/a.trx")]
+    return room.faults(room.run(arguments))
+
+
+def arrays(rng: random.Random, room: Room) -> list[str]:
+    """Give seeds of odd types, shapes and values."""
+    import numpy as np
+
+    values = np.zeros(rng.choice(SHAPES), rng.choice(ARRAYS), order=rng.choice(("C", "F")))
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            values[...] = rng.choice((0, 1, 30, 1e4, 1e30, 1e300, np.nan, np.inf, -1e300))
+    np.save(room.inputs / "seeds.npy", values, allow_pickle=True)
+    room.did.append(f"seeds {values.dtype} {values.shape} of {values.flat[0] if values.size else 'nothing'}")
+    return room.faults(room.track("det"))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write bytes under a name, packed if the name says so."""
+    os.unlink(path)  # noqa: PTH108
+    path.write_bytes(gzip.compress(content, 1) if path.suffix == ".gz" else content)

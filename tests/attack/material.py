@@ -1,0 +1,106 @@
+"""What every try begins with: small inputs, compiled kernels, kept tables, and what the runs give if nothing is wrong.
+
+Run as a program with a folder, in a process of its own, since whoever forks the tries has not imported anything yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import shutil
+import sys
+import time
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# a series and a fitted model; directions from a file, whose kernels compile fastest
+RUNS = {
+    "boot": ["dwi.nii.gz", "dwi.bval", "dwi.bvec", "--mask", "mask.nii.gz", "--nseeds", "40"],
+    "det": [
+        "--dg", "det", "--peaks", "peaks.nii.gz", "--peaks-frame", "voxel", "--stop-map", "stop.nii.gz",
+        "--seeds", "seeds.npy",
+    ],
+}  # fmt: skip
+SHAPE, VOXEL_MM, SEEDS = (18, 22, 17), 8.0, 40
+
+
+def track(run: str, output: str) -> list[str]:
+    """Arguments of a run, from the folder of the inputs."""
+    return ["track", *RUNS[run], "--arch", "cpu", "-o", output]
+
+
+def in_this_process(arguments: list[str]) -> object:
+    """Run the program as ``python -m tistreamlines`` does; return what it exits with."""
+    sys.argv = ["tistreamlines", *arguments]
+    try:
+        runpy.run_module("tistreamlines", run_name="__main__")
+    except SystemExit as done:
+        return done.code
+    return 0
+
+
+def make_inputs(folder: Path) -> None:
+    """Write a small head, and peaks along y with seeds and a stop map on its grid; each image packed and plain."""
+    import nibabel as nib
+    import numpy as np
+
+    from tistreamlines.phantom import make_phantom, save_phantom
+
+    phantom = make_phantom(SHAPE, voxel_mm=VOXEL_MM, n_b0=2, n_dirs=32)
+    folder.mkdir(parents=True)
+    save_phantom(phantom, folder)
+    rng = np.random.default_rng(0)
+    peaks = np.zeros((*SHAPE, 6), np.float32)
+    peaks[..., :3] = rng.normal([0, 1, 0], 0.05, (*SHAPE, 3))
+    for name, values in (("peaks", peaks), ("stop", phantom.mask.astype(np.float32))):
+        nib.Nifti1Image(values, phantom.affine).to_filename(folder / f"{name}.nii.gz")
+    for packed in folder.glob("*.nii.gz"):
+        nib.load(packed).to_filename(packed.with_suffix(""))
+    voxels = rng.permutation(np.argwhere(phantom.mask))[:SEEDS]
+    seeds = nib.affines.apply_affine(phantom.affine, voxels)
+    np.save(folder / "seeds.npy", seeds)
+    np.savetxt(folder / "seeds.txt", seeds, fmt="%.17g")
+
+
+def make(folder: Path) -> None:
+    """Fill a folder: ``in``, ``cache`` (kernels), ``tables``, ``out``, and ``clean.json`` (hash and seconds by run)."""
+    make_inputs(folder / "in")
+    for name in ("cache", "tables", "out"):
+        (folder / name).mkdir()
+    os.chdir(folder / "in")
+    for run in RUNS:
+        code = in_this_process([*track(run, f"../out/{run}.trx"), "--cache-dir", "../tables"])
+        if code:
+            raise SystemExit(f"the clean run {run} ended with {code}")
+    _copy_kernels(folder / "cache")
+    clean = {}
+    os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    for run in RUNS:
+        begun = time.perf_counter()
+        again = folder / "out" / f"{run}-again.trx"
+        os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-m", "tistreamlines", *track(run, str(again)), "-q"])
+        digests = {sha256(path.read_bytes()).hexdigest() for path in (again, folder / "out" / f"{run}.trx")}
+        if len(digests) > 1:
+            raise SystemExit(f"two clean runs of {run} differ")
+        clean[run] = {"sha256": digests.pop(), "seconds": time.perf_counter() - begun}
+    (folder / "clean.json").write_text(json.dumps(clean))
+
+
+def _copy_kernels(cache: Path) -> None:
+    """Take the kernels that this process has loaded out of the user's cache, so that they need not be compiled anew."""
+    loaded = [(name, module) for name, module in sys.modules.items() if name.startswith("tistreamlines_")]
+    with suppress(OSError):  # whatever is not found is compiled by the next run
+        for name, module in loaded:
+            home = Path(module.__file__ or "").parent
+            base = next(parent for parent in home.parents if parent.name == "tistreamlines").parent
+            for path in home.rglob(f"{name}*"):
+                target = cache / path.relative_to(base)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)  # with its time, by which Numba knows it
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))
