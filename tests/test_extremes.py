@@ -98,6 +98,9 @@ class TestNames:
         one_line(track(target, "--json-stats", tmp_path / name), 1, "cannot be written", "give another name")
         assert not list(tmp_path.iterdir())
 
+    def test_a_folder_is_no_file(self, track):
+        one_line(track("."), 1, "is a folder; name a file in it")
+
     def test_no_room_for_the_hidden_folder(self, track, tmp_path):
         """Told at once, not when all is computed."""
         one_line(track(tmp_path / f"{'a' * 245}.trx"), 1, "give another name")
@@ -166,6 +169,13 @@ class TestPipes:
     def test_an_error_names_the_pipe(self, run, head, tmp_path):
         given = (head.series[0], self.fed(tmp_path / "pipe", b"0 1000 1000"), head.series[2])
         one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: 3 b-values, but")
+
+    def test_nobody_writes(self, run, head, tmp_path, monkeypatch):
+        """To open such a pipe would take for ever."""
+        monkeypatch.setattr(pipes, "PATIENCE", 0.05)
+        os.mkfifo(tmp_path / "pipe")
+        given = (head.series[0], tmp_path / "pipe", head.series[2])
+        one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: nobody writes")
 
     def test_more_than_gradients_take(self, run, head, tmp_path, monkeypatch):
         monkeypatch.setattr(pipes, "MOST", 10)

@@ -60,6 +60,22 @@ def no_cache(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "temporary" / f"tistreamlines-{os.geteuid()}"
 
 
+def test_a_cache_whose_name_is_no_text_is_not_used(store, tmp_path, monkeypatch):
+    """Numba would fail to name a file there in its messages."""
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    assert _store.folder() == tmp_path / "temporary" / f"tistreamlines-{os.geteuid()}"
+
+
+@pytest.mark.parametrize("setting", ["NUMBA_NUM_THREADS=0", "NUMBA_DISABLE_JIT=1"])
+def test_variables_that_keep_numba_from_compiling_are_one_line(setting, monkeypatch):
+    name, value = setting.split("=")
+    monkeypatch.setenv(name, value)
+    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.backends._store\n"
+    done = python("-c", code + "except DeviceError as error: print(error)")
+    assert "NUMBA_" in done.stdout and "unset" in done.stdout
+    assert not done.stderr
+
+
 def loaded(text: str = TWICE) -> Any:
     """The text's module as another process would load it."""
     sys.modules.pop(f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}", None)

@@ -6,7 +6,6 @@
 
 import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,9 +36,7 @@ __all__ = [
 ]
 
 # DIPY and Taichi want to know of a home, which a user of a container may not have: one that holds nothing
-try:
-    Path.home()
-except RuntimeError:
+if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this module may load)
     os.environ["HOME"] = os.devnull
 
 # Names are imported when first asked for: the command heeds signals before anything else is loaded.

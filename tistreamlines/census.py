@@ -120,6 +120,8 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     parameters : all options, which name the other outputs and inputs.
     series : the other inputs.
     """
+    if output is not None and not output.name:
+        raise OutputError(f"{output}: is a folder; name a file in it")
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
     given = (getattr(parameters, name) for name in INPUTS)
     inputs = [Path(path) for path in (*series, *given) if path is not None]

@@ -16,7 +16,7 @@ _folders: set[Path] = set()
 @contextmanager
 def hidden_folder(path: Path) -> Generator[Path, None, None]:
     """Make a folder beside ``path``, so that a rename out of it stays on one disk, and remove it at the end."""
-    folder = path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
+    folder = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
     _folders.add(folder)  # before it is there, so that a signal at any moment finds it
     try:
         folder.mkdir(mode=0o700)

@@ -24,9 +24,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
+from ..errors import DeviceError
+
+try:
+    from numba import config
+    from numba.core.caching import NullCache
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import dumps
+except ValueError as error:  # a variable of the environment that Numba cannot use
+    raise DeviceError(f"Numba cannot start ({error}): unset the variables NUMBA_... of the environment") from error
+
+if config.DISABLE_JIT:
+    raise DeviceError("NUMBA_DISABLE_JIT in the environment keeps Numba from compiling: unset it")
 
 _loading = threading.RLock()
 _numbers = itertools.count()
@@ -65,9 +74,10 @@ def folder() -> Path | None:
     places: list[Callable[[], Path]] = [_in_cache, _among_temporary_files]
     tried = []
     for place in places:
-        # a user may have no home, and a system no folder for temporary files
-        with suppress(OSError, RuntimeError):
+        # a user may have no home, a system no folder for temporary files, and Numba cannot tell of a name not in UTF-8
+        with suppress(OSError, RuntimeError, UnicodeError):
             path = place()
+            str(path).encode()
             tried.append(str(path))
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if _is_own(path):

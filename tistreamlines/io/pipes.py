@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from ..errors import InputError
 from .images import AnyPath, mode_of
 
 MOST = 1 << 26  # bytes of a pipe
+PATIENCE = 10.0  # seconds in which somebody has to begin to write
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,17 @@ def drained(path: AnyPath) -> AnyPath:
     Raises
     ------
     InputError
-        Where more comes than numbers of gradients take.
+        Where more comes than numbers of gradients take, or nobody writes.
     """
     if isinstance(path, Drained) or not stat.S_ISFIFO(mode_of(path)):
         return path
     try:
-        with Path(path).open("rb") as pipe:
+        # an open that waits for somebody to write might wait for ever
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as pipe:
+            if not select.select([pipe], [], [], PATIENCE)[0]:
+                raise InputError(f"{path}: nobody writes to this pipe; give a file, or begin to write first")
+            os.set_blocking(descriptor, True)
             content = pipe.read(MOST + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
