@@ -216,7 +216,7 @@ class TestCache:
     def test_a_folder_that_is_only_read_still_serves(self, head, tmp_path, monkeypatch):
         self.plan(head, tmp_path)
         monkeypatch.setattr(planning.io, "load_dwi", None)
-        monkeypatch.setattr("tistreamlines.cache.TemporaryDirectory", None)  # nothing is written
+        monkeypatch.setattr("tistreamlines.cache.hidden_folder", None)  # nothing is written
         self.plan(head, tmp_path)
 
     def test_two_threads_of_one_process_may_keep_the_same(self, tmp_path, monkeypatch):

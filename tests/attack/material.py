@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PATHS = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))  # of this package, and of all it needs
 # a series and a fitted model; directions from a file, whose kernels compile fastest
 RUNS = {
     "boot": ["dwi.nii.gz", "dwi.bval", "dwi.bvec", "--mask", "mask.nii.gz", "--nseeds", "40"],
@@ -77,7 +78,7 @@ def make(folder: Path) -> None:
             raise SystemExit(f"the clean run {run} ended with {code}")
     _copy_kernels(folder / "cache")
     clean = {}
-    os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": PATHS}
     for run in RUNS:
         begun = time.perf_counter()
         again = folder / "out" / f"{run}-again.trx"

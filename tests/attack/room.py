@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .material import ROOT, in_this_process, track
+from .material import PATHS, in_this_process, track
 
 LIMIT, COMPILING = 30.0, 150.0  # seconds after which a run hangs; the second for those that compile
 MEMORY = 6 << 30  # bytes of addresses: a damaged header may ask for all that there is
@@ -214,7 +214,7 @@ class Room:
             os.dup2(os.open(path, os.O_RDWR), number)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.chdir(self.inputs)
-        os.environ["PYTHONPATH"] = str(ROOT)
+        os.environ["PYTHONPATH"] = PATHS
         for name, value in changes.items():
             os.environ.pop(name, None)
             if value is not None:
