@@ -18,6 +18,7 @@ from tistreamlines.backends import _probe_host, _taichi_trial, shares_memory
 from tistreamlines.backends._taichi_trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
 from tistreamlines.backends.devices import ARCHS, Device, choose
 from tistreamlines.errors import DeviceError
+from tistreamlines.getters import GETTERS
 from tistreamlines.verify import Variant
 
 GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
@@ -158,8 +159,8 @@ def test_devices_tell_what_they_are_tried_with(run, arch):
 # --------------------------------------------------------------------------------------------------- other drivers
 @pytest.mark.parametrize(
     ("driver", "width", "getter"),
-    [(SWIFTSHADER, None, "boot"), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
-    ids=["SwiftShader", "lavapipe-128", "lavapipe-512"],
+    [*((SWIFTSHADER, None, getter) for getter in GETTERS), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
+    ids=[*(f"SwiftShader-{getter}" for getter in GETTERS), "lavapipe-128", "lavapipe-512"],
 )
 def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch, driver, width, getter):
     """SwiftShader has subgroups of 4 and no whole numbers of 64 bits, lavapipe has subgroups of a vector's width."""

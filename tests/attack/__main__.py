@@ -162,6 +162,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="JSON file for the table")
     parser.add_argument("--tell", action="store_true", help="tell of each try what was done")
     given = parser.parse_args()
+    command = " ".join(["python -m tests.attack", *sys.argv[1:]])  # which tries set to their own
     names = given.only or list(CLASSES)
     whole = sum(CLASSES[name].share for name in names)
     chosen = {name: max(1, round(given.tries * CLASSES[name].share / whole)) for name in names}
@@ -180,17 +181,17 @@ def main() -> int:
         for result in results:
             print(f"{result['class']}, seed {result['seed']}: {'; '.join(result['did'])}")
     if given.out:
-        given.out.write_text(json.dumps(report(rows, time.perf_counter() - begun), indent=1) + "\n")
+        given.out.write_text(json.dumps(report(rows, command, time.perf_counter() - begun), indent=1) + "\n")
     return 1 if failures else 0
 
 
-def report(rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
+def report(rows: list[dict[str, Any]], command: str, seconds: float) -> dict[str, Any]:
     """The table with the command and the machine."""
     from tistreamlines.census import versions
 
     return {
         "what": "seeded tries at breaking the command line",
-        "command": " ".join(["python -m tests.attack", *sys.argv[1:]]),
+        "command": command,
         "date": time.strftime("%Y-%m-%d"),
         "machine": {"cores": os.cpu_count(), "system": platform.platform()},
         "versions": versions(),
