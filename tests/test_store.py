@@ -60,6 +60,12 @@ def no_cache(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "temporary" / f"tistreamlines-{os.geteuid()}"
 
 
+def test_the_users_own_files_are_no_place(no_cache, tmp_path, monkeypatch):
+    """Python takes the folder that one is in for temporary files where it finds no other."""
+    monkeypatch.chdir(tmp_path / "temporary")
+    assert _store.folder() is None
+
+
 def test_a_cache_whose_name_is_no_text_is_not_used(store, tmp_path, monkeypatch):
     """Numba would fail to name a file there in its messages."""
     monkeypatch.setenv("XDG_CACHE_HOME", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
@@ -310,7 +316,8 @@ def test_forked_workers_track_on_the_cpu_and_refuse_a_gpu():
 
 # ------------------------------------------------------------------------------------------------- Taichi
 NOWHERE = """
-    import sys, tempfile
+    import os, sys, tempfile
+    sys.stdout = os.fdopen(os.dup(1), "w")  # as the command wraps it, of which Taichi would tell
     sys.path[:0] = [sys.argv[1]]
     def missing():
         raise FileNotFoundError("No usable temporary directory found")
@@ -335,6 +342,7 @@ def test_taichi_runs_where_nothing_can_be_written(home, tmp_path, monkeypatch):
     prologue = "" if home else "import os, pwd; del os.environ['HOME']; pwd.getpwuid = {}.__getitem__\n"
     done = python("-c", prologue + textwrap.dedent(NOWHERE), Path(__file__).parent)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "wrapped" not in done.stderr
 
 
 def test_taichi_keeps_what_it_compiles_in_the_same_folder(store, nowhere, monkeypatch):

@@ -92,6 +92,8 @@ def _in_cache() -> Path:
 
 
 def _among_temporary_files() -> Path:
+    if tempfile.gettempdir() == os.getcwd():  # noqa: PTH109  (Python's last resort, where the user's own files are)
+        raise FileNotFoundError
     return Path(tempfile.gettempdir()) / f"tistreamlines-{os.geteuid() if hasattr(os, 'geteuid') else 'user'}"
 
 

@@ -165,6 +165,7 @@ def _imported() -> Any:
     """Taichi, without a banner and without a question to its makers' server for a newer one."""
     os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
     os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
+    os.environ.setdefault("TI_ENABLE_PYBUF", "0")  # else it tells that standard output is wrapped, as the command's is
     if "XDG_CACHE_HOME" not in os.environ:
         os.environ.setdefault("HOME", str(Path.home()))  # without either Taichi ends the process, even as that ends
     with _temporary_folder():
@@ -176,7 +177,7 @@ def _imported() -> Any:
 
 def _read_by_taichi() -> str:
     """Name the environment's variables that Taichi reads, in case one of them keeps it from starting."""
-    ours = ("TI_SKIP_VERSION_CHECK", "TI_VISIBLE_DEVICE")
+    ours = ("TI_SKIP_VERSION_CHECK", "TI_ENABLE_PYBUF", "TI_VISIBLE_DEVICE")
     read = [name for name in sorted(os.environ) if name.startswith("TI_") and name not in ours]
     given = ", ".join(f"{name}={os.environ[name]}" for name in read)
     return f" (Taichi reads {given} from the environment: unset that)" if given else ""
