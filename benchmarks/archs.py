@@ -42,15 +42,16 @@ def load(data: str, peers: Path):
     """Signals, gradient table, FA, seeding mask and space."""
     from dipy.core.gradients import gradient_table
 
-    from tistreamlines import io, models
-    from tistreamlines.tractogram import Space
+    from tistreamlines.io import nifti
+    from tistreamlines.io.tractogram import Space
+    from tistreamlines.methods import boot as models
 
     if data == "phantom":
         signals, bvals, bvecs, _, fa, white = peers_phantom(peers)
         return signals, gradient_table(bvals, bvecs=bvecs), fa, white, Space(np.eye(4), signals.shape[:3])
     folder = Path(data)
-    dwi = io.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
-    mask = io.load_mask(folder / "mask.nii.gz", dwi.space)
+    dwi = nifti.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
+    mask = nifti.load_mask(folder / "mask.nii.gz", dwi.space)
     fa = models.tensor_fa(dwi.data, dwi.gtab, mask)
     return dwi.data, dwi.gtab, fa, mask & (fa > 0.25), dwi.space
 
@@ -69,7 +70,7 @@ def sharpened(signals, gtab, sphere, mask):
 
 def prepare(options, signals, gtab, fa, seeds, space):
     """Tables of the direction getter."""
-    from tistreamlines.models import prepare_boot
+    from tistreamlines.methods.boot import prepare_boot
 
     common = {"max_angle": options.max_angle, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
     if options.dg == "boot":
@@ -77,8 +78,8 @@ def prepare(options, signals, gtab, fa, seeds, space):
     from dipy.data import default_sphere
     from dipy.reconst.shm import real_sh_descoteaux
 
-    from tistreamlines.models_pmf import prepare_det, prepare_prob
-    from tistreamlines.models_ptt import prepare_ptt
+    from tistreamlines.methods.pmf import prepare_det, prepare_prob
+    from tistreamlines.methods.ptt import prepare_ptt
 
     make = {"prob": prepare_prob, "det": prepare_det, "ptt": prepare_ptt}[options.dg]
     values = sharpened(signals, gtab, default_sphere, signals[..., gtab.b0s_mask].mean(-1) > 0)
@@ -110,7 +111,8 @@ def main() -> None:
     options = parser.parse_args()
     from tistreamlines.backends.devices import choose
     from tistreamlines.benchmarks.problem import seeds_in
-    from tistreamlines.engine import Engine, Settings
+    from tistreamlines.engine.engine import Engine
+    from tistreamlines.engine.settings import Settings
 
     signals, gtab, fa, white, space = load(options.data, options.peers)
     seeds = seeds_in(white, options.nseeds)

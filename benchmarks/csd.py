@@ -46,11 +46,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--no-dipy", action="store_true")
     options = parser.parse_args()
-    from tistreamlines import io
-    from tistreamlines.csd import csd_response, fit_csd, lowest_shell
+    from tistreamlines.fit.csd import csd_response, fit_csd, lowest_shell
+    from tistreamlines.io import nifti
 
-    dwi = io.load_dwi(*(options.folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
-    mask = io.load_mask(options.folder / "mask.nii.gz", dwi.space)
+    dwi = nifti.load_dwi(*(options.folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
+    mask = nifti.load_mask(options.folder / "mask.nii.gz", dwi.space)
     data, gtab = lowest_shell(dwi.data, dwi.gtab)
     response, ratio = csd_response(data, gtab, mask)
     one = np.zeros_like(mask)

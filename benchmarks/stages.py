@@ -21,7 +21,20 @@ from archs import load
 
 from tistreamlines.benchmarks.problem import seeds_in
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Constant, Ints, Reals, barrier, i32, lane, lanes, minimum, real, twin, u32, vec3
+from tistreamlines.kernels.lang import (
+    Constant,
+    Ints,
+    Reals,
+    barrier,
+    i32,
+    lane,
+    lanes,
+    minimum,
+    real,
+    twin,
+    u32,
+    vec3,
+)
 from tistreamlines.kernels.methods.boot import (
     PASS,
     PASSES,
@@ -99,8 +112,8 @@ def main() -> None:
 
     from tistreamlines.backends import open_program
     from tistreamlines.backends.devices import choose
-    from tistreamlines.engine import Settings
-    from tistreamlines.models import prepare_boot
+    from tistreamlines.engine.settings import Settings
+    from tistreamlines.methods.boot import prepare_boot
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)
     seeds = np.clip(seeds_in(white, options.seeds).astype(np.float32), 0, np.array(fa.shape) - 6)

@@ -59,12 +59,13 @@ def method_of(dg: str, model: str) -> Method:
 
 def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str, threads: int | None) -> Case:
     """Read the series, fit FA, place seeds (rounded to float32, so that both packages get the same ones)."""
-    from tistreamlines import io, models
+    from tistreamlines.io import nifti
+    from tistreamlines.methods import boot as models
 
-    dwi = io.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
+    dwi = nifti.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
     case = Case(folder, method_of(dg, model), count, threads)
     case.data, case.gtab, case.space = dwi.data, dwi.gtab, dwi.space
-    case.mask = io.load_mask(folder / "mask.nii.gz", dwi.space)
+    case.mask = nifti.load_mask(folder / "mask.nii.gz", dwi.space)
     case.fa = models.tensor_fa(dwi.data, dwi.gtab, case.mask)
     seeds = seeds_in(case.white, count) if seeds_from is None else dwi.space.to_voxel(np.load(seeds_from)[:count])
     case.seeds = seeds.astype(np.float32).astype(float)
@@ -102,7 +103,8 @@ def dipy_threaded(case: Case, random_seed: int) -> Lines:
 def ours(case: Case, rng_seed: int) -> Lines:
     """Track with tistreamlines, arch cpu."""
     from tistreamlines.backends.devices import choose
-    from tistreamlines.engine import Engine, Settings
+    from tistreamlines.engine.engine import Engine
+    from tistreamlines.engine.settings import Settings
 
     settings = Settings(case.step_mm, max_steps=case.method.max_steps, rng_seed=rng_seed, threads=case.threads)
     made = Engine(prepared_for(case), case.space, choose("cpu"), settings)

@@ -36,8 +36,9 @@ def work(folder: Path, options: argparse.Namespace) -> None:
 
     from tistreamlines.backends.devices import choose
     from tistreamlines.benchmarks.problem import seeds_in
-    from tistreamlines.engine import Engine, Settings
-    from tistreamlines.tractogram import Space
+    from tistreamlines.engine.engine import Engine
+    from tistreamlines.engine.settings import Settings
+    from tistreamlines.io.tractogram import Space
 
     signals, bvals, bvecs, fa, white, affine = (np.load(folder / f"{name}.npy") for name in ARRAYS)
     space, gtab = Space(affine, fa.shape), gradient_table(bvals, bvecs=bvecs)

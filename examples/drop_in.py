@@ -19,7 +19,7 @@ from trx.trx_file_memmap import save as save_trx
 
 # was: from cuslines import ...  Of code that cannot be changed, sys.modules["cuslines"] = tistreamlines.cuslines
 from tistreamlines import BootDirectionGetter, Tracker
-from tistreamlines.phantom import make_phantom
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def main():

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tistreamlines.backends import _numba, _python
+from tistreamlines.backends.numba import program as _numba
 from tistreamlines.kernels.lang import Twin
+from tistreamlines.linker import interpreted as _python
 
 FACES = ("python", "numba64", "numba32")
 RELATIVE = {"python": 1e-12, "numba64": 1e-12, "numba32": 2e-6}

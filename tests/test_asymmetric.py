@@ -9,7 +9,7 @@ from dipy.core.sphere import HemiSphere, disperse_charges
 from dipy.data import get_sphere
 
 import tistreamlines as ts
-from tistreamlines.arrays import symmetry
+from tistreamlines.cuslines.arrays import symmetry
 
 WHOLE = get_sphere(name="repulsion724")
 HALF = HemiSphere.from_sphere(WHOLE)

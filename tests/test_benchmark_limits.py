@@ -13,15 +13,16 @@ from conftest import python
 from faces import FACES, ints, reals, run
 from synthetic import boot_case
 
-from tistreamlines.backends import _numba, _python
 from tistreamlines.backends.devices import ARCHS, choose
+from tistreamlines.backends.numba import program as _numba
 from tistreamlines.benchmarks import limits
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.harmonics import harmonic
 from tistreamlines.kernels.methods.ptt import data_support
-from tistreamlines.models import Prepared
-from tistreamlines.models_pmf import prepare_det, prepare_prob
-from tistreamlines.models_ptt import prepare_ptt
+from tistreamlines.linker import interpreted as _python
+from tistreamlines.methods.boot import Prepared
+from tistreamlines.methods.pmf import prepare_det, prepare_prob
+from tistreamlines.methods.ptt import prepare_ptt
 
 SIDE = 5
 MEASURED = """

@@ -8,8 +8,8 @@ import pytest
 from tistreamlines.benchmarks import measures
 from tistreamlines.benchmarks.cases import CASES
 from tistreamlines.benchmarks.targets import Tracked, joined
-from tistreamlines.phantom import make_phantom
-from tistreamlines.tractogram import Space
+from tistreamlines.io.tractogram import Space
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def lines(*some) -> Tracked:

@@ -22,9 +22,9 @@ from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.report import markdown
 from tistreamlines.benchmarks.targets import TARGETS, Target
-from tistreamlines.engine import Engine
+from tistreamlines.engine.engine import Engine
 from tistreamlines.errors import InputError
-from tistreamlines.harmonics import order_of, sampling_matrix
+from tistreamlines.sphere.harmonics import order_of, sampling_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"

@@ -25,8 +25,8 @@ from tistreamlines.kernels.methods.boot import (
     odf_peaks,
 )
 from tistreamlines.kernels.peaks import AGAIN, closest_peak
-from tistreamlines.models import load_sphere
-from tistreamlines.polynomials import from_harmonics
+from tistreamlines.sphere.polynomials import from_harmonics
+from tistreamlines.sphere.sphere import load_sphere
 
 MODELS = {"opdt": shm.OpdtModel, "csa": shm.CsaOdfModel}
 KEYS = {"key": np.array([11, 12])}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_track import plan_of
 
-from tistreamlines.cache import Cache
+from tistreamlines.io.cache import Cache
 
 try:
     import resource

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from conftest import python
 
-from tistreamlines.parameters import companions, defaults, flag, options
+from tistreamlines.options.option import flag
+from tistreamlines.run.parameters import companions, defaults, options
 
 STATS = {
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "stop_reasons",
@@ -264,7 +265,7 @@ class TestErrors:
         def broken(*_, **__):
             raise RuntimeError("driver\nfell over")
 
-        monkeypatch.setattr(sys.modules["tistreamlines.pipeline"], "Engine", broken)
+        monkeypatch.setattr(sys.modules["tistreamlines.run.pipeline"], "Engine", broken)
         self.one_line(track(tmp_path / "a.trx"), 1, "RuntimeError", "driver fell over", "-v")
         with pytest.raises(RuntimeError):
             track(tmp_path / "a.trx", "-v")

@@ -7,8 +7,8 @@ import pytest
 from test_cli import STEP, read, save
 
 from tistreamlines.cli.progress import Display
-from tistreamlines.getters import GETTERS, MODELS, REFERENCES, citations
-from tistreamlines.sphere import load_sphere
+from tistreamlines.methods.registry import GETTERS, MODELS, REFERENCES, citations
+from tistreamlines.sphere.sphere import load_sphere
 
 
 def one_line(outcome, code, *words):

@@ -8,7 +8,7 @@ from test_cli_getters import one_line
 
 from tistreamlines.cli.hints import HINTS, refuse_foreign
 from tistreamlines.cli.track import track as command
-from tistreamlines.parameters import ParameterError
+from tistreamlines.errors import ParameterError
 
 KNOWN = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
 

@@ -12,11 +12,11 @@ from scipy.linalg import expm
 from test_prob import fibres, lines, tracked, unit
 from transport import framed
 
-from tistreamlines.engine import Settings
+from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
+from tistreamlines.kernels.lanes import cross, normalised
 from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
-from tistreamlines.kernels.probe import cross, normalised
-from tistreamlines.models_pmf import prepare_det
+from tistreamlines.methods.pmf import prepare_det
 
 SHAPE = (24, 24, 13)
 RISE = {"circle": 0.0, "helix": np.radians(20.0)}  # angle to the plane

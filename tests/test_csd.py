@@ -13,9 +13,10 @@ from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvMod
 from dipy.reconst.shm import sh_to_sf
 from synthetic import ACROSS, ALONG, UNWEIGHTED, gradients, signals
 
-from tistreamlines import csd, io
-from tistreamlines.csd import csd_response, fit_csd, lowest_shell
 from tistreamlines.errors import InputError
+from tistreamlines.fit import csd
+from tistreamlines.fit.csd import csd_response, fit_csd, lowest_shell
+from tistreamlines.io import nifti
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 needs_crop = pytest.mark.skipif(not CROP.is_dir(), reason="no real data at ../shared/data/sherbrooke_crop")
@@ -49,7 +50,7 @@ def everywhere(data: np.ndarray) -> np.ndarray:
 @pytest.fixture(scope="module")
 def crop():
     """The crop's data and gradients."""
-    dwi = io.load_dwi(*(CROP / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
+    dwi = nifti.load_dwi(*(CROP / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
     return dwi.data, dwi.gtab
 
 

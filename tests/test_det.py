@@ -28,11 +28,11 @@ from test_prob import (
 from test_prob import case as any_case
 
 from tistreamlines.backends.devices import ARCHS
-from tistreamlines.engine import Settings
-from tistreamlines.models import Prepared
-from tistreamlines.models_pmf import prepare_det, prepare_prob
-from tistreamlines.outcome import Stop
-from tistreamlines.sphere import load_sphere
+from tistreamlines.engine.settings import Settings
+from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.methods.boot import Prepared
+from tistreamlines.methods.pmf import prepare_det, prepare_prob
+from tistreamlines.sphere.sphere import load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 GETTERS = {"max": DeterministicMaximumDirectionGetter, "closest": ClosestPeakDirectionGetter}

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tistreamlines.backends import _probe_gpu, _probe_host, devices
-from tistreamlines.backends.devices import ARCHS, Device, choose, free_memory, list_devices, vulkan_index
+from tistreamlines.backends.devices import ARCHS, Device, choose, devices, free_memory, list_devices, vulkan_index
+from tistreamlines.backends.devices import gpu as _probe_gpu
+from tistreamlines.backends.devices import host as _probe_host
 from tistreamlines.errors import DeviceError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")

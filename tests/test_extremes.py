@@ -13,13 +13,12 @@ from test_cli_getters import one_line
 from test_plan import plan_of
 
 import tistreamlines as ts
-from tistreamlines import io
-from tistreamlines.errors import InputError
-from tistreamlines.io import pipes
-from tistreamlines.models_ptt import PttOptions
-from tistreamlines.parameters import ParameterError
-from tistreamlines.plan import Clock, make_plan
-from tistreamlines.sphere import most_peaks
+from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.io import nifti, pipes
+from tistreamlines.methods.ptt import PttOptions
+from tistreamlines.run.clock import Clock
+from tistreamlines.run.plan import make_plan
+from tistreamlines.sphere.sphere import most_peaks
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:The legacy:PendingDeprecationWarning")
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
@@ -82,7 +81,7 @@ class TestSeeds:
         with (tmp_path / "seeds.npy").open("wb") as file:
             np.savez(file, seeds=np.zeros((2, 3)))
         with pytest.raises(InputError, match=r"seeds\.npy: cannot be read .*; "):
-            io.load_seeds(tmp_path / "seeds.npy")
+            nifti.load_seeds(tmp_path / "seeds.npy")
 
 
 class TestNames:

@@ -17,12 +17,13 @@ from scipy.spatial.transform import Rotation
 from synthetic import gradients, signals
 
 import tistreamlines as ts
-from tistreamlines import frames, io
-from tistreamlines.coherence import TURNS, coherence, field_of, lead
-from tistreamlines.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turned
-from tistreamlines.orientations import Orientations, load_peaks, load_sh
-from tistreamlines.sphere import load_sphere
-from tistreamlines.tractogram import Space
+from tistreamlines.fit import frames
+from tistreamlines.fit.coherence import TURNS, coherence, field_of, lead
+from tistreamlines.io import nifti
+from tistreamlines.io.orientations import Orientations, load_peaks, load_sh
+from tistreamlines.io.tractogram import Space
+from tistreamlines.sphere.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turned
+from tistreamlines.sphere.sphere import load_sphere
 
 SHAPE, SIDE = (22, 22, 22), 2.0
 TILT = Rotation.from_rotvec([0.3, -0.5, 0.4])
@@ -100,7 +101,7 @@ def test_gradients_come_to_the_voxel_axes(ring, tmp_path, grid, frame):
     """FSL: x flipped where the determinant is positive. Where it is negative, the frames are one."""
     axes, true = GRIDS[grid], gradients(32, 1000.0).bvecs
     flipped = frame == "fsl" and np.linalg.det(axes) > 0
-    dwi = io.load_dwi(*series(tmp_path, ring[0], axes, true @ FLIP if flipped else true))
+    dwi = nifti.load_dwi(*series(tmp_path, ring[0], axes, true @ FLIP if flipped else true))
     placed, placing = frames.place_gradients(dwi, None, "auto", "dwi.bvec")
     assert np.allclose(placed.gtab.bvecs, true, atol=1e-6)
     assert placing.frame == ("fsl" if flipped else "voxel")
@@ -110,7 +111,7 @@ def test_gradients_come_to_the_voxel_axes(ring, tmp_path, grid, frame):
 
 def test_what_was_asked_for_is_done_and_doubted(ring, tmp_path):
     true = gradients(32, 1000.0).bvecs
-    dwi = io.load_dwi(*series(tmp_path, ring[0], np.eye(3), true))
+    dwi = nifti.load_dwi(*series(tmp_path, ring[0], np.eye(3), true))
     placed, placing = frames.place_gradients(dwi, None, "fsl", "dwi.bvec")
     assert np.allclose(placed.gtab.bvecs, true @ FLIP, atol=1e-6)
     (text,) = placing.warnings
@@ -123,14 +124,14 @@ def test_other_faults_are_warned_of(ring, tmp_path, turn, said):
     wrong = gradients(32, 1000.0).bvecs[:, turn]
     if turn == [0, 1, 2]:
         wrong = wrong * [1, 1, -1]
-    dwi = io.load_dwi(*series(tmp_path, ring[0], FLIP, wrong))
+    dwi = nifti.load_dwi(*series(tmp_path, ring[0], FLIP, wrong))
     (text,) = frames.place_gradients(dwi, None, "auto", "dwi.bvec")[1].warnings
     assert said in text
 
 
 def test_unclear_is_dipys_rule_and_a_warning(tmp_path):
     straight = signals(gradients(32, 1000.0), np.tile([1.0, 0, 0], (*SHAPE, 1)))
-    dwi = io.load_dwi(*series(tmp_path, straight, np.eye(3), gradients(32, 1000.0).bvecs))
+    dwi = nifti.load_dwi(*series(tmp_path, straight, np.eye(3), gradients(32, 1000.0).bvecs))
     placed, placing = frames.place_gradients(dwi, None, "auto", "dwi.bvec")
     assert (placed.gtab is dwi.gtab, placing.frame, placing.decided_by) == (True, "voxel", "default")
     assert "--bvecs-frame" in placing.warnings[0]
@@ -140,7 +141,7 @@ def test_both_warnings_are_told(ring, tmp_path, monkeypatch):
     """Neither of the two frames leads, and a third way is better than both."""
     scores = {name: np.linspace(0.1, 0.3, 1000) for name in TURNS} | {"z flipped": np.linspace(0.2, 0.4, 1000)}
     monkeypatch.setattr(frames, "gradient_scores", lambda *_: scores)
-    dwi = io.load_dwi(*series(tmp_path, ring[0], np.eye(3), gradients(32, 1000.0).bvecs))
+    dwi = nifti.load_dwi(*series(tmp_path, ring[0], np.eye(3), gradients(32, 1000.0).bvecs))
     unclear, other = frames.place_gradients(dwi, None, "auto", "dwi.bvec")[1].warnings
     assert "give --bvecs-frame" in unclear
     assert "z flipped" in other
@@ -303,14 +304,14 @@ def test_a_map_as_a_seed_mask(tmp_path):
     fa, notes, alarms = np.full(SHAPE, 0.3, np.float32), [], []
     fa[..., :5] = 0.7
     nib.save(nib.Nifti1Image(fa, space.affine), tmp_path / "fa.nii")
-    io.load_mask(tmp_path / "fa.nii", space, notes.append, alarms.append)
+    nifti.load_mask(tmp_path / "fa.nii", space, notes.append, alarms.append)
     assert not notes and f"all {fa.size} voxels" in alarms[0] and "100% of the image" in alarms[0]
     fa[2:] = 0
     nib.save(nib.Nifti1Image(fa, space.affine), tmp_path / "fa.nii")
-    io.load_mask(tmp_path / "fa.nii", space, notes.append, alarms.append)
+    nifti.load_mask(tmp_path / "fa.nii", space, notes.append, alarms.append)
     assert len(alarms) == 1 and "9% of the image" in notes[0]
     nib.save(nib.Nifti1Image(255 * (fa > 0).astype(np.uint8), space.affine), tmp_path / "mask.nii")
-    io.load_mask(tmp_path / "mask.nii", space, notes.append, alarms.append)
+    nifti.load_mask(tmp_path / "mask.nii", space, notes.append, alarms.append)
     assert (len(notes), len(alarms)) == (1, 1)
 
 
@@ -336,9 +337,9 @@ def test_gradients_that_mrtrix_exports(tmp_path, strides):
     out = [tmp_path / name for name in ("out.nii", "out.bvec", "out.bval")]
     command = ["mrconvert", "-quiet", CROP / "dwi.nii.gz", "-fslgrad", tmp_path / "fsl.bvec", CROP / "dwi.bval", out[0]]
     subprocess.run([*command, "-strides", strides, "-export_grad_fsl", *out[1:]], check=True)
-    dwi = io.load_dwi(out[0], out[2], out[1])
+    dwi = nifti.load_dwi(out[0], out[2], out[1])
     placed, placing = frames.place_gradients(dwi, None, "auto", "out.bvec")
-    truth = io.load_dwi(CROP / "dwi.nii.gz", CROP / "dwi.bval", CROP / "dwi.bvec")
+    truth = nifti.load_dwi(CROP / "dwi.nii.gz", CROP / "dwi.bval", CROP / "dwi.bvec")
     assert np.allclose(placed.gtab.bvecs @ placed.space.axes.T, truth.gtab.bvecs @ truth.space.axes.T, atol=2e-4)
     assert not placing.warnings
 

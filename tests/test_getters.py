@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tistreamlines.getters import GETTERS, MODELS, REFERENCES, citations, listed, table_rows, varying
+from tistreamlines.methods.registry import GETTERS, MODELS, REFERENCES, citations, listed, table_rows, varying
 
 ROOT = Path(__file__).parent.parent
 

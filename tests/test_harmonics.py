@@ -8,7 +8,8 @@ from conftest import python
 from dipy.core.sphere import Sphere
 from dipy.reconst import shm
 
-from tistreamlines.harmonics import (
+from tistreamlines.errors import ParameterError
+from tistreamlines.sphere.harmonics import (
     BASES,
     basis_of,
     count_of,
@@ -18,7 +19,6 @@ from tistreamlines.harmonics import (
     sampling_matrix,
     to_descoteaux,
 )
-from tistreamlines.parameters import ParameterError
 
 SYMMETRIC = [name for name, basis in BASES.items() if not basis.full]
 FULL = [name for name, basis in BASES.items() if basis.full]
@@ -43,7 +43,7 @@ def fibre(basis, order, direction=(0.48, 0.6, 0.64)):
 
 
 def test_importing_is_light():
-    code = "import sys, tistreamlines.harmonics; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
+    code = "import sys, tistreamlines.sphere.harmonics; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
     assert python("-c", code).stdout.strip() == "set()"
 
 

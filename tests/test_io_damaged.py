@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_io_inputs import AFFINE, BVALS, SHAPE, SPACE, Case, directions, fails, signals
 
-from tistreamlines.io import load_map, load_mask
+from tistreamlines.io.nifti import load_map, load_mask
 
 
 @pytest.fixture

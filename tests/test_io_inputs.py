@@ -13,8 +13,8 @@ from dipy.core.gradients import gradient_table
 from dipy.io import read_bvals_bvecs
 
 from tistreamlines.errors import InputError
-from tistreamlines.io import load_dwi, load_map, load_mask
-from tistreamlines.tractogram import Space
+from tistreamlines.io.nifti import load_dwi, load_map, load_mask
+from tistreamlines.io.tractogram import Space
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 SHAPE = (4, 5, 6)

@@ -12,9 +12,11 @@ from scipy.spatial.transform import Rotation
 from trx import trx_file_memmap as trx
 
 from tistreamlines.errors import OutputError
-from tistreamlines.io import load_dwi, open_writer, sha256
 from tistreamlines.io import trx as trx_format
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.io.nifti import load_dwi
+from tistreamlines.io.sidecar import sha256
+from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.io.writer import open_writer
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 SUFFIXES = [".trx", ".trk", ".tck"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.errors import InputError, OutputError
-from tistreamlines.io import sha256, sidecar_path, write_json
+from tistreamlines.io.sidecar import sha256, sidecar_path, write_json
 
 
 class Reason(IntEnum):

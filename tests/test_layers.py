@@ -1,6 +1,7 @@
-"""Who may import whom, and what importing costs."""
+"""The rooms of the package: who may import whom, how large they are, and what importing costs."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -9,38 +10,34 @@ from conftest import python
 import tistreamlines
 
 PACKAGE = Path(tistreamlines.__file__).parent
+MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-# A module imports from lower ranks, and from its own folder. What is not named here is of the surface, like verify.
-RANKS = {
-    "errors": 0, "drafts": 0, "outcome": 0, "getters": 0, "option": 0.3, "harmonics": 0.6, "parameters": 1, "volume": 1,
-    "polynomials": 1, "tractogram": 1, "sphere": 1, "coherence": 1, "pace": 1, "clock": 1, "room": 1, "settings": 1,
-    "tally": 1, "kernels": 2, "phantom_anatomy": 2,
-    "io": 3, "models": 3, "backends": 3, "phantom": 3, "picture": 3, "orientations": 4, "csd": 4, "models_pmf": 4,
-    "cells": 3, "models_ptt": 4.5, "unpacking": 4, "seeds": 4, "cache": 4, "stream": 4, "census": 4, "arrays": 4.5,
-    "difference": 4, "containers": 5, "engine": 5, "fits": 5, "frames": 5, "direction_getters": 6, "plan": 6,
-    "pipeline": 6.5, "cuslines": 7.2, "benchmarks": 7.5, "cli": 8, "__init__": 9,
-    "__main__": 9,
-}  # fmt: skip
-SURFACE = 7
-SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))
+ASIDE = ("__init__", "__main__", "errors")
+MOST_ROOMS, MOST_LINES = 15, 2500
+SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
-def part(path: Path) -> str:
-    """First folder or module of the package that a file belongs to."""
+def mapped() -> dict[str, str]:
+    """What each room is for, from the bottom to the top, as ARCHITECTURE.md has it."""
+    return dict(re.findall(r"^\| `([a-z_]+)/` \| (.*) \|$", MAP.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+ROOMS = mapped()
+RANKS = {room: rank for rank, room in enumerate(("errors", *ROOMS, "__init__", "__main__"))}
+
+
+def room_of(path: Path) -> str:
+    """The folder or module of the top floor that a file belongs to."""
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 class Imports(ast.NodeVisitor):
-    """Collects the modules that a file imports, also in functions, but not those for the type checker alone."""
+    """Collects the modules that a file imports, also in functions and for the type checker."""
 
     def __init__(self, path: Path) -> None:
         self.package = ("tistreamlines", *path.relative_to(PACKAGE).parts[:-1])
         self.found: set[str] = set()
         self.visit(ast.parse(path.read_text(encoding="utf-8")))
-
-    def visit_If(self, node: ast.If) -> None:
-        if "TYPE_CHECKING" not in ast.unparse(node.test):
-            self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
         self.found |= {alias.name for alias in node.names}
@@ -51,21 +48,46 @@ class Imports(ast.NodeVisitor):
         self.found |= {f"{module}.{alias.name}" for alias in node.names}
 
 
+def own_imports(path: Path) -> list[list[str]]:
+    """Modules of this package that a file imports, as parts below the package."""
+    return [module.split(".")[1:] for module in Imports(path).found if module.startswith("tistreamlines.")]
+
+
+def test_the_map_names_every_room():
+    """ARCHITECTURE.md has a line for each, which is the first sentence of the room's own description."""
+    there = {room_of(path) for path in SOURCES} - set(ASIDE)
+    assert there == set(ROOMS)
+    assert len(there) <= MOST_ROOMS
+    for room, line in ROOMS.items():
+        told = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+        assert told is not None
+        assert told.split("\n\n")[0].replace("\n", " ") == line
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room != "benchmarks"])
+def test_rooms_are_small(room):
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / room).rglob("*.py"))
+    assert lines <= MOST_LINES
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_downwards(path):
-    own = part(path)
-    for module in Imports(path).found:
-        if not module.startswith("tistreamlines."):
-            continue
-        other = module.split(".")[1]
-        if other == own or other.startswith("__version"):
-            continue
-        assert RANKS.get(other, SURFACE) < RANKS.get(own, SURFACE), f"{own} must not import {module}"
+    own = room_of(path)
+    for other, *_ in own_imports(path):
+        if other != own and not other.startswith("__version"):
+            assert RANKS[other] < RANKS[own], f"{own} must not import {other}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_private_names_stay_in_their_room(path):
+    for other, *names in own_imports(path):
+        if other != room_of(path) and not other.startswith("__"):
+            assert not [name for name in names if name.startswith("_")]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_only_backends_know_compilers(path):
-    if part(path) != "backends":
+    if room_of(path) != "backends" and path.name != "cholesky_kernels.py":
         assert not {module.split(".")[0] for module in Imports(path).found} & COMPILERS
 
 

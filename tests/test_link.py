@@ -17,10 +17,11 @@ import pytest
 from faces import program, reals, run
 
 import tistreamlines.kernels
-from tistreamlines.backends import _numba, _python
-from tistreamlines.backends.link import link
+from tistreamlines.backends.numba import program as _numba
 from tistreamlines.kernels import lang
 from tistreamlines.kernels.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
+from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.link import link
 
 SCALE = Constant("a number that the test fills in")
 FLAG = Constant("a branch that the test takes or not")

@@ -20,7 +20,7 @@ from synthetic import boot_case
 
 from tistreamlines.backends.devices import Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.models import Prepared
+from tistreamlines.methods.boot import Prepared
 
 # taichi/rhi/metal/metal_device.mm at 1.7.4: MSL 2.3 and what every Apple GPU from family 3 on has; never float64
 CAPABILITIES = [
@@ -44,7 +44,8 @@ def save_spirv(case: str, folder: str) -> None:
     """Link the engine's kernels for Metal and save them as SPIR-V; Taichi is global, so in a process of its own."""
     import taichi as ti
 
-    from tistreamlines.backends import _taichi, _taichi_runtime
+    from tistreamlines.backends.taichi import program as _taichi
+    from tistreamlines.backends.taichi import runtime as _taichi_runtime
     from tistreamlines.kernels import propagate
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)

@@ -19,12 +19,13 @@ import pytest
 from conftest import python
 
 from tistreamlines.backends.devices import ARCHS, Device, choose
-from tistreamlines.engine import Engine, Settings
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
+from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.lang import Ints, Reals, i32, twin
-from tistreamlines.models import Prepared
-from tistreamlines.models_pmf import prepare_det
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.methods.boot import Prepared
+from tistreamlines.methods.pmf import prepare_det
 
 SIDE = 6
 GPUS = [arch for arch in ARCHS if arch != "cpu"]
@@ -78,7 +79,7 @@ class Doubler:
     """A small program on a GPU, to be run now and again."""
 
     def __init__(self, arch: str, profile: bool = False) -> None:
-        from tistreamlines.backends._taichi import TaichiProgram
+        from tistreamlines.backends.taichi.program import TaichiProgram
 
         nothing = Prepared({}, {}, {}, {}, {}, ())
         self.program = TaichiProgram(choose(arch), [doubled], nothing, exact=True, profile=profile)
@@ -127,7 +128,8 @@ def in_the_way(arch: str) -> dict[str, Any]:
 
 def memory(arch: str) -> dict[str, Any]:
     """Arrays that are let go while kernels that use them may be waiting."""
-    from tistreamlines.backends import _taichi_runtime, _taichi_trial
+    from tistreamlines.backends.taichi import runtime as _taichi_runtime
+    from tistreamlines.backends.taichi import trial as _taichi_trial
 
     freed: list[Any] = []
     runtime = _taichi_runtime.start(choose(arch))

@@ -16,12 +16,11 @@ from dipy.io.peaks import pam_to_niftis
 from dipy.reconst.shm import sf_to_sh
 from dipy.sims.voxel import multi_tensor_odf
 
-from tistreamlines.errors import InputError
-from tistreamlines.harmonics import BASES, order_of, sampling_matrix
-from tistreamlines.orientations import covering_angle, load_odf, load_peaks, load_pmf, load_sh, peaks_to_pmf
-from tistreamlines.parameters import ParameterError
-from tistreamlines.sphere import SPHERES, load_sphere
-from tistreamlines.tractogram import Space
+from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.io.orientations import covering_angle, load_odf, load_peaks, load_pmf, load_sh, peaks_to_pmf
+from tistreamlines.io.tractogram import Space
+from tistreamlines.sphere.harmonics import BASES, order_of, sampling_matrix
+from tistreamlines.sphere.sphere import SPHERES, load_sphere
 
 SHAPE = (3, 4, 5)
 AFFINE = np.array([[0, -2.0, 0, 30], [1.5, 0, 0, -20], [0, 0, 3, 7], [0, 0, 0, 1]])
@@ -80,7 +79,7 @@ def fails(path, *parts):
 
 
 def test_importing_is_light():
-    code = "import sys, tistreamlines.orientations; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
+    code = "import sys, tistreamlines.io.orientations; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
     assert python("-c", code).stdout.strip() == "set()"
 
 
@@ -184,7 +183,7 @@ def test_blocks_leave_no_trace(monkeypatch):
     whole = peaks_to_pmf(peaks, VERTICES["small"])
     assert whole.shape == (*SHAPE, 181)
     assert np.allclose(whole.sum(axis=3), np.linalg.norm(peaks, axis=4).sum(axis=3), rtol=1e-6)
-    monkeypatch.setattr("tistreamlines.orientations.BLOCK", 7)
+    monkeypatch.setattr("tistreamlines.io.orientations.BLOCK", 7)
     assert np.array_equal(peaks_to_pmf(peaks, VERTICES["small"]), whole)
 
 

@@ -7,8 +7,10 @@ from dataclasses import fields
 import pytest
 from dipy.tracking import tracker
 
-from tistreamlines.getters import GETTERS, MODELS, SOURCES
-from tistreamlines.parameters import ParameterError, Parameters, bounds, defaults, flag, kind, options
+from tistreamlines.errors import ParameterError
+from tistreamlines.methods.registry import GETTERS, MODELS, SOURCES
+from tistreamlines.options.option import bounds, flag
+from tistreamlines.run.parameters import Parameters, defaults, kind, options
 
 
 class TestDefinition:

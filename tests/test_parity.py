@@ -11,14 +11,14 @@ from faces import ints, program, reals
 from synthetic import boot_case, gradients, noisy_crossing
 from test_boot import KEYS, harmonics_of, refits, refitted
 
-from tistreamlines.backends import _python
-from tistreamlines.backends._numba import load
-from tistreamlines.backends.link import link
+from tistreamlines.backends.numba.program import load
 from tistreamlines.benchmarks.cases import METHODS, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.kernels import propagate
-from tistreamlines.models import Prepared, prepare_boot, tensor_fa
+from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.link import link
+from tistreamlines.methods.boot import Prepared, prepare_boot, tensor_fa
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")
@@ -109,10 +109,10 @@ def test_parity_notices_one_wrong_constant(old, new):
 # ------------------------------------------------------------------------------------------------- on real data
 @pytest.fixture(scope="module")
 def crop():
-    from tistreamlines import io
+    from tistreamlines.io import nifti
 
-    dwi = io.load_dwi(CROP / "dwi.nii.gz", CROP / "dwi.bval", CROP / "dwi.bvec")
-    mask = io.load_mask(CROP / "mask.nii.gz", dwi.space)
+    dwi = nifti.load_dwi(CROP / "dwi.nii.gz", CROP / "dwi.bval", CROP / "dwi.bvec")
+    mask = nifti.load_mask(CROP / "mask.nii.gz", dwi.space)
     fa = tensor_fa(dwi.data, dwi.gtab, mask)
     rng = np.random.default_rng(0)
     voxels = np.argwhere(mask & (fa > 0.25))

@@ -27,16 +27,9 @@ from tistreamlines.kernels.lang import (
     twin,
     vec3,
 )
-from tistreamlines.kernels.peaks import (
-    VERTEX_CHUNKS,
-    PeakRule,
-    PeakScratch,
-    closest_peak,
-    direction,
-    find_peaks,
-)
+from tistreamlines.kernels.peaks import VERTEX_CHUNKS, PeakRule, PeakScratch, closest_peak, direction, find_peaks
 from tistreamlines.kernels.peaks import Sphere as SphereTables
-from tistreamlines.models import SPHERES, load_sphere, sphere_tables
+from tistreamlines.sphere.sphere import SPHERES, load_sphere, sphere_tables
 
 MOST = Constant("peaks handed out for each ODF")
 

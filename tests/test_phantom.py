@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tistreamlines.phantom import joined_share, make_phantom, save_phantom, spread_directions
+from tistreamlines.phantom.phantom import joined_share, make_phantom, save_phantom, spread_directions
 
 SHAPE = (44, 52, 40)
 

@@ -8,14 +8,15 @@ from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel, auto_response
 from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
 import tistreamlines as ts
-from tistreamlines import plan as planning
-from tistreamlines.csd import csd_response
-from tistreamlines.fits import BASIS, Fits, Telling
-from tistreamlines.harmonics import sampling_matrix
+from tistreamlines.fit.csd import csd_response
+from tistreamlines.fit.fits import BASIS, Fits, Telling
+from tistreamlines.io.orientations import load_sh, peaks_to_pmf
 from tistreamlines.kernels.methods import det, prob
-from tistreamlines.orientations import load_sh, peaks_to_pmf
-from tistreamlines.plan import Clock, make_plan, needs_series
-from tistreamlines.sphere import load_sphere
+from tistreamlines.run import plan as planning
+from tistreamlines.run.clock import Clock
+from tistreamlines.run.plan import make_plan, needs_series
+from tistreamlines.sphere.harmonics import sampling_matrix
+from tistreamlines.sphere.sphere import load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 ORDER = 6  # 28 coefficients, and 32 directions
@@ -217,7 +218,7 @@ class TestCache:
     def test_the_model_is_fitted_once(self, head, tmp_path, monkeypatch):
         named = {"model": "csd", "sh_order": ORDER, "cache_dir": tmp_path}
         first = plan_of(head, **named)
-        monkeypatch.setattr("tistreamlines.fits.fit_csd", None)
+        monkeypatch.setattr("tistreamlines.fit.fits.fit_csd", None)
         again = plan_of(head, **named, pmf_rows="sampled", sphere="small")
         assert len(list(tmp_path.glob("odf-*"))) == 1
         assert len(list(tmp_path.glob("tables-*"))) == 2

@@ -18,20 +18,20 @@ from dipy.direction.pmf import PmfGen, SHCoeffPmfGen, SimplePmfGen
 from faces import ints, reals, run
 from scipy.stats import chi2
 
-from tistreamlines.backends import _taichi
 from tistreamlines.backends.devices import ARCHS, choose
-from tistreamlines.engine import Engine, Settings
-from tistreamlines.errors import DeviceError, InputError
-from tistreamlines.harmonics import sampling_matrix
+from tistreamlines.backends.taichi import program as _taichi
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings
+from tistreamlines.errors import DeviceError, InputError, ParameterError
+from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.lang import Hole, Ints, Reals, barrier, each, i32, minimum, real, twin, u32, vec3
 from tistreamlines.kernels.methods.prob import draw
 from tistreamlines.kernels.pmf import Pmf, PmfScratch, initial_directions, sample
-from tistreamlines.models import Prepared
-from tistreamlines.models_pmf import prepare_prob
-from tistreamlines.parameters import ParameterError
-from tistreamlines.sphere import SPHERES, load_sphere
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.methods.boot import Prepared
+from tistreamlines.methods.pmf import prepare_prob
+from tistreamlines.sphere.harmonics import sampling_matrix
+from tistreamlines.sphere.sphere import SPHERES, load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 next_direction = Hole("the method's choice of a step")

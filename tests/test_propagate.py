@@ -10,11 +10,12 @@ import pytest
 from synthetic import gradients, noisy_crossing, rotated, signals
 
 from tistreamlines.backends.devices import choose
-from tistreamlines.engine import Engine
-from tistreamlines.models import load_sphere, prepare_boot
-from tistreamlines.outcome import KEEPS_LAST_POINT, Stop
-from tistreamlines.settings import Settings, steps_within
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings, steps_within
+from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
+from tistreamlines.methods.boot import prepare_boot
+from tistreamlines.sphere.sphere import load_sphere
 
 STEP = 0.5
 SHAPE = (24, 20, 9)

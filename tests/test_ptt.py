@@ -9,8 +9,9 @@ from scipy.stats import ks_2samp, kstest
 from test_prob import unit
 from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, go
 
-from tistreamlines.cells import cell_table
+from tistreamlines.errors import ParameterError
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
+from tistreamlines.kernels.lanes import nearest_vertex, read_stop
 from tistreamlines.kernels.lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, twin, u32, vec3
 from tistreamlines.kernels.methods.ptt import (
     Ptt,
@@ -21,12 +22,11 @@ from tistreamlines.kernels.methods.ptt import (
     heard,
     moved_by_try,
 )
-from tistreamlines.kernels.probe import nearest_vertex, read_stop
 from tistreamlines.kernels.propagate import Rules
 from tistreamlines.kernels.stopping.threshold import STOP_CHANNEL
-from tistreamlines.models_ptt import prepare_ptt
-from tistreamlines.parameters import ParameterError
-from tistreamlines.sphere import load_sphere, sphere_tables
+from tistreamlines.methods.ptt import prepare_ptt
+from tistreamlines.sphere.nearest_vertex import cell_table
+from tistreamlines.sphere.sphere import load_sphere, sphere_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

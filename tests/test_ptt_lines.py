@@ -17,14 +17,15 @@ from test_prob import CIRCLE_SEEDS as SEEDS
 from test_prob import circle, computed, fibres, greatest, lines, unit, whole
 from transport import case, framed
 
-from tistreamlines import engine as engine_module
-from tistreamlines.backends import _taichi
 from tistreamlines.backends.devices import choose
-from tistreamlines.engine import Engine, Settings
-from tistreamlines.models_ptt import PttOptions, prepare_ptt
-from tistreamlines.outcome import Stop
-from tistreamlines.sphere import load_sphere
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.backends.taichi import program as _taichi
+from tistreamlines.engine import engine as engine_module
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings
+from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.methods.ptt import PttOptions, prepare_ptt
+from tistreamlines.sphere.sphere import load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

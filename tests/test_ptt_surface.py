@@ -15,11 +15,13 @@ from test_cli import read
 from test_cli_getters import one_line
 
 import tistreamlines as ts
-from tistreamlines import verify as verifying
-from tistreamlines.models_ptt import PttOptions
-from tistreamlines.parameters import ParameterError, Parameters, options
-from tistreamlines.plan import Clock, make_plan
-from tistreamlines.verify import Variant
+from tistreamlines.errors import ParameterError
+from tistreamlines.methods.ptt import PttOptions
+from tistreamlines.run.clock import Clock
+from tistreamlines.run.parameters import Parameters, options
+from tistreamlines.run.plan import make_plan
+from tistreamlines.verify import verify as verifying
+from tistreamlines.verify.verify import Variant
 
 OWN = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent", "probe_rule")
 SIDES = (2.0, 1.5, 3.0)

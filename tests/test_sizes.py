@@ -21,20 +21,21 @@ from test_prob import tracked as tracked_prob
 from test_ptt_lines import tracked as tracked_ptt
 
 import tistreamlines as ts
-from tistreamlines import engine as engine_module
-from tistreamlines import room as room_module
-from tistreamlines.backends import _numba
 from tistreamlines.backends.devices import Device, choose, usable_cores
-from tistreamlines.engine import Engine, Settings
+from tistreamlines.backends.numba import program as _numba
+from tistreamlines.engine import engine as engine_module
+from tistreamlines.engine import room as room_module
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.pace import Pace
+from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes
+from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
-from tistreamlines.models import Prepared
-from tistreamlines.models_pmf import prepare_prob
-from tistreamlines.pace import Pace
-from tistreamlines.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes
-from tistreamlines.seeds import RandomSeeds
-from tistreamlines.sphere import MOST_VERTICES, sphere_tables
-from tistreamlines.tractogram import Batch, Space
-from tistreamlines.volume import build_rows
+from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.methods.boot import Prepared
+from tistreamlines.methods.pmf import prepare_prob
+from tistreamlines.methods.rows import build_rows
+from tistreamlines.run.seeds import RandomSeeds
+from tistreamlines.sphere.sphere import MOST_VERTICES, sphere_tables
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
 BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10}
@@ -387,7 +388,7 @@ def test_constants_of_a_sphere_fit_their_words():
 def test_an_image_of_more_voxels_than_a_number_is_refused():
     keep = np.lib.stride_tricks.as_strided(np.zeros(1, bool), (1024, 1024, 1024), (0, 0, 0))
     with (
-        mock.patch("tistreamlines.volume.np.flatnonzero", lambda _: np.zeros(0, int)),
+        mock.patch("tistreamlines.methods.rows.np.flatnonzero", lambda _: np.zeros(0, int)),
         pytest.raises(ts.InputError, match="1073741824 voxels"),
     ):
         build_rows(np.zeros((1, 1, 1, 1), np.float32), keep, 32, lambda *_: None)

@@ -19,9 +19,11 @@ import pytest
 from conftest import Command, python
 
 import tistreamlines as ts
-from tistreamlines.backends import _numba, _store, _taichi_runtime
 from tistreamlines.backends.devices import choose
+from tistreamlines.backends.numba import program as _numba
+from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.errors import DeviceError
+from tistreamlines.linker import store as _store
 
 TWICE = """
 from numba import njit
@@ -76,7 +78,7 @@ def test_a_cache_whose_name_is_no_text_is_not_used(store, tmp_path, monkeypatch)
 def test_variables_that_keep_numba_from_compiling_are_one_line(setting, monkeypatch):
     name, value = setting.split("=")
     monkeypatch.setenv(name, value)
-    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.backends._store\n"
+    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.linker.store\n"
     done = python("-c", code + "except DeviceError as error: print(error)")
     assert "NUMBA_" in done.stdout and "unset" in done.stdout
     assert not done.stderr
@@ -386,7 +388,7 @@ def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
         assert f"{package} {version(package)}" in linked
     assert not Path(module.__file__).is_relative_to(Path(ts.__file__).parent)
     real = Path.read_bytes
-    changed = lambda path: real(path) + (b"#" if path.name == "_simd.py" else b"")  # noqa: E731
+    changed = lambda path: real(path) + (b"#" if path.name == "simd.py" else b"")  # noqa: E731
     monkeypatch.setattr(Path, "read_bytes", changed)
     monkeypatch.setattr(_store, "made_by", _store.made_by.__wrapped__)
     monkeypatch.setattr(_numba, "made_by", _store.made_by)

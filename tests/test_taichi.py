@@ -25,21 +25,24 @@ from test_lang import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, share
 from test_maths import divide_all, log_all, random_floats, square_root_all
 from test_rng import KNOWN, lane_words, scalar_words, uniforms, words
 
-from tistreamlines.backends import _taichi, _taichi_runtime, _taichi_trial
-from tistreamlines.backends._numba import load
-from tistreamlines.backends._taichi_block import TYPES, lay_out
-from tistreamlines.backends._taichi_team import team_kind
 from tistreamlines.backends.devices import ARCHS, Device, choose
-from tistreamlines.backends.link import link
-from tistreamlines.engine import Engine, Settings
+from tistreamlines.backends.numba.program import load
+from tistreamlines.backends.taichi import program as _taichi
+from tistreamlines.backends.taichi import runtime as _taichi_runtime
+from tistreamlines.backends.taichi import trial as _taichi_trial
+from tistreamlines.backends.taichi.block import TYPES, lay_out
+from tistreamlines.backends.taichi.team import team_kind
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
+from tistreamlines.io.tractogram import Space
 from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
 from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.peaks import dot
-from tistreamlines.models import Prepared, prepare_boot
-from tistreamlines.models_pmf import prepare_det, prepare_prob
-from tistreamlines.tractogram import Space
+from tistreamlines.linker.link import link
+from tistreamlines.methods.boot import Prepared, prepare_boot
+from tistreamlines.methods.pmf import prepare_det, prepare_prob
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
 FILL, SCRATCH = {"PATTERN": OFFSETS, "ROW_CHUNKS": 2}, {"row": ("reals", 64)}

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import tistreamlines as ts
-from tistreamlines import cache as caching
-from tistreamlines import plan as planning
-from tistreamlines.cache import Cache
-from tistreamlines.census import Census
+from tistreamlines.io import cache as caching
+from tistreamlines.io.cache import Cache
+from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
-from tistreamlines.plan import Clock, make_plan
-from tistreamlines.seeds import RandomSeeds, seeds_in_file
-from tistreamlines.stream import WriterThread
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.run import plan as planning
+from tistreamlines.run.clock import Clock
+from tistreamlines.run.plan import make_plan
+from tistreamlines.run.record import Census
+from tistreamlines.run.seeds import RandomSeeds, seeds_in_file
+from tistreamlines.run.writer_thread import WriterThread
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 
@@ -204,7 +205,7 @@ class TestCache:
             def full(*_, **__):
                 raise OSError(28, "No space left on device")
 
-            monkeypatch.setattr("tistreamlines.cache.np.savez", full)
+            monkeypatch.setattr("tistreamlines.io.cache.np.savez", full)
         notes = []
         made = self.plan(head, folder, note=notes.append)
         assert made.prepared.arrays["volume_rows"].any()
@@ -216,7 +217,7 @@ class TestCache:
     def test_a_folder_that_is_only_read_still_serves(self, head, tmp_path, monkeypatch):
         self.plan(head, tmp_path)
         monkeypatch.setattr(planning.io, "load_dwi", None)
-        monkeypatch.setattr("tistreamlines.cache.hidden_folder", None)  # nothing is written
+        monkeypatch.setattr("tistreamlines.io.cache.hidden_folder", None)  # nothing is written
         self.plan(head, tmp_path)
 
     def test_two_threads_of_one_process_may_keep_the_same(self, tmp_path, monkeypatch):
@@ -227,7 +228,7 @@ class TestCache:
             real(*arguments, **named)
             both.wait()
 
-        monkeypatch.setattr("tistreamlines.cache.np.savez", slow)
+        monkeypatch.setattr("tistreamlines.io.cache.np.savez", slow)
         arguments = "fa", {}, {"numbers": np.arange(3)}, {}
         threads = [threading.Thread(target=Cache(tmp_path, notes.append).store, args=arguments) for _ in range(2)]
         for thread in threads:
@@ -247,7 +248,7 @@ class TestCache:
         monkeypatch.setattr(caching, "__file__", str(package / "cache.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite", "taichi"} < set(whole)
-        forgotten = "parameters.py", "io/nifti.py", "kernels/courses.py", "kernels/methods/boot.py", "backends/_simd.py"
+        forgotten = "run/parameters.py", "io/nifti.py", "kernels/vertex_steps.py", "backends/numba/simd.py"
         for name in forgotten:
             before = caching.code_versions.__wrapped__()["code"]
             with (package / name).open("a") as file:
@@ -257,7 +258,7 @@ class TestCache:
         assert caching.code_versions.__wrapped__()["numba"] != whole["numba"]
 
     def test_only_kernels_are_imported(self, tmp_path):
-        from tistreamlines.cache import _decoded
+        from tistreamlines.io.cache import _decoded
 
         with pytest.raises(ValueError, match="none of the kernels"):
             _decoded({"kernel": "os:system"})

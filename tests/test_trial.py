@@ -13,13 +13,15 @@ from conftest import python
 from test_one_taichi import digest
 from test_one_taichi import run as streamlines_of
 
-from tistreamlines import verify as verifying
-from tistreamlines.backends import _probe_host, _taichi_trial, shares_memory
-from tistreamlines.backends._taichi_trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
+from tistreamlines.backends import shares_memory
 from tistreamlines.backends.devices import ARCHS, Device, choose
+from tistreamlines.backends.devices import host as _probe_host
+from tistreamlines.backends.taichi import trial as _taichi_trial
+from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
 from tistreamlines.errors import DeviceError
-from tistreamlines.getters import GETTERS
-from tistreamlines.verify import Variant
+from tistreamlines.methods.registry import GETTERS
+from tistreamlines.verify import verify as verifying
+from tistreamlines.verify.verify import Variant
 
 GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
 LAVAPIPE = next(iter(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")), None)
@@ -105,7 +107,7 @@ def test_only_vulkan_names_shared_memory():
 
 def caught_lying(arch: str) -> dict:
     """Claim subgroups of 32, and leave the guard out: what is found, and what is tracked nevertheless."""
-    from tistreamlines.backends import _taichi
+    from tistreamlines.backends.taichi import program as _taichi
 
     honest = _taichi_trial.judged(choose(arch))
     liar = replace(choose(arch), subgroup=32)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tistreamlines as ts
-from tistreamlines import verify as verifying
 from tistreamlines.backends.devices import list_devices
-from tistreamlines.difference import Kept, first_difference, members
-from tistreamlines.getters import GETTERS
-from tistreamlines.tractogram import Batch
-from tistreamlines.verify import Variant
+from tistreamlines.io.tractogram import Batch
+from tistreamlines.methods.registry import GETTERS
+from tistreamlines.verify import verify as verifying
+from tistreamlines.verify.difference import Kept, first_difference, members
+from tistreamlines.verify.verify import Variant
 
 SEEDS = 60
 PRESENT = {device.arch for device in list_devices() if device.available}

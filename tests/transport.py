@@ -12,7 +12,7 @@ from test_prob import fibres, unit
 
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
-from tistreamlines.models_ptt import PttOptions, prepare_ptt
+from tistreamlines.methods.ptt import PttOptions, prepare_ptt
 
 KEY = np.array([17, -3])
 SIZES = (1.6, 2.0, 2.2)

@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
-    from .errors import DeviceError, InputError, OutputError, TrackingError
-    from .outcome import Stop
-    from .parameters import ParameterError, Parameters
-    from .pipeline import Watcher, track
-    from .tractogram import Batch, Space
+    from .cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
+    from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
+    from .io.tractogram import Batch, Space
+    from .kernels.stop_reasons import Stop
+    from .run.parameters import Parameters
+    from .run.pipeline import Watcher, track
 
 __version__ = "0.1.0"
 __all__ = [
@@ -41,12 +41,13 @@ if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this m
 
 # Names are imported when first asked for: the command heeds signals before anything else is loaded.
 _HOMES = {
-    "api": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"),
-    "errors": ("DeviceError", "InputError", "OutputError", "TrackingError"),
-    "outcome": ("Stop",),
-    "parameters": ("ParameterError", "Parameters"),
-    "pipeline": ("Watcher", "track"),
-    "tractogram": ("Batch", "Space"),
+    "cuslines.direction_getters": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter"),
+    "cuslines.tracker": ("Tracker",),
+    "errors": ("DeviceError", "InputError", "OutputError", "ParameterError", "TrackingError"),
+    "io.tractogram": ("Batch", "Space"),
+    "kernels.stop_reasons": ("Stop",),
+    "run.parameters": ("Parameters",),
+    "run.pipeline": ("Watcher", "track"),
 }
 
 

@@ -15,3 +15,7 @@ class OutputError(TrackingError):
 
 class DeviceError(TrackingError):
     """The device that was asked for is missing or cannot do the work."""
+
+
+class ParameterError(TrackingError, ValueError):
+    """An option has a value that it cannot have, or does not go with another: wrong use."""

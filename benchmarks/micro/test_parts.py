@@ -15,12 +15,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tistreamlines.backends import open_program, prefix
+from tistreamlines.backends import open_program
 from tistreamlines.backends.devices import ARCHS, choose
+from tistreamlines.backends.numba import prefix
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, prepared_for
-from tistreamlines.engine import Engine, Settings
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
 from tistreamlines.kernels.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import BootScratch

@@ -187,7 +187,7 @@ def main() -> int:
 
 def report(rows: list[dict[str, Any]], command: str, seconds: float) -> dict[str, Any]:
     """The table with the command and the machine."""
-    from tistreamlines.census import versions
+    from tistreamlines.run.record import versions
 
     return {
         "what": "seeded tries at breaking the command line",

@@ -62,7 +62,7 @@ EXTREMES = {
 
 def options(rng: random.Random, room: Room) -> list[str]:
     """Give options values that they cannot take, and some that they can."""
-    from tistreamlines import parameters
+    from tistreamlines.run import parameters
 
     known = parameters.options()
     given: list[str] = []

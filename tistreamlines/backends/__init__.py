@@ -1,13 +1,13 @@
-"""The only place that knows compilers and devices."""
+"""Compilers (Numba, Taichi) and devices; only this room imports a compiler."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..engine.settings import Settings
     from ..kernels.lang import Twin
-    from ..models import Prepared
-    from ..settings import Settings
+    from ..methods.boot import Prepared
     from .devices import Device
 
 
@@ -22,11 +22,11 @@ def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings
     settings : exact or fast, CPU threads, profiling.
     """
     if device.arch == "cpu":
-        from ._numba import Program
+        from .numba.program import Program
 
         return Program(roots, prepared.fill, prepared.scratch, fast=not settings.exact, threads=settings.threads)
-    from ._taichi import TaichiProgram
-    from ._taichi_trial import open_checked
+    from .taichi.program import TaichiProgram
+    from .taichi.trial import open_checked
 
     kind = open_checked(device, settings.exact, settings.profile)
     return TaichiProgram(device, roots, prepared, exact=settings.exact, profile=settings.profile, kind=kind)
@@ -34,7 +34,7 @@ def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings
 
 def notes() -> list[str]:
     """What compiling met that the user should know and has not been told; a process has one such note at most."""
-    from ._store import notes
+    from ..linker.store import notes
 
     return notes()
 
@@ -44,14 +44,14 @@ def set_leaving(number: int) -> None:
 
     ``signal.signal`` undoes it.
     """
-    from . import _leave
+    from . import leave as _leave
 
     _leave.set_leaving(number)
 
 
 def shares_memory(device: Device) -> bool:
     """Whether the lanes of a team meet in the block's shared memory, since the driver's subgroups are not of 32."""
-    from ._taichi_team import team_kind
+    from .taichi.team import team_kind
 
     return device.arch == "vulkan" and team_kind(device.arch, device.subgroup) == "block"
 
@@ -65,6 +65,6 @@ def try_device(device: Device) -> dict[str, Any]:
         kind : what a team of 32 threads is; lied : whether that is not what the driver's word makes it.
         faults : what the device gets wrong, or why it did not come so far; empty if it passes.
     """
-    from ._taichi_trial import in_own_process
+    from .taichi.trial import in_own_process
 
     return in_own_process(device)

@@ -1,4 +1,4 @@
-"""The benchmark suite: arch targets and peers side by side, on the same data in the same run.
+"""The benchmark suite: arch targets and peers, on the same data in the same run.
 
 ``suite`` and ``sweeping`` decide what runs and gather the results, each run a process of its own (``runs`` starts
 ``worker``) that calls one of ``targets.TARGETS`` on one of ``cases.CASES``; ``measures`` says what is measured of its

@@ -19,7 +19,7 @@ class Case:
     ----------
     name : as on the command line.
     title : what it is.
-    phantom : arguments of :func:`tistreamlines.phantom.make_phantom`, if it is one.
+    phantom : arguments of :func:`tistreamlines.phantom.phantom.make_phantom`, if it is one.
     fetched : True for DIPY's Stanford HARDI, which is downloaded.
     """
 
@@ -58,7 +58,7 @@ class Method:
     max_angle : degrees a step.
     max_steps : of a half-streamline.
     order : of the harmonics that are fitted; of CSD at most what the directions can tell.
-    sphere : one of :data:`tistreamlines.sphere.SPHERES`.
+    sphere : one of :data:`tistreamlines.sphere.sphere.SPHERES`.
     options : others of the getter.
     """
 

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from ..backends import open_program
 from ..backends.devices import Device, free_memory
-from ..engine import Settings
+from ..engine.settings import Settings
 from ..errors import DeviceError
 from ..kernels.lang import Ints, Reals, at, i32, lane, lanes, put, real, twin, unrolled
-from ..models import Prepared
+from ..methods.boot import Prepared
 
 Array = npt.NDArray[Any]
 BLOCKS = 128  # of 32 reals, copied by a team at a time: 16 kB

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..backends.devices import list_devices, usable_cores
-from ..census import versions
+from ..run.record import versions
 
 
 def machine() -> dict[str, Any]:

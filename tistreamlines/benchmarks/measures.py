@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..tractogram import Space
+from ..io.tractogram import Space
 
 if TYPE_CHECKING:
-    from ..phantom import Phantom
+    from ..phantom.phantom import Phantom
     from .targets import Tracked
 
 Array = npt.NDArray[Any]

@@ -25,7 +25,7 @@ def missing() -> str:
 
 def in_world(problem: Problem) -> np.ndarray:
     """The harmonics along the axes of RASmm, as MRtrix3 has them; DIPY's lie along the image's axes."""
-    from ..harmonics import turned
+    from ..sphere.harmonics import turned
 
     return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 

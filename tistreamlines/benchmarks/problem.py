@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import csd, io, models
 from ..errors import InputError
-from ..frames import place_gradients
-from ..phantom import Phantom, make_phantom
-from ..tractogram import Space
+from ..fit import csd
+from ..fit.frames import place_gradients
+from ..io import nifti
+from ..io.tractogram import Space
+from ..methods import boot as models
+from ..phantom.phantom import Phantom, make_phantom
 from .cases import SEED_FA, STOP, Case, Method
 
 Array = npt.NDArray[Any]
@@ -121,7 +123,7 @@ def samples(harmonics: Array) -> Array:
     """Harmonics of DIPY's legacy descoteaux07 basis, (..., n), on its default sphere, (..., 362) float32."""
     from dipy.data import default_sphere
 
-    from ..harmonics import order_of, sampling_matrix
+    from ..sphere.harmonics import order_of, sampling_matrix
 
     matrix = sampling_matrix(default_sphere.vertices, order_of(harmonics.shape[-1]), "descoteaux07_legacy")
     return harmonics @ matrix.T.astype(np.float32)
@@ -170,13 +172,13 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
         return Series(made.data, gtab, Space(made.affine, made.mask.shape)), made.mask, made
     if case.fetched:
         paths = fetch_stanford()
-    dwi = io.load_dwi(*paths)
-    inside = None if mask is None else io.load_mask(mask, dwi.space)
+    dwi = nifti.load_dwi(*paths)
+    inside = None if mask is None else nifti.load_mask(mask, dwi.space)
     dwi, placing = place_gradients(dwi, inside, "auto", paths[2])
     for text in placing.warnings:
         warnings.warn(text, stacklevel=2)
     if inside is None:
-        from ..fits import brain
+        from ..fit.fits import brain
 
         inside = brain(dwi)
     return dwi, inside, None

@@ -75,7 +75,7 @@ def write_json(results: Record, folder: str | Path) -> Path:
 
 
 def _put(path: Path, text: str) -> Path:
-    from ..drafts import hidden_folder
+    from ..io.drafts import hidden_folder
     from ..io.writer import check_target, explained
 
     check_target(path, force=True)

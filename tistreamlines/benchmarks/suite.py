@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import ARCHS
-from ..phantom import Phantom
-from ..tractogram import Space
+from ..io.tractogram import Space
+from ..phantom.phantom import Phantom
 from . import SCHEMA, measures
 from .cases import SWEEPS, Case, Method, Sweep
 from .limits import shares

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backends.devices import usable_cores
-from ..phantom import Phantom
-from ..sphere import load_sphere
+from ..phantom.phantom import Phantom
+from ..sphere.sphere import load_sphere
 from .cases import SWEEPS, Case, Method, Sweep
 from .problem import Problem, save_problem
 from .runs import run_process

@@ -99,9 +99,9 @@ def joined(lines: Iterable[Any], seconds: float, **others: Any) -> Tracked:
 # --------------------------------------------------------------------------------------------------------- our own
 def prepared_for(problem: Problem) -> Any:
     """Tables of this package for a problem."""
-    from ..models import prepare_boot
-    from ..models_pmf import prepare_det, prepare_prob
-    from ..models_ptt import prepare_ptt
+    from ..methods.boot import prepare_boot
+    from ..methods.pmf import prepare_det, prepare_prob
+    from ..methods.ptt import prepare_ptt
 
     method = problem.method
     options = COMMON | {"max_angle": method.max_angle, "sphere": method.sphere} | dict(method.options)
@@ -118,7 +118,8 @@ def prepared_for(problem: Problem) -> Any:
 
 def open_arch(arch: str, problem: Problem) -> Session:
     """Track with this package."""
-    from ..engine import Engine, Settings
+    from ..engine.engine import Engine
+    from ..engine.settings import Settings
     from .limits import counted
 
     prepared = prepared_for(problem)

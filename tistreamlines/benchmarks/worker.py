@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.devices import ARCHS, choose, free_memory
+from ..io.tractogram import Batch, Space
 from ..io.writer import open_writer
-from ..tractogram import Batch, Space
 from .cases import METHODS
 from .measures import summary
 from .problem import Problem

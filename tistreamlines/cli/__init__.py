@@ -1,1 +1,1 @@
-"""The command line; each command is a module of its name."""
+"""The command line: `tistreamlines track`, `demo`, `devices`, `verify` and `benchmark`."""

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ..errors import OutputError
-from ..pipeline import track
+from ..run.pipeline import track
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -37,8 +37,8 @@ written to the output folder; {SEEDS:,} seeds are tracked unless told otherwise.
 @verbosity
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: Any) -> None:
-    from ..phantom import joined_share, make_phantom, save_phantom
-    from ..picture import draw
+    from ..phantom.phantom import joined_share, make_phantom, save_phantom
+    from ..run.picture import draw
 
     folder = _folder(output_dir, force=bool(context.params["force"]))
     chosen = given(context)

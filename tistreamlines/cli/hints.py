@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ..parameters import ParameterError
+from ..errors import ParameterError
 
 _EDIT = "regions are not tested while tracking yet; write a .tck file, then tckedit in.tck out.tck"
 _SEEDING = "give --seed-mask FILE, or the points themselves with --seeds FILE"

@@ -130,7 +130,7 @@ def _end(number: int) -> None:
         if _too_late:
             return
         try:
-            from ..drafts import discard
+            from ..io.drafts import discard
 
             discard()
             os.write(2, b"Interrupted\n")

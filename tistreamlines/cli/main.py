@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
-from ..errors import TrackingError
-from ..parameters import ParameterError
+from ..errors import ParameterError, TrackingError
 from . import interrupts
 from .printing import guarded
 

@@ -8,7 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..parameters import Option, bounds, companions, defaults, flag, kind, options
+from ..options.option import Option, bounds, flag
+from ..run.parameters import companions, defaults, kind, options
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"

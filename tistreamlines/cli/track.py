@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ..getters import citations as references
-from ..parameters import Parameters
-from ..pipeline import track as run
+from ..methods.registry import citations as references
+from ..run.parameters import Parameters
+from ..run.pipeline import track as run
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .printing import tell
 from .progress import Display

@@ -10,14 +10,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from .. import io
-from .. import verify as verifying
 from ..backends.devices import ARCHS
-from ..census import versions
-from ..getters import GETTERS, SOURCES
+from ..errors import ParameterError
+from ..io import sidecar
 from ..io.writer import check_target
-from ..parameters import ParameterError, Parameters, options
-from ..plan import needs_series
+from ..methods.registry import GETTERS, SOURCES
+from ..run.parameters import Parameters, options
+from ..run.plan import needs_series
+from ..run.record import versions
+from ..verify import verify as verifying
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
@@ -79,7 +80,7 @@ def verify(
         runs = _run(series, shared, chosen, time_limit, display)
     outcomes = {run.outcome for run in runs}
     if json_file is not None:
-        io.write_json(json_file, _record(series, shared, runs), force=force)
+        sidecar.write_json(json_file, _record(series, shared, runs), force=force)
     if not quiet:
         _print_table(runs)
     return int("failed" in outcomes or ("differs" in outcomes and bool(context.params["exact"])))
@@ -161,7 +162,7 @@ def _able(shared: dict[str, Any]) -> list[Parameters]:
 
 def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
     """Make a small phantom; return the paths of its series and of its mask."""
-    from ..phantom import make_phantom, save_phantom
+    from ..phantom.phantom import make_phantom, save_phantom
 
     series = save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
     return tuple(map(str, series)), str(folder / "mask.nii.gz")

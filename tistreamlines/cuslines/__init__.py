@@ -1,4 +1,6 @@
-"""cuslines' layout and names, so that what was written for it runs here, pyAFQ for one::
+"""Drop-in for cuslines: its tracker, direction getters and module names, on arrays in memory.
+
+What was written for cuslines runs here, pyAFQ for one::
 
     import sys
 
@@ -15,8 +17,8 @@ tractogram of ``generate_sft`` is in voxels, as cuslines' is.
 # Absolute imports: under the name "cuslines" the modules of this folder are loaded once more, and share these classes.
 from typing import Any
 
-from tistreamlines.api import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 from tistreamlines.cuslines._trackers import Tracker
+from tistreamlines.cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 
 __all__ = ["BACKEND", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tistreamlines import api
 from tistreamlines.backends.devices import choose
-from tistreamlines.parameters import ParameterError
+from tistreamlines.cuslines import tracker as api
+from tistreamlines.errors import ParameterError
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram

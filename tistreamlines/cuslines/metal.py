@@ -1,8 +1,8 @@
 """cuslines' Metal backend: arch metal."""
 
-from tistreamlines.api import BootDirectionGetter as MetalBootDirectionGetter
-from tistreamlines.api import ProbDirectionGetter as MetalProbDirectionGetter
-from tistreamlines.api import PttDirectionGetter as MetalPttDirectionGetter
 from tistreamlines.cuslines._trackers import MetalGPUTracker
+from tistreamlines.cuslines.tracker import BootDirectionGetter as MetalBootDirectionGetter
+from tistreamlines.cuslines.tracker import ProbDirectionGetter as MetalProbDirectionGetter
+from tistreamlines.cuslines.tracker import PttDirectionGetter as MetalPttDirectionGetter
 
 __all__ = ["MetalBootDirectionGetter", "MetalGPUTracker", "MetalProbDirectionGetter", "MetalPttDirectionGetter"]

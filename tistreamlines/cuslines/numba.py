@@ -1,8 +1,8 @@
 """cuslines' Numba backend: arch cpu, with every direction getter."""
 
-from tistreamlines.api import BootDirectionGetter as CPUBootDirectionGetter
-from tistreamlines.api import ProbDirectionGetter as CPUProbDirectionGetter
-from tistreamlines.api import PttDirectionGetter as CPUPttDirectionGetter
 from tistreamlines.cuslines._trackers import CPUTracker
+from tistreamlines.cuslines.tracker import BootDirectionGetter as CPUBootDirectionGetter
+from tistreamlines.cuslines.tracker import ProbDirectionGetter as CPUProbDirectionGetter
+from tistreamlines.cuslines.tracker import PttDirectionGetter as CPUPttDirectionGetter
 
 __all__ = ["CPUBootDirectionGetter", "CPUProbDirectionGetter", "CPUPttDirectionGetter", "CPUTracker"]

@@ -1,8 +1,8 @@
 """cuslines' WebGPU backend: arch vulkan."""
 
-from tistreamlines.api import BootDirectionGetter as WebGPUBootDirectionGetter
-from tistreamlines.api import ProbDirectionGetter as WebGPUProbDirectionGetter
-from tistreamlines.api import PttDirectionGetter as WebGPUPttDirectionGetter
 from tistreamlines.cuslines._trackers import WebGPUTracker
+from tistreamlines.cuslines.tracker import BootDirectionGetter as WebGPUBootDirectionGetter
+from tistreamlines.cuslines.tracker import ProbDirectionGetter as WebGPUProbDirectionGetter
+from tistreamlines.cuslines.tracker import PttDirectionGetter as WebGPUPttDirectionGetter
 
 __all__ = ["WebGPUBootDirectionGetter", "WebGPUProbDirectionGetter", "WebGPUPttDirectionGetter", "WebGPUTracker"]

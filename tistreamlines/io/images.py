@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, TrackingError
-from ..tractogram import Space
 from .mif import refuse_mif
+from .tractogram import Space
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # value of an image: sums and products of some are numbers of float32

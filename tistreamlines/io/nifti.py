@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..tractogram import Space
 from .images import (
     AnyPath,
     Tell,
@@ -30,6 +29,7 @@ from .images import (
     without_nan,
 )
 from .pipes import Drained, as_file
+from .tractogram import Space
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -72,7 +72,7 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
         NIfTI file (.nii, .nii.gz) of four axes; the array stays as stored.
     bvals, bvecs : str or Path
         FSL files, in rows or columns, or what came of them through a pipe; read as DIPY reads them. No sign is changed:
-        :mod:`tistreamlines.frames` does.
+        :mod:`tistreamlines.fit.frames` does.
 
     Returns
     -------

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..drafts import hidden_folder
 from ..errors import InputError
+from .drafts import hidden_folder
 from .writer import check_target, explained
 
 HASH_BYTES = 1 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..tractogram import Batch, Space
+from .tractogram import Batch, Space
 
 HEADER_BYTES = 128  # room for the text below; the points begin there
 HEADER = "mrtrix tracks\n{step}count: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"

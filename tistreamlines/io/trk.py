@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..tractogram import Batch, Space
+from .tractogram import Batch, Space
 
 # Values per streamline, by field of the batch, in the order of nibabel (by name). All are float32 in the file:
 # a seed number is exact below 2**24, some 16.8 million; TRX holds all.

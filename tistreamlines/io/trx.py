@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..tractogram import Batch, Space
+from .tractogram import Batch, Space
 
 # Member of the archive, by field of the batch; a number in the middle is the length of a row.
 MEMBERS = {

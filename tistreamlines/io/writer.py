@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from ..drafts import hidden_folder
 from ..errors import OutputError
-from ..tractogram import Batch, Space
+from .drafts import hidden_folder
 from .tck import TckSink
+from .tractogram import Batch, Space
 from .trk import TrkSink
 from .trx import TrxSink
 

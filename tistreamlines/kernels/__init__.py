@@ -1,1 +1,1 @@
-"""The tracking algorithm, written once in the kernel language of :mod:`tistreamlines.kernels.lang`."""
+"""The algorithm, in the kernel language: how a streamline grows, step by step."""

@@ -33,7 +33,7 @@ class Twin:
         self.__doc__ = function.__doc__
 
     def __call__(self, *_: Any) -> Any:
-        raise TypeError(f"{self.__name__} is a kernel function: link it to a face first (tistreamlines.backends.link)")
+        raise TypeError(f"{self.__name__} is a kernel function: link it to a face first (tistreamlines.linker.link)")
 
 
 def twin(function: Callable[..., Any]) -> Twin:

@@ -28,17 +28,7 @@ from .lang import (
     vec3,
     where,
 )
-from .peaks import (
-    NONE,
-    SYMMETRIC,
-    VERTEX_CHUNKS,
-    PeakRule,
-    PeakScratch,
-    Sphere,
-    dot,
-    find_peaks,
-    vertex,
-)
+from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
 SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")
 OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")

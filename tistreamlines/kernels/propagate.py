@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..outcome import Stop
 from .interpolate import Volume, inside
 from .lang import (
     Constant,
@@ -23,6 +22,7 @@ from .lang import (
     where,
 )
 from .peaks import NONE
+from .stop_reasons import Stop
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")

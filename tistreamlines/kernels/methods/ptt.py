@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..arcs import binormal_after, onward, settled, tangent_after
 from ..interpolate import Volume
+from ..lanes import cross, everywhere, interpolated, nearest_vertex, normalised
 from ..lang import (
     Constant,
     Ints,
@@ -33,7 +34,6 @@ from ..lang import (
 from ..maths import exp, floored, log, quarter_turn, reciprocal_root
 from ..peaks import NONE, VERTEX_CHUNKS, direction
 from ..pmf import Pmf, PmfScratch, initial_directions
-from ..probe import cross, everywhere, interpolated, nearest_vertex, normalised
 from ..propagate import ABREAST, Rules
 from ..rng import philox, uniform
 

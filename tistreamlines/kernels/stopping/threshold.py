@@ -5,8 +5,8 @@ The map is the last channel of the voxel's row, so that it comes with the row's 
 
 from __future__ import annotations
 
-from ...outcome import Stop
 from ..lang import Constant, Reals, Record, i32, real, twin
+from ..stop_reasons import Stop
 
 STOP_CHANNEL = Constant("where in a voxel's row the stop map lies")
 GROWING = int(Stop.GROWING)

@@ -1,0 +1,218 @@
+"""CUDA and Vulkan devices, asked of their drivers through ctypes; every return code is looked at."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from .host import Device, MissingError, load, missing, text
+
+_KINDS = ("other", "integrated", "discrete", "virtual", "cpu")  # VkPhysicalDeviceType
+_SHADER_INT64 = 40  # place of the flag in VkPhysicalDeviceFeatures
+_FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, which cuInit says in a fork of a process that has called it
+
+
+# --------------------------------------------------------------------------------------------------------------- CUDA
+def _cuda() -> tuple[c.CDLL, int]:
+    """Start NVIDIA's driver (no context is made) and count the devices."""
+    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    lib = None if sys.platform == "darwin" else load(library)
+    if lib is None:
+        raise MissingError(f"no NVIDIA driver ({library} not found): install NVIDIA's driver, or use another arch")
+    count = c.c_int()
+    code = lib.cuInit(0) or lib.cuDeviceGetCount(c.byref(count))
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if code == 100 or (code == 0 and count.value == 0):  # CUDA_ERROR_NO_DEVICE
+        why = "no NVIDIA GPU found" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r} shows no NVIDIA GPU"
+        raise MissingError(f"{why}: check nvidia-smi, or use another arch")
+    if code == _FORKED:
+        raise MissingError("this process was forked from one that uses CUDA: make it with multiprocessing's method 'spawn'")
+    if code:
+        name = c.c_char_p()
+        label = name.value.decode() if lib.cuGetErrorName(code, c.byref(name)) == 0 and name.value else "error"
+        raise MissingError(f"NVIDIA's driver does not start ({label}, {code}): check that nvidia-smi works")
+    return lib, count.value
+
+
+@contextmanager
+def _nvml() -> Iterator[c.CDLL | None]:
+    """NVIDIA's management library: it knows the driver and the free memory without a context. None if absent."""
+    lib = load("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+    if lib is None or lib.nvmlInit_v2() != 0:
+        yield None
+        return
+    try:
+        yield lib
+    finally:
+        lib.nvmlShutdown()
+
+
+def cuda_devices() -> list[Device]:
+    lib, count = _cuda()
+    version, release = c.c_int(), c.create_string_buffer(96)
+    lib.cuDriverGetVersion(c.byref(version))
+    with _nvml() as nvml:
+        if nvml is not None:
+            nvml.nvmlSystemGetDriverVersion(release, 96)
+    driver = f"{text(release.raw)} (CUDA {version.value // 1000}.{version.value % 1000 // 10})".strip()
+    return [_cuda_device(lib, index, driver) for index in range(count)]
+
+
+def _cuda_device(lib: c.CDLL, index: int, driver: str) -> Device:
+    handle, name, total = c.c_int(), c.create_string_buffer(256), c.c_size_t()
+    code = lib.cuDeviceGet(c.byref(handle), index) or lib.cuDeviceGetName(name, 256, handle)
+    if code:
+        return replace(missing("cuda", f"the device does not answer (error {code}): check nvidia-smi"), index=index)
+    lib.cuDeviceTotalMem_v2(c.byref(total), handle)
+    major, minor, warp, integrated = (_cuda_attribute(lib, handle, key) for key in (75, 76, 10, 18))
+    kind = "integrated" if integrated else "discrete"
+    return Device("cuda", index, text(name.raw), driver, total.value or None, False, True, "", kind,
+                  f"sm_{major}{minor}", warp or None)
+
+
+def _cuda_attribute(lib: c.CDLL, handle: c.c_int, key: int) -> int:
+    value = c.c_int()
+    return value.value if lib.cuDeviceGetAttribute(c.byref(value), key, handle) == 0 else 0
+
+
+def cuda_free(device: Device) -> int | None:
+    lib, _ = _cuda()
+    handle, bus, memory, nvml_handle = c.c_int(), c.create_string_buffer(32), (c.c_uint64 * 3)(), c.c_void_p()
+    if lib.cuDeviceGet(c.byref(handle), device.index) or lib.cuDeviceGetPCIBusId(bus, 32, handle):
+        return None
+    with _nvml() as nvml:  # by bus: CUDA_VISIBLE_DEVICES renumbers CUDA's devices, not NVML's
+        if nvml is None or nvml.nvmlDeviceGetHandleByPciBusId_v2(bus, c.byref(nvml_handle)):
+            return None
+        return memory[1] if nvml.nvmlDeviceGetMemoryInfo(nvml_handle, c.byref(memory)) == 0 else None
+
+
+def cuda_context_entry() -> Callable[[], object] | None:
+    """Make a function that gives any thread the CUDA context of this one, for each has its own; None without one."""
+    lib, context = _cuda()[0], c.c_void_p()
+    if lib.cuCtxGetCurrent(c.byref(context)) or not context.value:
+        return None
+    return lambda: lib.cuCtxSetCurrent(context)
+
+
+# ------------------------------------------------------------------------------------------------------------- Vulkan
+class _ApplicationInfo(c.Structure):
+    _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("name", c.c_char_p), ("version", c.c_uint32),
+                ("engine", c.c_char_p), ("engine_version", c.c_uint32), ("api", c.c_uint32)]  # fmt: skip
+
+
+class _InstanceInfo(c.Structure):
+    _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("flags", c.c_uint32), ("app", c.POINTER(_ApplicationInfo)),
+                ("n_layers", c.c_uint32), ("layers", c.c_void_p), ("n_extensions", c.c_uint32),
+                ("extensions", c.POINTER(c.c_char_p))]  # fmt: skip
+
+
+@contextmanager
+def _vulkan() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
+    """Open a Vulkan instance; give the library and its physical devices in vkEnumeratePhysicalDevices' order."""
+    names = {"win32": ["vulkan-1.dll"], "darwin": ["libvulkan.1.dylib", "libMoltenVK.dylib"]}
+    names = names.get(sys.platform, ["libvulkan.so.1"])
+    if (lib := load(*names)) is None:
+        system = "distribution's Vulkan loader and your GPU's driver" if sys.platform == "linux" else "GPU's driver"
+        raise MissingError(f"no Vulkan loader ({names[0]}): install the {system}, or use another arch")
+    # A Vulkan 1.0 loader refuses a newer version; it is recognised by lacking vkEnumerateInstanceVersion.
+    api = 1 << 22 | (2 << 12 if hasattr(lib, "vkEnumerateInstanceVersion") else 0)
+    app = _ApplicationInfo(0, None, b"tistreamlines", 0, b"tistreamlines", 0, api)
+    extensions = (c.c_char_p * 1)(b"VK_KHR_portability_enumeration")
+    instance, count = c.c_void_p(), c.c_uint32()
+    code = lib.vkCreateInstance(c.byref(_InstanceInfo(1, None, 0, c.pointer(app))), None, c.byref(instance))
+    if code == -9 and sys.platform == "darwin":  # MoltenVK shows itself only to those who ask for portability
+        info = _InstanceInfo(1, None, 1, c.pointer(app), 0, None, 1, extensions)
+        code = lib.vkCreateInstance(c.byref(info), None, c.byref(instance))
+    if code:
+        raise MissingError(f"the Vulkan loader finds no driver (error {code}): install your GPU's Vulkan driver")
+    try:
+        code = lib.vkEnumeratePhysicalDevices(instance, c.byref(count), None)
+        handles = (c.c_void_p * count.value)()
+        if code < 0 or lib.vkEnumeratePhysicalDevices(instance, c.byref(count), handles) < 0 or count.value == 0:
+            raise MissingError(f"Vulkan finds no device (error {code}): install your GPU's Vulkan driver")
+        yield lib, [c.c_void_p(handle) for handle in handles[: count.value]]
+    finally:
+        lib.vkDestroyInstance(instance, None)
+
+
+def _chained(query: Callable, handle: c.c_void_p, outer: tuple[int, int], inner: tuple[int, int]) -> bytes:
+    """Run a vkGet...2 query with one structure chained to it; both are (sType, bytes). Returns the inner one's body."""
+    chained, buffer = c.create_string_buffer(16 + inner[1]), c.create_string_buffer(16 + outer[1])
+    struct.pack_into("=IIQ", chained, 0, inner[0], 0, 0)
+    struct.pack_into("=IIQ", buffer, 0, outer[0], 0, c.addressof(chained))
+    query(handle, buffer)
+    return chained.raw[16:]
+
+
+def _heap(lib: c.CDLL, handle: c.c_void_p) -> tuple[int, int]:
+    """Number and size of the largest device-local heap."""
+    raw = c.create_string_buffer(1024)  # VkPhysicalDeviceMemoryProperties, 520 bytes
+    lib.vkGetPhysicalDeviceMemoryProperties(handle, raw)
+    heaps = [struct.unpack_from("=QI", raw, 264 + 16 * i) for i in range(struct.unpack_from("=I", raw, 260)[0])]
+    size, number = max(((size, i) for i, (size, flags) in enumerate(heaps) if flags & 1), default=(0, 0))
+    return number, size
+
+
+def _driver_version(vendor: int, version: int) -> str:
+    if vendor == 0x10DE:
+        return f"{version >> 22}.{version >> 14 & 255}.{version >> 6 & 255}"
+    if vendor == 0x8086 and sys.platform == "win32":
+        return f"{version >> 14}.{version & 0x3FFF}"
+    return f"{version >> 22}.{version >> 12 & 1023}.{version & 4095}"
+
+
+def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
+    raw = c.create_string_buffer(2048)  # VkPhysicalDeviceProperties, 824 bytes
+    lib.vkGetPhysicalDeviceProperties(handle, raw)
+    api, version, vendor, _, kind = struct.unpack_from("=5I", raw)
+    major, minor, patch = api >> 22 & 127, api >> 12 & 1023, api & 4095
+    features = (c.c_uint32 * 64)()  # VkPhysicalDeviceFeatures, 55 flags
+    lib.vkGetPhysicalDeviceFeatures(handle, features)
+    driver, subgroup, query = _driver_version(vendor, version), None, getattr(lib, "vkGetPhysicalDeviceProperties2", 0)
+    if query and (major, minor) >= (1, 1):
+        outer = (1000059001, 2048)
+        subgroup = struct.unpack_from("=I", _chained(query, handle, outer, (1000094000, 16)))[0] or None
+        if (major, minor) >= (1, 2):  # driverID, driverName, driverInfo
+            body = _chained(query, handle, outer, (1000196000, 520))
+            driver = f"{text(body[4:260])} {text(body[260:516]) or driver}".strip()
+    return Device("vulkan", index, text(raw.raw[20:276]), driver, _heap(lib, handle)[1] or None, kind == 4, True, "",
+                  _KINDS[kind] if kind < 5 else "other", f"Vulkan {major}.{minor}.{patch}", subgroup,
+                  int64=bool(features[_SHADER_INT64]))
+
+
+def vulkan_devices() -> list[Device]:
+    with _vulkan() as (lib, handles):
+        devices = [_vulkan_device(lib, index, handle) for index, handle in enumerate(handles)]
+    devices = _visible(devices)
+    hardware = any(device.available and not device.software for device in devices)
+    reason = "a hardware device is used instead" if hardware else "software device only: name it with --arch vulkan"
+    return [replace(d, reason=reason) if d.software and d.available else d for d in devices]
+
+
+def _visible(devices: list[Device]) -> list[Device]:
+    """Heed TI_VISIBLE_DEVICE, by which Taichi takes one of Vulkan's devices: the others cannot be asked for."""
+    named = os.environ.get("TI_VISIBLE_DEVICE", "")
+    if not named:
+        return devices
+    places = [str(device.index) for device in devices]
+    if named in places:
+        reason = f"TI_VISIBLE_DEVICE={named} names another device: unset it, or let it name this one"
+    else:
+        reason = f"TI_VISIBLE_DEVICE={named!r} is no number of a Vulkan device: unset it, or give one of {', '.join(places)}"
+    return [d if str(d.index) == named else replace(d, available=False, reason=reason) for d in devices]
+
+
+def vulkan_free(device: Device) -> int | None:
+    with _vulkan() as (lib, handles):
+        query = getattr(lib, "vkGetPhysicalDeviceMemoryProperties2", None)
+        if query is None or device.index >= len(handles):
+            return None
+        # VK_EXT_memory_budget: what this process may hold, and what it holds. A driver without it leaves zeros.
+        values = struct.unpack("=32Q", _chained(query, handles[device.index], (1000059006, 1024), (1000237000, 256)))
+        heap = _heap(lib, handles[device.index])[0]
+        return max(0, values[heap] - values[16 + heap]) if values[heap] else None

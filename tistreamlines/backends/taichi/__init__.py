@@ -1,0 +1,1 @@
+"""GPUs: kernels compiled by Taichi for CUDA, Vulkan and Metal."""

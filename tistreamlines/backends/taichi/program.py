@@ -1,0 +1,194 @@
+"""GPUs: faces compiled by Taichi for CUDA, Vulkan and Metal.
+
+A team is 32 threads of a block, whose shared memory it uses; where a warp or a subgroup has 32 threads, it is one.
+The guard that stops a compiler from fusing or reordering is an or with a zero that only the caller knows to be one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...kernels import lang
+from ...linker.link import INTS, REALS, Face, link
+from ..devices import Device
+from .block import entry_text, lay_out
+from .runtime import start
+from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, team_kind
+
+if TYPE_CHECKING:
+    from ...methods.boot import Prepared
+
+TEAMS = 4096  # in flight at once: what fills the largest GPUs, and Taichi's 131,072 threads of a Vulkan dispatch
+
+
+def _u32(text: str) -> str:
+    return f"ti.u32({text})" if text.isdigit() else f"ti.cast({text}, ti.u32)"
+
+
+def _logic(left: str, symbol: str, right: str) -> str:
+    # Taichi would make a bitwise operation of bools, which SPIR-V does not have
+    return f"((ti.cast({left}, ti.i32) {symbol} ti.cast({right}, ti.i32)) != 0)"
+
+
+def _each(target: str, count: str) -> list[str]:
+    return [
+        f"for _turn_{target} in range(({count} + 31) // 32):",
+        f"    {target} = _turn_{target} * 32 + _lane",
+        f"    if {target} < {count}:",
+    ]
+
+
+def _high_word(a: str, b: str) -> str:
+    return f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)"
+
+
+def _spell(barrier: str, int64: bool) -> dict[str, Any]:
+    return {
+        "real": lambda x: f"ti.cast({x}, ti.f32)",
+        "i32": lambda x: f"ti.cast({x}, ti.i32)",
+        "u32": _u32,
+        "umulhi": _high_word if int64 else lambda a, b: f"_high_word({a}, {b})",
+        "floor": lambda x: f"ti.floor({x})",
+        "bits": lambda x: f"ti.bit_cast({x}, ti.i32)",
+        "from_bits": lambda x: f"ti.bit_cast({x}, ti.f32)",
+        "absolute": lambda x: f"ti.abs({x})",
+        "minimum": lambda a, b: f"ti.min({a}, {b})",
+        "maximum": lambda a, b: f"ti.max({a}, {b})",
+        "where": lambda c, a, b: f"ti.select({c}, {a}, {b})",
+        "lane": lambda: "_lane",
+        "lanes": lambda x: x,
+        "at": lambda array, start: f"{array}[{start} + _lane]",
+        "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
+        "take": lambda array, index: f"{array}[{index}]",
+        "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
+        "collect": lambda items, count, marks, limit: f"_collect({items}, {count}, {marks}, {limit}, _pool, _lane)",
+        "team_min": lambda x: f"_team_min({x}, _pool, _lane)",
+        "team_max": lambda x: f"_team_max({x}, _pool, _lane)",
+        "barrier": lambda: barrier,
+        "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
+        "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",
+    }
+
+
+def face(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Face:
+    """Taichi's spelling for an arch.
+
+    ``kind`` is what a team is (see :func:`team_kind`), None for what does everywhere; ``int64`` says whether the device
+    has whole numbers of 64 bits.
+    """
+    kind = kind or team_kind(arch, None)
+    return Face(
+        name=f"{arch}{'' if exact else 'fast'}",
+        header=HEADER + ("" if int64 else HALVES) + OPERATIONS[kind] + COLLECT,
+        decorator="@ti.func",
+        spell=_spell(BARRIERS[kind], int64),
+        literal=repr,
+        logic=_logic,
+        hidden=("_zero", "_lane", "_pool: ti.template()"),
+        guard=(lambda text: f"_guard({text}, _zero)") if exact else None,
+        each=_each,
+        unroll=lambda n: f"ti.static(range({n}))",
+        parameter=lambda name, kind: f"{name}: ti.template()" if kind in (REALS, INTS) else name,
+    )
+
+
+class TaichiProgram:
+    """Kernels linked for a GPU; arrays live on it.
+
+    Parameters
+    ----------
+    device : where to run.
+    roots : kernels to be run by name.
+    prepared : constants, holes, team memory and shared tables.
+    exact : keep to the order of operations.
+    profile : time the kernels.
+    kind : what a team is, None for what suits the device if it tells the truth about its subgroups.
+    queued : teams may draw their items from a queue, else each has its share from the beginning.
+    """
+
+    def __init__(
+        self, device: Device, roots: list[lang.Twin], prepared: Prepared, *, exact: bool, profile: bool = False,
+        kind: str | None = None, queued: bool = True,
+    ) -> None:  # fmt: skip
+        self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
+        self.ti, self.scratch = self.runtime.ti, prepared.scratch
+        kind = kind or team_kind(device.arch, device.subgroup)
+        linked = link(roots, face(device.arch, exact, kind, device.int64), prepared.fill)
+        self.block = lay_out(device, prepared, kind)
+        self.block = replace(self.block, queued=self.block.queued and queued)
+        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
+        text = linked.text
+        for name, signature in self.signatures.items():
+            text += "\n\n" + entry_text(name, signature, prepared, self.block)
+        self.module = self.runtime.module(text, exact)
+        self._queue = self.empty(1, INTS)
+        self._gathered, self._gathered_size = None, 0
+
+    def array(self, values: np.ndarray) -> Any:
+        """An array on the device that holds these values."""
+        kind, dtype = (REALS, np.float32) if values.dtype.kind == "f" else (INTS, np.int32)
+        array = self.empty(values.size, kind)
+        with self.runtime.turn(self.exact):
+            array.from_numpy(np.ascontiguousarray(values, dtype))
+        return array
+
+    def empty(self, size: int, kind: str) -> Any:
+        """An array on the device, to be filled by kernels."""
+        with self.runtime.turn(self.exact):
+            return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
+
+    def upload(self, array: Any, values: np.ndarray) -> Any:
+        """Copy values to the front of an array."""
+        dtype = np.float32 if values.dtype.kind == "f" else np.int32
+        copy = self.module.upload_reals if dtype is np.float32 else self.module.upload_ints
+        with self.runtime.turn(self.exact):
+            copy(len(values), np.ascontiguousarray(values, dtype), array)
+        return array
+
+    def _download(self, array: Any, out: np.ndarray) -> None:
+        with self.runtime.turn(self.exact):
+            self.module.download_ints(len(out), array, out)  # waits for the device
+
+    def host(self, array: Any, count: int) -> np.ndarray:
+        """The first ``count`` elements of an int32 array, in the host's memory."""
+        out = np.empty(count, np.int32)
+        if count:
+            self._download(array, out)
+        return out
+
+    def sync(self) -> None:
+        """Wait for the device."""
+        with self.runtime.turn(self.exact):
+            self.ti.sync()
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Launch kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; it may still run on return."""
+        if count:
+            arguments = [values[n] for n, _ in self.signatures[name] if n != "item" and n not in self.scratch]
+            # whole blocks only
+            teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams
+            with self.runtime.turn(self.exact):
+                self._queue.fill(0)
+                kernel = getattr(self.module, f"run_{name}")
+                self.runtime.launch(kernel, [count, teams, 0, self._queue, *arguments])
+
+    def kernel_seconds(self) -> float:
+        """Seconds in kernels since the last call, where profiling is on, else 0."""
+        if not self.profile:
+            return 0.0
+        with self.runtime.turn(self.exact):
+            seconds = self.ti.profiler.get_kernel_profiler_total_time()
+            self.ti.profiler.clear_kernel_profiler_info()
+        return seconds
+
+    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> None:
+        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted on the host."""
+        if len(out) > self._gathered_size:
+            self._gathered_size = min(int(1.25 * len(out)), most)
+            self._gathered = None  # its memory is free before it is needed again
+            self._gathered = self.empty(self._gathered_size, INTS)
+        self.run(name, count, values | {"out": self._gathered})
+        self._download(self._gathered, out)

@@ -1,0 +1,325 @@
+"""The one Taichi of this process: for which device it runs, what it has compiled, and whose turn it is to call it.
+
+Taichi is global to a process.  To start it anew makes every array and kernel invalid, and to use one of them then ends
+the process.  So it is started once, its compiled kernels are kept as long as it runs, and it starts anew, for another
+device, only when no program of ours is left.  Taichi that other code has started is left alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import gc
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from ...errors import DeviceError
+from ...linker.store import folder, load
+from ..devices import Device, vulkan_index
+from ..devices.gpu import cuda_context_entry
+
+ELSEWHERE = "track in a process of its own, or with --arch cpu"
+_starting = threading.RLock()
+_runtime: Runtime | None = None
+
+
+@contextmanager
+def float_environment_kept() -> Iterator[None]:
+    """Undo what Taichi does to the calling thread as it starts: numpy would flush denormals, in later threads as well."""
+    library = ctypes.util.find_library("m")
+    if library is None:
+        yield
+        return
+    held, maths = ctypes.create_string_buffer(256), ctypes.CDLL(library)
+    maths.fegetenv(held)
+    try:
+        yield
+    finally:
+        maths.fesetenv(held)
+
+
+@contextmanager
+def _quick_front_end() -> Iterator[None]:
+    """Spare Taichi what takes it two thirds of the time in which it reads a kernel.
+
+    For each node of a function it draws a picture of the source, for messages that concern whoever writes kernels, and
+    for each function it looks whether it is a class's.
+    """
+    from taichi.lang import kernel_impl
+    from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
+
+    held = Context.get_pos_info, kernel_impl._inside_class
+    Context.get_pos_info = lambda context, node: f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
+    kernel_impl._inside_class = lambda level_of_class_stackframe: False
+    try:
+        yield
+    finally:
+        Context.get_pos_info, kernel_impl._inside_class = held
+
+
+@contextmanager
+def _environment(name: str, value: str | None) -> Iterator[None]:
+    """Set a variable for a while, since processes that are started later inherit it; None leaves all as it is."""
+    held = os.environ.get(name)
+    if value is not None:
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ.pop(name)
+            if held is not None:
+                os.environ[name] = held
+
+
+def start(device: Device, profile: bool = False, program: Any = None) -> Runtime:
+    """Give the Taichi that runs on a device; start it where none does.
+
+    As long as ``program`` is alive, Taichi is not started for another device.
+
+    Raises
+    ------
+    DeviceError
+        If Taichi cannot start there, or runs for somebody else: other code, or a program of ours on another device.
+    """
+    global _runtime
+    with _starting:
+        if _runtime is not None:
+            _runtime.check_process()
+        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
+            _refuse_to_disturb(device)
+            _runtime = Runtime(_initialised(device, profile), device, profile)
+        if program is not None:
+            _runtime.programs.add(program)
+        return _runtime
+
+
+def _refuse_to_disturb(device: Device) -> None:
+    """Raise where starting Taichi anew would take arrays from under somebody."""
+    if _runtime is not None and _runtime.alive:
+        if _runtime.programs:
+            gc.collect()  # programs that are only part of a cycle are in nobody's hands
+        if _runtime.programs:
+            raise DeviceError(
+                f"{device.arch}: a run on {_runtime.device.arch} ({_runtime.device.name}) still goes on in this process, "
+                f"and Taichi has one device and one way of timing at a time: end that run first, or {ELSEWHERE}"
+            )
+    elif "taichi" in sys.modules and _of_others():
+        raise DeviceError(
+            f"{device.arch}: Taichi runs in this process already, started by other code (ti.init), whose arrays a "
+            f"second start would take: {ELSEWHERE}"
+        )
+
+
+def _of_others() -> bool:
+    from taichi.lang import impl
+
+    return impl.get_runtime().prog is not None
+
+
+def _initialised(device: Device, profile: bool) -> Any:
+    """Initialise Taichi for a device, or say why it cannot be."""
+    named = os.environ.get("TI_ARCH")
+    if named is not None and named != device.arch:
+        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named!r}, not {device.arch}: unset it")
+    # for whoever tunes kernels: more of ti.init's options, as JSON
+    options = {"kernel_profiler": profile} | _storage() | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    index = str(vulkan_index(device)) if device.arch == "vulkan" else None
+    try:
+        ti = _imported()
+        common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
+        # what Taichi prints as it starts would stand among what a program prints
+        with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
+            ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
+            ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
+    except (RuntimeError, ValueError) as error:
+        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}{_read_by_taichi()}") from error
+    return ti
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[None]:
+    """Name a folder for temporary files where none can be written; what Taichi imports asks for one and writes nothing."""
+    held = tempfile.tempdir
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = os.sep
+    try:
+        yield
+    finally:
+        tempfile.tempdir = held
+
+
+def _imported() -> Any:
+    """Taichi, without a banner and without a question to its makers' server for a newer one."""
+    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
+    os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
+    os.environ.setdefault("TI_ENABLE_PYBUF", "0")  # else it tells that standard output is wrapped, as the command's is
+    if "XDG_CACHE_HOME" not in os.environ:
+        os.environ.setdefault("HOME", str(Path.home()))  # without either Taichi ends the process, even as that ends
+    with _temporary_folder():
+        import taichi as ti
+
+    ti.set_logging_level(ti.ERROR)
+    return ti
+
+
+def _read_by_taichi() -> str:
+    """Name the environment's variables that Taichi reads, in case one of them keeps it from starting."""
+    ours = ("TI_SKIP_VERSION_CHECK", "TI_ENABLE_PYBUF", "TI_VISIBLE_DEVICE")
+    read = [name for name in sorted(os.environ) if name.startswith("TI_") and name not in ours]
+    given = ", ".join(f"{name}={os.environ[name]}" for name in read)
+    return f" (Taichi reads {given} from the environment: unset that)" if given else ""
+
+
+def _storage() -> dict[str, Any]:
+    """Where Taichi keeps what it compiles; where it cannot, it still wants a folder that exists, or ends the process."""
+    place = folder()
+    path = Path(__file__).parent if place is None else place / "taichi"
+    return {"offline_cache": place is not None, "offline_cache_file_path": str(path)}
+
+
+class Runtime:
+    """Taichi as it runs on a device.
+
+    Any thread may call it, but only in its turn: Taichi itself is not made for several.
+
+    Attributes
+    ----------
+    ti : the module ``taichi``.
+    programs : those that have arrays here.
+    """
+
+    def __init__(self, ti: Any, device: Device, profile: bool) -> None:
+        self.ti, self.device, self.profile = ti, device, profile
+        self._process = os.getpid()
+        self.programs: WeakSet[Any] = WeakSet()
+        self._impl = ti.lang.impl
+        self._state = self._impl.get_runtime()  # Taichi makes another of these whenever it starts or ends
+        self._config = self._state.prog.config()
+        self._modules: dict[tuple[str, bool], Any] = {}
+        self._lock = threading.Lock()
+        self._spent: deque[Any] = deque()
+        self._enter_context: Callable[[], object] | None = None  # CUDA's, for other threads
+        self._array = _array_class(self)
+        self._ready: set[Any] = set()
+        self._stand_ins: dict[Any, Any] = {}
+
+    @property
+    def alive(self) -> bool:
+        """Whether this is still the Taichi that runs; a fork's copy does not."""
+        running = self._impl.get_runtime() is self._state and self._state.prog is not None
+        return running and self._process == os.getpid()
+
+    def check_process(self) -> None:
+        """Raise in a process that was forked from the one where Taichi started."""
+        if self._process != os.getpid():
+            raise DeviceError(
+                f"{self.device.arch}: this process was forked from one that uses a GPU, which does not work in a fork: "
+                "make processes with multiprocessing's method 'spawn', or track there with --arch cpu"
+            )
+
+    def serves(self, device: Device, profile: bool) -> bool:
+        """Whether a program for this device can be run here."""
+        return (device.arch, device.index, profile) == (self.device.arch, self.device.index, self.profile)
+
+    @contextmanager
+    def turn(self, exact: bool) -> Iterator[None]:
+        """Call Taichi alone; what is compiled meanwhile keeps to the order of operations if ``exact``.
+
+        Raises
+        ------
+        DeviceError
+            If other code has ended or restarted Taichi, and with it the arrays and kernels of the run, or in a fork.
+        """
+        self.check_process()
+        with self._lock:
+            if not self.alive:
+                raise DeviceError(
+                    f"{self.device.arch}: other code in this process has called ti.init or ti.reset, which took the "
+                    f"arrays of this run from the device: start the run again, and {ELSEWHERE}"
+                )
+            self._enter()
+            self._config.fast_math = not exact  # Taichi compiles a kernel when it is first called
+            yield
+
+    def _enter(self) -> None:
+        if self._enter_context is not None:
+            self._enter_context()
+
+    def module(self, text: str, exact: bool) -> Any:
+        """Load linked kernels; the same text is loaded, and so compiled, once."""
+        key = (text, exact)
+        if key not in self._modules:
+            with _quick_front_end():
+                self._modules[key] = load(text, fresh=True)
+        return self._modules[key]
+
+    def array(self, kind: Any, size: int) -> Any:
+        """An array on the device; call it in one's turn."""
+        self._free()
+        return self._array(kind, (size,))
+
+    def launch(self, kernel: Any, arguments: list[Any]) -> None:
+        """Call a kernel in one's turn; it is compiled with small arrays for the true ones.
+
+        What Taichi compiles with stays in a cycle of its own, and so in memory, until Python looks for such cycles.
+        """
+        if kernel not in self._ready:
+            with _quick_front_end():
+                kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
+            self._ready.add(kernel)
+        kernel(*arguments)
+        if self.device.arch == "cuda" and self._enter_context is None:
+            self._enter_context = cuda_context_entry()  # which a launch leaves to its thread
+
+    def _stand_in(self, value: Any) -> Any:
+        if not isinstance(value, self._array):
+            return value
+        if value.dtype not in self._stand_ins:
+            self._stand_ins[value.dtype] = self._array(value.dtype, (1,))
+        return self._stand_ins[value.dtype]
+
+    def forget(self, handle: Any) -> None:
+        """Free an array's memory: now, or if somebody has the turn (the calling thread perhaps), when he allocates."""
+        self._spent.append(handle)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._free()
+            finally:
+                self._lock.release()
+
+    def _free(self) -> None:
+        if self._spent and self.alive:
+            self._enter()
+            # Taichi never frees what a kernel that waits to be launched may use, even later
+            self.ti.sync()
+        while self._spent:
+            handle = self._spent.popleft()
+            if self.alive:
+                self._state.prog.delete_ndarray(handle)
+
+
+def _array_class(runtime: Runtime) -> type:
+    """Taichi's arrays, but freed in their turn: Python may collect one in any thread, at any time."""
+    from taichi.lang._ndarray import ScalarNdarray
+
+    is_finalizing = sys.is_finalizing  # as Python ends, the names of modules go before the last arrays
+
+    class DeviceArray(ScalarNdarray):
+        def __del__(self) -> None:
+            if self.arr is not None and not is_finalizing():
+                runtime.forget(self.arr)
+
+    return DeviceArray

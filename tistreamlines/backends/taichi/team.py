@@ -1,0 +1,180 @@
+"""What a team of 32 threads does together on a GPU: the text that opens every Taichi module."""
+
+from __future__ import annotations
+
+HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
+import warnings
+
+import taichi as ti
+
+warnings.filterwarnings("ignore", ".*Calling non-taichi function .*Slice", SyntaxWarning)
+SharedArray = ti.simt.block.SharedArray
+
+
+class Slice(SharedArray):
+    """A team's part of an array that the block's teams share out among them."""
+
+    def __init__(self, whole, start):
+        self.whole, self.start, self.shape, self.dtype = whole, start, whole.shape, whole.dtype
+
+    def subscript(self, *indices):
+        return self.whole.subscript(self.start + indices[0])
+
+
+REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
+INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
+
+
+@ti.func
+def _guard(x, zero):
+    # not an exclusive or: two of them undo each other, and a compiler may bring them together (x * 1.0)
+    return ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)
+
+
+@ti.kernel
+def upload_reals(n: ti.i32, values: ti.types.ndarray(dtype=ti.f32, ndim=1), out: REALS):
+    for i in range(n):
+        out[i] = values[i]
+
+
+@ti.kernel
+def upload_ints(n: ti.i32, values: ti.types.ndarray(dtype=ti.i32, ndim=1), out: INTS):
+    for i in range(n):
+        out[i] = values[i]
+
+
+@ti.kernel
+def download_ints(n: ti.i32, values: INTS, out: ti.types.ndarray(dtype=ti.i32, ndim=1)):
+    for i in range(n):
+        out[i] = values[i]
+
+'''
+
+# For devices without whole numbers of 64 bits.
+HALVES = '''
+@ti.func
+def _high_word(a, b):
+    low = ti.u32(0xFFFF)
+    half = ti.u32(16)
+    first = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
+    second = (a & low) * (b >> half) + (first & low)
+    return (a >> half) * (b >> half) + (first >> half) + (second >> half)
+
+'''
+# Team operations.  Least and greatest do not round, sums of whole numbers do not either: any order gives the same bits.
+SHARED_OPERATIONS = '''
+@ti.func
+def _team_min(x, _pool: ti.template(), _lane):
+    ti.simt.block.sync()
+    _pool[_lane] = x
+    ti.simt.block.sync()
+    r = _pool[0]
+    for l in range(1, 32):
+        r = ti.min(r, _pool[l])
+    return r
+
+
+@ti.func
+def _team_max(x, _pool: ti.template(), _lane):
+    return -_team_min(-x, _pool, _lane)
+
+
+@ti.func
+def _team_scan(n, _pool: ti.template(), _lane):
+    ti.simt.block.sync()
+    _pool[_lane] = ti.cast(n, ti.f32)
+    ti.simt.block.sync()
+    r = 0.0
+    for l in range(_lane + 1):
+        r = r + _pool[l]
+    return ti.cast(r, ti.i32)
+
+'''
+WARP_REDUCTION = '''
+@ti.func
+def _team_min(x, _pool: ti.template(), _lane):
+    r = x
+    for o in ti.static((16, 8, 4, 2, 1)):
+        r = ti.min(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
+    return r
+
+'''
+WARP_SCAN = '''
+@ti.func
+def _team_scan(n, _pool: ti.template(), _lane):
+    r = n
+    for o in ti.static((1, 2, 4, 8, 16)):
+        below = ti.simt.warp.shfl_up_i32(ti.u32(0xFFFFFFFF), r, o)
+        if _lane >= o:
+            r = r + below
+    return r
+
+'''
+WARP_OPERATIONS = WARP_REDUCTION + WARP_REDUCTION.replace("min", "max") + WARP_SCAN
+SUBGROUP_OPERATIONS = '''
+@ti.func
+def _subgroup_barrier():
+    ti.simt.block.mem_sync()
+    ti.simt.subgroup.barrier()
+    ti.simt.block.mem_sync()
+
+
+@ti.func
+def _real(x):
+    # Taichi forgets the type of what a subgroup operation returns; its bits know it
+    return ti.bit_cast(ti.bit_cast(x, ti.i32), ti.f32)
+
+
+@ti.func
+def _team_min(x, _pool: ti.template(), _lane):
+    return _real(ti.simt.subgroup.reduce_min(x))
+
+
+@ti.func
+def _team_max(x, _pool: ti.template(), _lane):
+    return _real(ti.simt.subgroup.reduce_max(x))
+
+
+@ti.func
+def _team_scan(n, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.inclusive_add(n)
+
+'''
+# An atomic counter would do the same, but Vulkan orders all memory around one, and the caches with it.
+COLLECT = '''
+@ti.func
+def _collect(items: ti.template(), count: ti.template(), marks, limit, _pool: ti.template(), _lane):
+    found = 0
+    rest = marks
+    while rest != 0:
+        rest = rest & (rest - 1)
+        found += 1
+    end = _team_scan(found, _pool, _lane)
+    if _lane == 31:
+        count[0] = ti.min(end, limit)
+    place = end - found
+    rest = marks
+    while rest != 0:
+        lowest = rest & (0 - rest)
+        bit = (ti.bit_cast(ti.cast(lowest, ti.f32), ti.i32) >> 23) - 127
+        if place < limit:
+            items[place] = ti.cast(_lane + 32 * bit, ti.f32)
+        place += 1
+        rest = rest ^ lowest
+
+'''
+
+BARRIERS = {
+    "warp": "ti.simt.warp.sync(ti.u32(0xFFFFFFFF))",
+    # Taichi's subgroup barrier orders no memory; the memory barrier beside it does
+    "subgroup": "_subgroup_barrier()",
+    "block": "ti.simt.block.sync()",
+}
+OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS, "block": SHARED_OPERATIONS}
+
+
+def team_kind(arch: str, subgroup: int | None) -> str:
+    """What a team is: a warp, a subgroup of 32, or, where subgroups have another size, a whole block."""
+    if arch == "cuda":
+        return "warp"
+    return "subgroup" if arch == "vulkan" and subgroup == 32 else "block"

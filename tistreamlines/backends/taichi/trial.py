@@ -1,0 +1,233 @@
+"""Whether a device does what it says: a small kernel that is run when the device is opened, before any other.
+
+A driver may report subgroups of 32 threads and run 8 or 16 of them together, and Taichi cannot ask for a size.  A team
+whose operations fail the trial meets in the block's shared memory instead.  Normal float32 are all that the kernels
+need: what is smaller than 2**-126 may be kept or, as on CUDA, be taken for 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import DeviceError
+from ...kernels.lang import (
+    Ints,
+    Reals,
+    at,
+    barrier,
+    bits,
+    collect,
+    i32,
+    lane,
+    put,
+    real,
+    take,
+    team_max,
+    team_min,
+    twin,
+    u32,
+    umulhi,
+    where,
+)
+from ..devices import choose
+from .program import TaichiProgram
+from .runtime import start
+from .team import team_kind
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..devices import Device
+
+    Reals32 = npt.NDArray[np.float32]
+
+PACKAGES = str(Path(__file__).parents[3])
+# The folder of the package comes last, where it cannot hide a module of Python's own.
+WORKER = """
+import sys
+sys.path = [*filter(None, sys.path), sys.argv[1]]
+from tistreamlines.backends.taichi.trial import main
+sys.exit(main(sys.argv[2]))
+"""
+SECONDS = 300  # that a trial may take; drivers have hung
+TEAMS, TURNS, ROW = 48, 3, 32  # a block of 16 teams, three times
+SMALLEST = np.float32(2.0**-126)
+TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations", "small numbers", "products of words"
+SCRATCH = {"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)}
+
+
+@twin
+def trial(
+    item: i32, a: Reals, b: Reals, tiny: Reals, out: Reals, found: Ints, room: Reals, listed: Reals, counted: Ints
+):
+    """What a device must be able to do, each row of 32 results for itself (see :func:`_expected`)."""
+    x = at(a, 32 * item)
+    y = at(b, 32 * item)
+    put(out, 160 * item, x * x + y)
+    z = x
+    for turn in range(8):
+        z = (z * x + 0.7) * 0.6 - real(turn) * (0.1 * x)
+    put(out, 160 * item + 32, z)
+    put(out, 160 * item + 64, at(tiny, 0) * at(tiny, 32))
+    low = 4.0
+    high = 0.0
+    for turn in range(1 + item % TURNS):  # teams of a block go different ways
+        put(room, 0, x + real(turn))
+        barrier()
+        x = take(room, (5 * lane() + turn) & 31)
+        barrier()
+        low = low - team_min(where(lane() == item % 32, x - 4.0, x))
+        high = high + team_max(where(lane() == (item + turn) % 32, x + 4.0, x))
+    put(out, 160 * item + 96, where(lane() == 0, low, where(lane() == 1, high, x)))
+    collect(listed, counted, i32(x * 64.0) & 7, 64)
+    barrier()
+    put(out, 160 * item + 128, at(listed, 0))
+    put(found, 64 * item, where(lane() == 0, counted[0], 0))
+    word = u32(bits(y)) * u32(0x9E3779B1)
+    high_word = umulhi(word, u32(0xD2511F53))
+    put(found, 64 * item + 32, i32(high_word >> u32(1)))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a trial: what teams are, and what the device gets wrong nevertheless."""
+
+    kind: str
+    lied: bool
+    faults: tuple[str, ...]
+
+
+_verdicts: dict[tuple[str, int, str], Verdict] = {}
+
+
+def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
+    """Start Taichi on a device, and say what a team is there (see ``team.team_kind``).
+
+    Raises
+    ------
+    DeviceError
+        If the device fails the trial.
+    """
+    start(device, profile)
+    verdict = judged(device, profile)
+    if faults := [f for f in verdict.faults if exact or f != ORDER]:
+        way_out = "use another arch" if faults != [ORDER] else "use --fast, or another arch"
+        raise DeviceError(
+            f"{device.arch}: {device.name} ({device.driver}) computes something else than it should, tried with "
+            f"{', '.join(faults)}: {way_out}"
+        )
+    return verdict.kind
+
+
+def judged(device: Device, profile: bool = False) -> Verdict:
+    """Try the device, once in this process."""
+    told = team_kind(device.arch, device.subgroup)
+    key = (device.arch, device.index, told)
+    if key not in _verdicts:
+        faults = _faults(device, told, profile)
+        kind = told
+        if TEAMWORK in faults and told != "block":
+            kind, faults = "block", _faults(device, "block", profile)
+        _verdicts[key] = Verdict(kind, kind != told, faults)
+    return _verdicts[key]
+
+
+def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
+    """What of the trial a device gets wrong, with teams of a kind."""
+    a, b, tiny = _inputs()
+    nothing: Any = SimpleNamespace(fill={}, arrays={}, scalars={}, scratch=SCRATCH, shares={}, tables=())
+    # without a queue: a team that is none would read a number that nobody has drawn, and write anywhere
+    program = TaichiProgram(device, [trial], nothing, exact=True, profile=profile, kind=kind, queued=False)
+    values = {"a": program.array(a), "b": program.array(b), "tiny": program.array(tiny)}
+    values |= {"out": program.empty(TEAMS * 5 * ROW, "reals"), "found": program.empty(TEAMS * 2 * ROW, "ints")}
+    program.run("trial", TEAMS, values)
+    out, found = values["out"].to_numpy().reshape(TEAMS, 5, ROW), values["found"].to_numpy().reshape(TEAMS, 2, ROW)
+    return _compared(out, found)
+
+
+def _inputs() -> tuple[Reals32, Reals32, Reals32]:
+    """Numbers from 1 to 2; what takes all away from their squares but what rounding does; small ones and factors."""
+    a = np.random.default_rng(10).uniform(1, 2, TEAMS * ROW).astype(np.float32)
+    tiny = np.repeat(np.float32([SMALLEST, 1]), ROW)
+    tiny[ROW:] = np.float32(2.0) ** (np.arange(ROW) - 8)
+    return a, -(a * a), tiny
+
+
+def _expected() -> tuple[Reals32, npt.NDArray[np.int64]]:
+    """What the trial leaves where all is well, a row of 32 for each of its results."""
+    a, b, tiny = _inputs()
+    x, y = a.reshape(TEAMS, ROW), b.reshape(TEAMS, ROW)
+    out, found = np.zeros((TEAMS, 5, ROW), np.float32), np.zeros((TEAMS, 2, ROW), np.int64)
+    out[:, 0] = x * x + y
+    out[:, 1] = x
+    for turn in range(8):
+        out[:, 1] = (out[:, 1] * x + np.float32(0.7)) * np.float32(0.6) - np.float32(turn) * (np.float32(0.1) * x)
+    out[:, 2] = tiny[:ROW] * tiny[ROW:]
+    words = y.view(np.uint32) * np.uint32(0x9E3779B1)
+    found[:, 1] = (words.astype(np.uint64) * np.uint64(0xD2511F53)) >> np.uint64(33)
+    for item in range(TEAMS):
+        row, low, high = x[item], np.float32(4), np.float32(0)
+        for turn in range(1 + item % TURNS):
+            row = (row + np.float32(turn))[(5 * np.arange(ROW) + turn) % ROW]
+            low = low - (row[item % ROW] - np.float32(4))
+            high = high + (row[(item + turn) % ROW] + np.float32(4))
+        out[item, 3] = [low, high, *row[2:]]
+        marks = (row * np.float32(64)).astype(int) & 7
+        listed = [lane + 32 * bit for lane in range(ROW) for bit in range(3) if marks[lane] >> bit & 1][:64]
+        out[item, 4], found[item, 0, 0] = listed[:ROW], len(listed)
+    return out, found
+
+
+def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
+    """Name what differs."""
+    good, whole = _expected()
+    same = (out.view(np.int32) == good.view(np.int32)).all(axis=(0, 2))
+    small = (np.abs(good[:, 2]) < SMALLEST) & (out[:, 2] == 0) | (out[:, 2] == good[:, 2])
+    right = {
+        TEAMWORK: same[3] and same[4] and (found[:, 0] == whole[:, 0]).all(),
+        ORDER: same[0] and same[1],
+        SMALL: small.all(),
+        WORDS: (found[:, 1] == whole[:, 1]).all(),
+    }
+    return tuple(name for name, good in right.items() if not good)
+
+
+def in_own_process(device: Device) -> dict[str, Any]:
+    """A device's verdict as a dictionary; where there is none, the reason is its fault."""
+    names = {"vulkan": "TI_VISIBLE_DEVICE", "cuda": "CUDA_VISIBLE_DEVICES"}
+    environment, number = dict(os.environ), str(device.index)
+    if device.arch == "cuda" and (shown := environment.get("CUDA_VISIBLE_DEVICES")):
+        number = shown.split(",")[device.index].strip()
+    if device.arch in names:
+        environment[names[device.arch]] = number
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", WORKER, PACKAGES, device.arch], env=environment, capture_output=True, text=True,
+            errors="replace", timeout=SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"kind": "", "lied": False, "faults": [f"stopped after {SECONDS} s"]}
+    said = (done.stdout if done.returncode == 0 else done.stderr or "no message").strip().splitlines()[-1]
+    if done.returncode == 0:
+        return json.loads(said)
+    return {"kind": "", "lied": False, "faults": [f"exit code {done.returncode}: {said}"]}
+
+
+def main(arch: str) -> int:
+    """Try the device that an arch takes; the verdict is the last line on standard output."""
+    try:
+        verdict = judged(choose(arch))
+    except DeviceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"\n{json.dumps(asdict(verdict))}\n")
+    return 0

@@ -1,0 +1,25 @@
+"""What a run of the engine did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels.stop_reasons import Stop
+
+STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
+
+
+@dataclass
+class Tally:
+    """What a run did: seconds by stage, how halves ended, bytes that came back from the device."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    stop_reasons: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
+    seeds: int = 0
+    streamlines: int = 0
+    points: int = 0
+    copied_bytes: int = 0

@@ -1,0 +1,115 @@
+"""From codes to points: what the host does with a chunk that a device has grown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..io.tractogram import Batch, Space
+from ..kernels import unpack as seeding
+from ..kernels.lang import LANES
+from ..methods.boot import Prepared
+
+Array = npt.NDArray[Any]
+AFFINE = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")
+
+
+@dataclass
+class Grown:
+    """A chunk back on the host: its accepted streamlines as codes.
+
+    Parameters
+    ----------
+    first_seed : number of the chunk's first seed.
+    seeds : (n, 3) float32, voxel coordinates.
+    seed, branch : (m,) int32, number of each streamline's seed in the chunk, and among its seed's directions.
+    initial : (m,) its initial direction's code, of methods whose codes do not tell it; else 0.
+    lengths, status : (m, 2) steps and stop reasons, forward and backward.
+    words, slot : codes, several to a word, and where each half's begin.
+    """
+
+    first_seed: int
+    seeds: Array
+    seed: Array
+    branch: Array
+    initial: Array
+    lengths: Array
+    status: Array
+    words: Array
+    slot: Array
+
+    def parts(self, points: int) -> list[Grown]:
+        """Cut into parts of about so many points, which share the words."""
+        ends = np.flatnonzero(np.diff(np.cumsum(self.lengths[:, 0] + self.lengths[:, 1] + 1) // points)) + 1
+        cuts = [0, *ends.tolist(), len(self.seed)]
+        return [
+            replace(
+                self, seed=self.seed[a:b], branch=self.branch[a:b], initial=self.initial[a:b],
+                lengths=self.lengths[a:b], status=self.status[a:b], slot=self.slot[2 * a : 2 * b],
+            )
+            for a, b in pairwise(cuts)
+        ]  # fmt: skip
+
+
+def in_teams(lengths: Array) -> Array:
+    """Halves by side and length, each side's filled up to whole teams by its last one: (LANES * teams,)."""
+    sides = []
+    for side in range(2):
+        order = np.argsort(lengths[:, side])
+        sides.append(np.pad(order, (0, -len(order) % LANES), "edge") * 2 + side)
+    return np.concatenate(sides)
+
+
+class Unpacker:
+    """Lays points out by the kernels' own step, on the CPU whatever the device.
+
+    Parameters
+    ----------
+    prepared : the method's tables.
+    space : the image's space.
+    """
+
+    def __init__(self, prepared: Prepared, space: Space) -> None:
+        from ..backends.numba.program import Program
+
+        self.space = space
+        scratch = prepared.scratch | {"scratch_carried": ("reals", LANES * prepared.fill["CARRIED"])}
+        self.abreast = prepared.fill["CARRIED"] > 0
+        self.program = Program([seeding.unpack], prepared.fill | {"ABREAST": int(self.abreast)}, scratch, threads=1)
+        affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
+        tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
+        self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}
+        self.values |= tables | prepared.scalars
+
+    def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
+        """Points in RASmm, and what is known of each streamline; safe to call from several threads.
+
+        Parameters
+        ----------
+        grown : the chunk.
+        rules : the kernels' Rules, by flat name.
+        """
+        offsets = np.concatenate([[0], np.cumsum(grown.lengths[:, 0] + grown.lengths[:, 1] + 1)]).astype(np.int64)
+        origin = grown.seeds[grown.seed]
+        out = np.empty(3 * int(offsets[-1]), np.float32)
+        if len(origin):
+            order = in_teams(grown.lengths) if self.abreast else np.arange(2 * len(origin))
+            laid = {
+                "seed": grown.seed, "branch": grown.branch, "initial": grown.initial, "offset": offsets[:-1],
+                "slot": grown.slot, "lengths": grown.lengths.ravel(), "order": order,
+            }  # fmt: skip
+            values = self.values | rules | {
+                "rules_first_seed": grown.first_seed, "words": grown.words, "laid_point": origin.ravel(),
+                "out": out,
+            }  # fmt: skip
+            values |= {f"laid_{name}": np.ascontiguousarray(array, np.int32) for name, array in laid.items()}
+            self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
+        return Batch(
+            out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
+            (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint16),
+            grown.status[:, ::-1].astype(np.uint8),
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What is fitted to a diffusion series: brain mask, FA, orientation functions, and the frame of its gradients."""

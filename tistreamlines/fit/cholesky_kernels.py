@@ -1,0 +1,149 @@
+"""What :mod:`.cholesky` compiles; it loads a copy of this file, hence the whole names of modules.
+
+Arrays are copied by loops: to compile an assignment to a slice takes Numba seconds, for the text of an error.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from tistreamlines.backends.numba.simd import at, put
+from tistreamlines.linker.store import kept
+
+SMOOTH = 15  # coefficients up to degree 4: DIPY looks for the first set of directions with these alone
+CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
+
+
+@njit(error_model="numpy", nogil=True)
+def _combine(table, weights, count, out):
+    """out = sum over i of weights[i] times row i of the table; rows are as long as ``out``."""
+    width = out.shape[0]
+    for c in range(0, width, 32):
+        total = at(table, c) * weights[0]
+        for i in range(1, count):
+            total = total + at(table, i * width + c) * weights[i]
+        put(out, c, total)
+
+
+@njit(error_model="numpy", nogil=True)
+def _add_squares(matrix, rows, width, table, which, count, sign):
+    """Add ``sign`` times t t' for each listed row t of the table, from the diagonal's chunk to the right.
+
+    Two rows of the matrix at a time share what is read of the table; their number is even.
+    """
+    for i in range(0, rows, 2):
+        for c in range(i & ~31, width, 32):
+            upper, lower = at(matrix, i * width + c), at(matrix, (i + 1) * width + c)
+            for j in range(count):
+                k = which[j] * width
+                row = at(table, k + c)
+                upper = upper + (sign * table[k + i]) * row
+                lower = lower + (sign * table[k + i + 1]) * row
+            put(matrix, i * width + c, upper)
+            put(matrix, (i + 1) * width + c, lower)
+
+
+@njit(error_model="numpy", nogil=True)
+def _factor(matrix, n, width, factor):
+    """Cholesky factor U of matrix = U'U; column n, the right-hand side z, becomes the solution of U'y = z."""
+    for i in range(n):
+        for c in range(i & ~31, width, 32):
+            row = at(matrix, i * width + c)
+            for k in range(i):
+                row = row - factor[k * width + i] * at(factor, k * width + c)
+            put(factor, i * width + c, row)
+        pivot = factor[i * width + i]
+        if not pivot > 0.0:
+            return False
+        scale = 1.0 / math.sqrt(pivot)
+        for c in range(i & ~31, width, 32):
+            put(factor, i * width + c, at(factor, i * width + c) * scale)
+    return True
+
+
+@njit(error_model="numpy", nogil=True)
+def _back_substitute(factor, n, width, x):
+    """Solve Ux = y, y being column n of the factor."""
+    for i in range(n):
+        x[i] = factor[i * width + n]
+    for k in range(n - 1, -1, -1):
+        x[k] = x[k] / factor[k * width + k]
+        for j in range(k):
+            x[j] -= x[k] * factor[j * width + k]
+
+
+@njit(error_model="numpy", nogil=True)
+def _changes(amplitudes, threshold, small, entered, left):
+    """List the directions that fell under the threshold and those that rose over it; return both counts."""
+    more, fewer = 0, 0
+    for k in range(small.shape[0]):
+        now = amplitudes[k] < threshold
+        if now != small[k]:
+            small[k] = now
+            if now:
+                entered[more] = k
+                more += 1
+            else:
+                left[fewer] = k
+                fewer += 1
+    return more, fewer
+
+
+@njit(error_model="numpy", nogil=True)
+def _refine(matrix, factor, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes):
+    """Solve until the set of small amplitudes stays as it is; ``entered`` lists the first ``more`` of it."""
+    n = x.shape[0]
+    rows = n + n % 2
+    width = matrix.shape[0] // rows
+    fewer = 0
+    for _ in range(convergence):
+        _add_squares(matrix, rows, width, table, entered, more, 1.0)
+        _add_squares(matrix, rows, width, table, left, fewer, -1.0)
+        if not _factor(matrix, n, width, factor):
+            return SINGULAR
+        _back_substitute(factor, n, width, x)
+        _combine(sampling, x, n, amplitudes)
+        more, fewer = _changes(amplitudes, threshold, small, entered, left)
+        if more + fewer == 0:
+            return CONVERGED
+    return UNFINISHED
+
+
+@kept
+@njit(error_model="numpy", nogil=True)
+def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, convergence, out):
+    """Fit each row of the signals; count the voxels by how they ended."""
+    n, count = out.shape[1], sampling.shape[0] // out.shape[1]
+    width = moments.shape[0] // signals.shape[1]
+    matrix, factor = np.empty(normal.shape[0]), np.empty(normal.shape[0])
+    small = np.empty(table.shape[0] // width, np.bool_)
+    entered, left = np.empty(small.shape[0], np.int64), np.empty(small.shape[0], np.int64)
+    z, first, amplitudes, x = np.empty(width), np.empty(width), np.empty(count), np.empty(n)
+    ends = np.zeros(3, np.int64)
+    for voxel in range(signals.shape[0]):
+        _combine(moments, signals[voxel], signals.shape[1], z)
+        _combine(unconstrained, signals[voxel], signals.shape[1], first)
+        threshold = table[0] * first[0] * tau
+        for k in range(small.shape[0]):
+            small[k] = False
+        _combine(sampling, first, min(SMOOTH, n), amplitudes)
+        more, _ = _changes(amplitudes, threshold, small, entered, left)
+        if more == 0:
+            _combine(sampling, first, n, amplitudes)
+            more, _ = _changes(amplitudes, threshold, small, entered, left)
+        for i in range(n):
+            x[i] = first[i]
+        end = CONVERGED
+        if more > 0:
+            for i in range(normal.shape[0]):
+                matrix[i] = normal[i]
+            for i in range(n):
+                matrix[i * width + n] = z[i]
+            end = _refine(
+                matrix, factor, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes
+            )
+        ends[end] += 1
+        for i in range(n):
+            out[voxel, i] = x[i]
+    return ends

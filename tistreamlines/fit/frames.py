@@ -1,0 +1,279 @@
+"""In which frame the directions of the inputs are, and how they come to the voxel axes, along which all is tracked.
+
+==========  ======================================================================================================
+frame       its axes
+==========  ======================================================================================================
+voxel       those of the array, x along the first: what DIPY works in
+fsl         the same, but x is flipped where the affine's determinant is positive: FSL's bvecs
+scanner     RAS, whatever the array's axes: MRtrix3's harmonics and peaks
+==========  ======================================================================================================
+
+No file says which one it is in.  Where frames differ, the data are asked (:mod:`tistreamlines.fit.coherence`),
+and where they do not say, the choice is told as a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..sphere.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
+from ..sphere.sphere import load_sphere
+from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, Field, coherence, field_of, lead, middle, tensor_field
+
+if TYPE_CHECKING:
+    from ..io.nifti import Dwi
+    from ..io.orientations import Orientations
+    from ..io.tractogram import Space
+
+Array = npt.NDArray[Any]
+SAME = 1e-4  # greatest difference of the cosines of two frames that are one
+BRIGHT = 0.1  # of the brightest b0 signals: what is darker is no tissue, for a look at the frame
+NEGATIVE = 0.15  # of the positive part: an orientation function's negative part is less
+BLOCK = 1 << 14
+
+
+@dataclass(frozen=True)
+class Placing:
+    """How the directions of an input are taken.
+
+    Attributes
+    ----------
+    frame : voxel, fsl or scanner.
+    coherence : mean score of each frame that was tried; empty where there was nothing to decide.
+    decided_by : 'option', 'default', 'coherence', or 'grid' where the frames are one.
+    notes, warnings : what the user is told; warnings where the result may be wrong.
+    """
+
+    frame: str
+    coherence: Mapping[str, float] = field(default_factory=dict)
+    decided_by: str = "option"
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what the record of a run says of it."""
+        return {"frame": self.frame, "decided_by": self.decided_by, "coherence": dict(self.coherence)}
+
+
+# ------------------------------------------------------------------------------------------------------------ gradients
+def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tuple[Dwi, Placing]:
+    """Bring a series' gradients to the voxel axes.
+
+    Parameters
+    ----------
+    dwi : the series, its gradients as their file has them.
+    mask : (x, y, z), where there is tissue; None for where the b0 is bright.
+    asked : 'voxel', 'fsl', or 'auto'.
+    name : of the file of bvecs, for messages.
+
+    Returns
+    -------
+    dwi : the series with gradients along the voxel axes.
+    placing : what was taken, and why.
+
+    Notes
+    -----
+    'auto' compares the two frames where they differ, and takes DIPY's rule, which is 'voxel', where neither leads.
+    """
+    scores = gradient_scores(dwi, mask)
+    differ = np.linalg.det(dwi.space.affine[:3, :3]) > 0
+    placing = _choose_gradients(scores, differ, asked, name)
+    taken = FLIPPED_X if differ and placing.frame == "fsl" else AS_GIVEN
+    best = max(scores, key=lambda turn: _mean(scores[turn]))
+    ahead = lead(scores[best], scores[taken])
+    if ahead.clear:
+        text = (
+            f"{name}: neighbouring fibres continue each other {ahead.share:.0%} better with the gradients {best} "
+            f"than {'as they are taken' if taken == AS_GIVEN else 'with ' + taken}; check the file and --bvecs-frame"
+        )
+        placing = replace(placing, warnings=(*placing.warnings, text))
+    if taken == AS_GIVEN:
+        return dwi, placing
+    return replace(dwi, gtab=_turned_table(dwi.gtab, TURNS[taken])), placing
+
+
+def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
+    """Score every turning of the gradients' axes; see :func:`tistreamlines.fit.coherence.coherence`."""
+    if mask is None:
+        b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
+        mask = np.asarray(b0 > BRIGHT * np.percentile(b0, 99))
+    seen = tensor_field(dwi.data, dwi.gtab, mask, dwi.space.voxel_sizes)
+    return {turn: coherence(seen, matrix) for turn, matrix in TURNS.items()}
+
+
+def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, name: str) -> Placing:
+    if not differ:
+        return Placing("fsl" if asked == "fsl" else "voxel", decided_by="grid")
+    voxel, fsl = scores[AS_GIVEN], scores[FLIPPED_X]
+    found = _rounded({"voxel": voxel, "fsl": fsl})
+    if asked != "auto":
+        return Placing(asked, found)
+    for frame, ahead in (("voxel", lead(voxel, fsl)), ("fsl", lead(fsl, voxel))):
+        if ahead.clear:
+            how = "x is flipped, as FSL has it" if frame == "fsl" else "no sign is changed, as in DIPY"
+            text = f"{name}: {how}; neighbouring fibres continue each other {ahead.share:.0%} better so than otherwise"
+            return Placing(frame, found, "coherence", (text,))
+    text = (
+        f"{name}: FSL flips x where the affine's determinant is positive, as here, DIPY never does, and the data do "
+        "not tell which of them was meant; no sign is changed: give --bvecs-frame voxel or fsl"
+    )
+    return Placing("voxel", found, "default", (), (text,))
+
+
+def _turned_table(gtab: Any, turn: Array) -> Any:
+    from dipy.core.gradients import gradient_table
+
+    return gradient_table(gtab.bvals, bvecs=gtab.bvecs @ turn.T, b0_threshold=gtab.b0_threshold)
+
+
+# --------------------------------------------------------------------------------------------------------- orientations
+def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[Orientations, Placing]:
+    """Bring harmonics or peaks to the voxel axes, and warn where another frame or basis fits the data better.
+
+    Parameters
+    ----------
+    oriented : as the file has them, of kind 'sh' or 'peaks'.
+    asked : 'voxel', 'scanner', or, for peaks, 'auto'.
+    name : of the file, for messages.
+    """
+    alike = bool(np.abs(oriented.space.axes - np.eye(3)).max() < SAME)
+    place = _place_harmonics if oriented.kind == "sh" else _place_peaks
+    placing = place(oriented, asked, alike, name)
+    if placing.frame == "voxel" or alike:
+        return oriented, placing
+    return replace(oriented, values=_to_voxel_axes(oriented)), placing
+
+
+def _to_voxel_axes(oriented: Orientations) -> Array:
+    axes = oriented.space.axes
+    if oriented.kind == "sh":
+        assert oriented.basis is not None
+        return turned(oriented.values, axes, oriented.basis)
+    shape = oriented.values.shape
+    return (oriented.values.reshape(*shape[:3], -1, 3) @ axes.astype(np.float32)).reshape(shape)
+
+
+def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str) -> Placing:
+    basis, axes = oriented.basis or "", oriented.space.axes
+    frames = {"voxel": np.eye(3)} if alike else {"voxel": np.eye(3), "scanner": axes.T}
+    scores: dict[tuple[str, str], Array] = {}
+    negative = {}
+    for other, known in BASES.items():
+        if known.full == basis_of(basis).full:
+            seen, negative[other] = harmonics_field(oriented.values, other, oriented.space)
+            scores |= {(other, frame): coherence(seen, turn) for frame, turn in frames.items()}
+    frame = "voxel" if alike else asked
+    own = scores[basis, frame]
+    found = _rounded({frame: scores[basis, frame] for frame in frames})
+    decided = "grid" if alike else "option"
+    notes = () if alike else (f"{name}: harmonics along the {_axes(frame)}: change it with --sh-frame",)
+    most = max(_mean(some) for some in scores.values())
+    # of bases that do as well, tournier07 and its legacy above all, the one that was given, else the first
+    good = [pair for pair in scores if _mean(scores[pair]) >= (1 - MARGIN) * most]
+    best = next((pair for pair in good if pair[0] == basis), good[0])
+    ahead = lead(scores[best], own)
+    if ahead.clear:
+        text = (
+            f"{name}: neighbouring fibres continue each other {ahead.share:.0%} better with the harmonics of basis "
+            f"{best[0]} along the {_axes(best[1])}, than of {basis} along the {_axes(frame)}; check --sh-basis and "
+            "--sh-frame"
+        )
+        return Placing(asked, found, decided, notes, (text,))
+    positive = min(negative, key=lambda other: negative[other])
+    if negative[basis] > NEGATIVE and negative[positive] < negative[basis] / 2:
+        text = (
+            f"{name}: {negative[basis]:.0%} of the orientation functions is negative in basis {basis}, "
+            f"{negative[positive]:.0%} in {positive}; check --sh-basis"
+        )
+        return Placing(asked, found, decided, notes, (text,))
+    return Placing(asked, found, decided, notes)
+
+
+def harmonics_field(values: Array, basis: str, space: Space) -> tuple[Field, float]:
+    """Directions of the greatest values, and how negative the functions are.
+
+    Parameters
+    ----------
+    values : (x, y, z, n), coefficients.
+    basis : one of harmonics.BASES.
+    space : of the first three axes.
+
+    Returns
+    -------
+    seen : Field
+        Its weights are the sizes of what is not the same in all directions.
+    negative : float
+        Size of the negative part over that of the positive one, the median over voxels of much weight.
+    """
+    vertices, _ = load_sphere("full" if basis_of(basis).full else "default")
+    matrix = sampling_matrix(vertices, order_of(values.shape[3], basis_of(basis).full), basis).T.astype(np.float32)
+    mask = middle(np.asarray(values.any(axis=3)))
+    inside = values[mask]
+    weight = np.linalg.norm(inside[:, 1:], axis=1)
+    axes, negative = np.zeros((len(inside), 3), np.float32), np.zeros(len(inside), np.float32)
+    for first in range(0, len(inside), BLOCK):
+        some = slice(first, first + BLOCK)
+        samples = inside[some] @ matrix
+        axes[some] = vertices[samples.argmax(axis=1)]
+        negative[some] = -np.minimum(samples, 0).sum(axis=1) / np.maximum(np.maximum(samples, 0).sum(axis=1), 1e-30)
+    seen = field_of(mask, axes, weight, space.voxel_sizes)
+    sure = seen.weight[mask] > 0
+    return seen, float(np.median(negative[sure])) if sure.any() else 0.0
+
+
+def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> Placing:
+    if alike:
+        return Placing("voxel" if asked == "auto" else asked, decided_by="grid")
+    seen = peaks_field(oriented.values, oriented.space)
+    voxel, scanner = coherence(seen), coherence(seen, oriented.space.axes.T)
+    found = _rounded({"voxel": voxel, "scanner": scanner})
+    leads = {"voxel": lead(voxel, scanner), "scanner": lead(scanner, voxel)}
+    clear = next((frame for frame, ahead in leads.items() if ahead.clear), None)
+    if asked != "auto":
+        text = "" if clear in (None, asked) else _better(name, leads[clear].share, clear)
+        return Placing(asked, found, warnings=(text,) if text else ())
+    if clear is None:
+        text = (
+            f"{name}: the data do not tell whether the peaks are along the voxel axes, as DIPY has them, or the "
+            f"scanner's, as MRtrix3, up to {_apart(oriented.space):.2g} degrees apart; they are taken along the voxel "
+            "axes: give --peaks-frame voxel or scanner"
+        )
+        return Placing("voxel", found, "default", (), (text,))
+    return Placing(clear, found, "coherence", (_better(name, leads[clear].share, clear),))
+
+
+def _apart(space: Space) -> float:
+    """Greatest angle between an axis of the voxels and the scanner's of the same name, signs aside, degrees."""
+    return float(np.degrees(np.arccos(np.clip(np.abs(np.diag(space.axes)).min(), 0, 1))))
+
+
+def _better(name: str, share: float, frame: str) -> str:
+    return f"{name}: neighbouring fibres continue each other {share:.0%} better with the peaks along the {_axes(frame)}"
+
+
+def peaks_field(values: Array, space: Space) -> Field:
+    """The longest peak of each voxel; ``values`` (x, y, z, 3 k)."""
+    mask = middle(np.asarray(values.any(axis=3)))
+    peaks = values[mask].reshape(int(mask.sum()), -1, 3)
+    lengths = np.linalg.norm(peaks, axis=2)
+    longest = lengths.argmax(axis=1)
+    rows = np.arange(len(peaks))
+    weight = lengths[rows, longest]
+    return field_of(mask, peaks[rows, longest] / np.maximum(weight, 1e-30)[:, None], weight, space.voxel_sizes)
+
+
+def _axes(frame: str) -> str:
+    return "scanner's axes, as MRtrix3 has them" if frame == "scanner" else "voxel axes, as DIPY has them"
+
+
+def _mean(scores: Array) -> float:
+    return float(scores.mean()) if len(scores) else 0.0
+
+
+def _rounded(scores: Mapping[str, Array]) -> dict[str, float]:
+    return {frame: round(_mean(values), 5) for frame, values in scores.items() if len(values)}

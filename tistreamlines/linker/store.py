@@ -1,0 +1,202 @@
+"""Where compiled code lies between runs: a folder that is the user's alone, with files that are checked when they are read.
+
+Whoever can write there decides what is run.  So a folder that others may write to is not used, and modules are run from
+the text that was linked, never from its file, which is there to be read.  Each file of compiled code begins with a hash
+of the rest: what is damaged is compiled again, and what cannot be written is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import linecache
+import os
+import pickle
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import DeviceError
+
+try:
+    from numba import config
+    from numba.core.caching import NullCache
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import dumps
+except ValueError as error:  # a variable of the environment that Numba cannot use
+    raise DeviceError(f"Numba cannot start ({error}): unset the variables NUMBA_... of the environment") from error
+
+if config.DISABLE_JIT:
+    raise DeviceError("NUMBA_DISABLE_JIT in the environment keeps Numba from compiling: unset it")
+
+_loading = threading.RLock()
+_numbers = itertools.count()
+_notes: list[str] = []
+_told = 0
+
+
+def notes() -> list[str]:
+    """What the user should know of the store and has not been told: one line at most in a process."""
+    global _told
+    new, _told = _notes[_told:], len(_notes)
+    return new
+
+
+def _note(reason: str) -> None:
+    if not _notes:
+        _notes.append(
+            f"kernels are compiled again in each run, since {reason}: let XDG_CACHE_HOME name a folder that you alone "
+            "can write to"
+        )
+
+
+@cache
+def made_by() -> str:
+    """What shapes compiled code besides a module's own text: the compilers, and the functions that they copy into it.
+
+    Compiled code is told apart by the module's text, so this belongs in the text of whatever is kept.
+    """
+    folder = Path(__file__).parents[1] / "backends" / "numba"
+    copied = hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("simd.py", "lanes.py"))).hexdigest()
+    return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {copied[:24]}"
+
+
+def folder() -> Path | None:
+    """The user's own folder for compiled code: in his cache, else among the temporary files; None if neither does."""
+    places: list[Callable[[], Path]] = [_in_cache, _among_temporary_files]
+    tried = []
+    for place in places:
+        # a user may have no home, a system no folder for temporary files, and Numba cannot tell of a name not in UTF-8
+        with suppress(OSError, RuntimeError, UnicodeError):
+            path = place()
+            str(path).encode()
+            tried.append(str(path))
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_own(path):
+                with tempfile.TemporaryFile(dir=path):
+                    return path
+    _note(f"no folder for them can be written by this user alone (tried: {', '.join(tried)})")
+    return None
+
+
+def _in_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tistreamlines" / "kernels"
+
+
+def _among_temporary_files() -> Path:
+    if tempfile.gettempdir() == os.getcwd():  # noqa: PTH109  (Python's last resort, where the user's own files are)
+        raise FileNotFoundError
+    return Path(tempfile.gettempdir()) / f"tistreamlines-{os.geteuid() if hasattr(os, 'geteuid') else 'user'}"
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a folder is this user's, no link, and for nobody else to write to."""
+    found = path.lstat()
+    if not hasattr(os, "geteuid"):  # Windows has no such bits; both places are in the user's profile there
+        return stat.S_ISDIR(found.st_mode)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def load(text: str, fresh: bool = False) -> Any:
+    """Make a module of a linked text, beside whose file compilers can keep what they compile; any thread may ask for it.
+
+    Parameters
+    ----------
+    text : of the module; its file is named by a hash of it.
+    fresh : make a module of its own even if that text was loaded before: Taichi's kernels belong to one initialisation.
+    """
+    stem = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    with _loading:
+        name = f"{stem}_{next(_numbers)}" if fresh else stem
+        if name not in sys.modules:
+            place = folder()
+            sys.modules[name] = module = ModuleType(name)
+            try:
+                _execute(module, text, None if place is None else place / f"{stem}.py")
+            except BaseException:
+                del sys.modules[name]
+                raise
+        return sys.modules[name]
+
+
+def _execute(module: ModuleType, text: str, path: Path | None) -> None:
+    """Run a module's text; where debuggers, Taichi and people look for it, they find what was run."""
+    shown = f"<{module.__name__}>" if path is None else str(path)
+    if path is not None:
+        module.__file__ = shown
+        content = text.encode()
+        if _content(path) != content:
+            _write(path, content)
+    linecache.cache[shown] = (len(text), None, text.splitlines(keepends=True), shown)
+    exec(compile(text, shown, "exec", dont_inherit=True), vars(module))
+
+
+def load_source(path: Path) -> Any:
+    """Load a copy of a module, whose compiled code is kept as that of linked ones is."""
+    return load(f"# compiled with {made_by()}\n{path.read_text(encoding='utf-8')}")
+
+
+def kept(function: Any) -> Any:
+    """Decorate a function of a loaded module that Numba compiles: the compiled code is kept beside the module's file."""
+    if path := function.py_func.__globals__.get("__file__"):
+        function._cache = _Kept(Path(path), function.py_func.__name__)
+    return function
+
+
+class _Kept(NullCache):
+    """Compiled code of one function, a file for each signature and processor, in the place of Numba's own cache.
+
+    That one would run what is damaged, and end with an error where nothing can be written.
+    """
+
+    def __init__(self, module: Path, name: str) -> None:
+        self._module, self._name = module, name
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        causes = repr((signature, codegen.magic_tuple(), sys.implementation.cache_tag)).encode()
+        return self._module.with_name(f"{self._module.stem}-{self._name}-{hashlib.sha256(causes).hexdigest()[:24]}.bin")
+
+    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        """Return what is kept for a signature, or None."""
+        target_context.refresh()
+        content = _content(self._path(sig, target_context.codegen()))
+        if content is None or hashlib.sha256(content[32:]).digest() != content[:32]:
+            return None
+        return CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
+
+    def save_overload(self, sig: Any, cres: CompileResult) -> None:
+        """Keep what was compiled for a signature, unless it holds addresses of this process."""
+        if not cres.library.has_dynamic_globals:
+            content = dumps(cres._reduce())
+            _write(self._path(sig, cres.codegen), hashlib.sha256(content).digest() + content)
+
+
+def _content(path: Path) -> bytes | None:
+    with suppress(OSError):
+        return path.read_bytes()
+    return None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all; where it cannot be, that is noted."""
+    draft = None
+    try:
+        descriptor, draft = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        os.replace(draft, path)
+        draft = None
+    except OSError as error:
+        _note(f"{path.parent} cannot be written ({error.strerror or error})")
+    finally:
+        if draft is not None:
+            with suppress(OSError):
+                Path(draft).unlink()

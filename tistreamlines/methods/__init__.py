@@ -1,0 +1,1 @@
+"""Direction getters and stopping rules: the registry, and how each makes its tables."""

@@ -1,0 +1,1 @@
+"""A generated head of known bundles, for the demo, the tests and the benchmark."""

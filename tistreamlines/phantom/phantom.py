@@ -1,0 +1,266 @@
+"""A generated head with known bundles: diffusion data for demonstrations and for checks against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .anatomy import CORTEX_STARTS, anatomy, depth, tube
+
+# Signal of the non-diffusion-weighted volumes (integers, as a scanner stores them) and diffusivities in mm^2/s.
+_WHITE, _GREY = 300.0, 390.0
+_ALONG, _ACROSS, _ISOTROPIC = 1.7e-3, 0.25e-3, 0.8e-3
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One known bundle of a phantom.
+
+    Attributes
+    ----------
+    name : str
+        Paired bundles end in ``_left`` or ``_right``.
+    membership : (x, y, z) float32
+        Volume fraction of the voxel that the bundle fills, 0 to 1.
+    ends : two (x, y, z) bool
+        The two end regions, grown a little: a streamline of the bundle has one end in each.
+    centreline : (m, 3) float32, RAS mm
+        The middle of the bundle, from the first end to the second.
+    """
+
+    name: str
+    membership: np.ndarray
+    ends: tuple[np.ndarray, np.ndarray]
+    centreline: np.ndarray
+
+
+@dataclass(frozen=True)
+class Phantom:
+    """Diffusion data and the truth behind them.
+
+    Attributes
+    ----------
+    data : (x, y, z, n) float32
+        Signal, whole numbers; zero outside the mask.
+    bvals : (n,) float64, s/mm^2
+    bvecs : (n, 3) float64
+        Unit gradient directions along the voxel axes; zero where the b-value is.
+    mask : (x, y, z) bool
+    affine : (4, 4) float64
+        Voxel (centre = integer) to RAS mm. The first voxel axis points left, because only with such an affine do
+        FSL's sign rule for bvec files and a plain reading in voxel axes agree.
+    bundles : tuple of Bundle
+    """
+
+    data: np.ndarray
+    bvals: np.ndarray
+    bvecs: np.ndarray
+    mask: np.ndarray
+    affine: np.ndarray
+    bundles: tuple[Bundle, ...]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How many streamlines join the two ends of a known bundle."""
+
+    valid: int
+    total: int
+    share: float
+    per_bundle: dict[str, int]
+
+
+def make_phantom(
+    shape: tuple[int, int, int] = (60, 72, 56),
+    voxel_mm: float = 2.5,
+    n_b0: int = 4,
+    n_dirs: int = 64,
+    bval: float = 1500.0,
+    snr: float = 30.0,
+    seed: int = 1,
+) -> Phantom:
+    """Generate a brain-like phantom whose bundles are known.
+
+    Six commissures and four pairs of left and right bundles cross each other; each ends in isotropic grey matter.
+
+    Parameters
+    ----------
+    shape : three int
+        Voxels along each axis; the anatomy stretches to fill it.
+    voxel_mm : float, mm
+        Edge of the cubic voxels.
+    n_b0, n_dirs : int
+        Volumes without and with diffusion weighting.
+    bval : float, s/mm^2
+    snr : float
+        White matter's unweighted signal over the noise's standard deviation; the noise is Rician.
+    seed : int
+        Seeds the noise and the start of the gradient directions.
+
+    Returns
+    -------
+    Phantom
+    """
+    rng = np.random.default_rng(seed)
+    affine = np.diag([-voxel_mm, voxel_mm, voxel_mm, 1.0])
+    affine[:3, 3] = -affine[:3, :3] @ (np.array(shape) - 1) / 2
+    radius = depth(shape)
+    mask = radius < 1
+    white = 1 / (1 + np.exp((radius - CORTEX_STARTS) / 0.015))
+    tubes = {name: tube(rows, sheet, shape) for name, (rows, sheet) in anatomy().items()}
+    crowding = np.maximum(np.sum([t.fraction for t in tubes.values()], axis=0), 1.0)
+    fractions = [(t.fraction / crowding * white).astype(np.float32) for t in tubes.values()]
+    bvals = np.concatenate([np.zeros(n_b0), np.full(n_dirs, float(bval))])
+    bvecs = np.concatenate([np.zeros((n_b0, 3)), spread_directions(n_dirs, seed)])
+    directions = [t.direction for t in tubes.values()]
+    data = _with_noise(_signal(fractions, directions, mask, bvals, bvecs), mask, _WHITE / snr, rng)
+    bundles = tuple(
+        Bundle(name, fraction, t.ends, (t.centreline @ affine[:3, :3].T + affine[:3, 3]).astype(np.float32))
+        for fraction, (name, t) in zip(fractions, tubes.items(), strict=True)
+    )
+    return Phantom(data, bvals, bvecs, mask, affine, bundles)
+
+
+def spread_directions(n: int, seed: int = 0, iterations: int = 300) -> np.ndarray:
+    """Spread directions over a half sphere by electrostatic repulsion of antipodal charge pairs.
+
+    Parameters
+    ----------
+    n : int
+    seed : int
+        Seeds the starting directions.
+    iterations : int
+
+    Returns
+    -------
+    (n, 3) float64
+        Unit vectors with z >= 0.
+    """
+    v = np.random.default_rng(seed).normal(size=(n, 3))
+    v /= np.linalg.norm(v, axis=1, keepdims=True)
+    for k in range(iterations):
+        charges = np.concatenate([v, -v])
+        away = v[:, None] - charges[None]
+        distance = np.linalg.norm(away, axis=-1)
+        # A charge does not push itself; its own antipode pushes along the radius only, which is projected out below.
+        distance[distance < 1e-9] = np.inf
+        push = (away / distance[..., None] ** 3).sum(axis=1)
+        push -= (push * v).sum(axis=1, keepdims=True) * v
+        v += 0.3 / np.sqrt(n) * (1 - k / iterations) * push / max(np.linalg.norm(push, axis=1).max(), 1e-12)
+        v /= np.linalg.norm(v, axis=1, keepdims=True)
+    return np.where(v[:, 2:] < 0, -v, v)
+
+
+def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> Joined:
+    """Count the streamlines whose two ends lie in the two end regions of one bundle.
+
+    Parameters
+    ----------
+    phantom : Phantom
+    points : (p, 3) float32, RAS mm
+        Vertices of all streamlines, one after another.
+    offsets : (n + 1,) int64
+        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
+
+    Returns
+    -------
+    Joined
+        ``valid`` counts a streamline once; ``per_bundle`` counts it for each bundle that it joins.
+    """
+    points, offsets = np.asarray(points), np.asarray(offsets)
+    total = len(offsets) - 1
+    kept = np.diff(offsets) > 1
+    to_voxel = np.linalg.inv(phantom.affine)
+    shape = np.array(phantom.mask.shape)
+
+    def located(rows: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        voxel = np.rint(points[rows] @ to_voxel[:3, :3].T + to_voxel[:3, 3]).astype(np.int64)
+        inside = ((voxel >= 0) & (voxel < shape)).all(axis=1)
+        return inside, tuple(np.clip(voxel, 0, shape - 1).T)
+
+    inside_a, a = located(offsets[:-1][kept])
+    inside_b, b = located(offsets[1:][kept] - 1)
+    inside = inside_a & inside_b
+    joins = {
+        bundle.name: inside & ((bundle.ends[0][a] & bundle.ends[1][b]) | (bundle.ends[1][a] & bundle.ends[0][b]))
+        for bundle in phantom.bundles
+    }
+    valid = int(np.any(list(joins.values()), axis=0).sum())
+    return Joined(valid, total, valid / total if total else 0.0, {name: int(j.sum()) for name, j in joins.items()})
+
+
+def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
+    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz`` and ``bundles.nii.gz`` (labels from 1).
+
+    Each file appears under its name only once complete; the gradient files have FSL's layout.
+
+    Parameters
+    ----------
+    phantom : Phantom
+    folder : str or Path
+        Made if missing.
+
+    Returns
+    -------
+    list of Path
+        The series: dwi, bvals, bvecs.
+    """
+    import nibabel
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    membership = np.stack([bundle.membership for bundle in phantom.bundles])
+    labels = np.where(membership.max(axis=0) > 0.2, membership.argmax(axis=0) + 1, 0)
+
+    def image(volume: np.ndarray, dtype: type) -> Callable[[Path], None]:
+        nifti = nibabel.Nifti1Image(volume.astype(dtype), phantom.affine)
+        nifti.header.set_xyzt_units("mm")
+        return lambda path: nibabel.save(nifti, path)
+
+    def table(rows: np.ndarray, form: str) -> Callable[[Path], None]:
+        return lambda path: np.savetxt(path, rows, fmt=form)
+
+    writers = {
+        "dwi.nii.gz": image(phantom.data, np.int16),
+        "dwi.bval": table(phantom.bvals[None], "%g"),
+        "dwi.bvec": table(phantom.bvecs.T, "%.8f"),
+        "mask.nii.gz": image(phantom.mask, np.uint8),
+        "bundles.nii.gz": image(labels, np.uint8),
+    }
+    for name, write in writers.items():
+        # The suffix stays last: it tells nibabel to compress.
+        partial = folder / f"partial_{name}"
+        try:
+            write(partial)
+            partial.replace(folder / name)
+        finally:
+            partial.unlink(missing_ok=True)
+    return [folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+
+
+def _signal(
+    fractions: list[np.ndarray], directions: list[np.ndarray], mask: np.ndarray, bvals: np.ndarray, bvecs: np.ndarray
+) -> np.ndarray:
+    """Noise-free signal (voxels of the mask, n): an axially symmetric tensor for each bundle, and grey matter."""
+    bvals, bvecs = bvals.astype(np.float32), bvecs.astype(np.float32)
+    grey = 1 - np.sum(fractions, axis=0)[mask]
+    signal = grey[:, None] * (_GREY * np.exp(-bvals * _ISOTROPIC)).astype(np.float32)
+    for fraction, direction in zip(fractions, directions, strict=True):
+        weight = fraction[mask]
+        present = np.flatnonzero(weight > 1e-3)
+        cosine = direction[mask][present] @ bvecs.T
+        decay = bvals * (np.float32(_ACROSS) + np.float32(_ALONG - _ACROSS) * cosine**2)
+        signal[present] += (np.float32(_WHITE) * weight[present])[:, None] * np.exp(-decay)
+    return signal
+
+
+def _with_noise(signal: np.ndarray, mask: np.ndarray, sigma: float, rng: np.random.Generator) -> np.ndarray:
+    """Magnitude of the signal with complex Gaussian noise, rounded, placed in the volume (x, y, z, n)."""
+    real = signal + np.float32(sigma) * rng.standard_normal(signal.shape, dtype=np.float32)
+    imaginary = np.float32(sigma) * rng.standard_normal(signal.shape, dtype=np.float32)
+    data = np.zeros((*mask.shape, signal.shape[1]), np.float32)
+    data[mask] = np.rint(np.hypot(real, imaginary))
+    return data

@@ -1,0 +1,115 @@
+"""Streamlines in the objects of other libraries: DIPY's StatefulTractogram and trx-python's TrxFile."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..io.tractogram import Batch, Space
+from .writer_thread import WriterThread
+
+if TYPE_CHECKING:
+    from dipy.io.stateful_tractogram import StatefulTractogram
+    from nibabel.streamlines.array_sequence import ArraySequence
+    from trx.trx_file_memmap import TrxFile
+
+PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
+POINTS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a TrxFile holds points.
+
+    Parameters
+    ----------
+    dtype : float16 or float32.
+    linearize : whether points are left out that lie on a line between others.
+    tolerance_mm, segment_mm : greatest distance from that line, and its greatest length.
+    """
+
+    dtype: np.dtype[Any]
+    linearize: bool
+    tolerance_mm: float
+    segment_mm: float
+
+    def __post_init__(self) -> None:
+        if self.dtype not in (np.float16, np.float32):
+            raise ParameterError(f"pos_dtype is {self.dtype}: give float16 or float32")
+
+
+def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArraySequence:
+    """Wrap points (p, 3) of streamlines of the given numbers of points, without a copy."""
+    from nibabel.streamlines.array_sequence import ArraySequence
+
+    wrapped = ArraySequence()
+    wrapped._data = points
+    wrapped._offsets = np.cumsum(lengths) - lengths
+    wrapped._lengths = lengths
+    return wrapped
+
+
+def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
+    """Gather batches in a StatefulTractogram in RASmm."""
+    from dipy.io.stateful_tractogram import StatefulTractogram
+    from dipy.io.utils import Space as Frame
+
+    parts = list(batches)
+    if not sum(map(len, parts)):
+        return StatefulTractogram([], reference, Frame.RASMM)
+    data = {
+        name: np.concatenate([getattr(part, name) for part in parts]).reshape(sum(map(len, parts)), -1)
+        for name in PER_STREAMLINE
+    }
+    lengths = np.concatenate([part.lengths for part in parts])
+    points = np.concatenate([part.points for part in parts])
+    parts.clear()
+    return StatefulTractogram(sequence(points, lengths), reference, Frame.RASMM, data_per_streamline=data)
+
+
+def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxFile:
+    """Write batches to a TRX file in a temporary folder and map it; closing the TrxFile removes the folder."""
+    from trx import trx_file_memmap
+
+    folder = tempfile.TemporaryDirectory(prefix="tistreamlines-")
+    try:
+        path = Path(folder.name) / "tractogram.trx"
+        with WriterThread(path, space) as writer:
+            for batch in batches:
+                writer.put(_linear(batch, packing) if packing.linearize else batch)
+        trx: Any = trx_file_memmap.load(str(path))
+        if packing.dtype != np.float32 and len(trx.streamlines):
+            trx.streamlines._data = _converted(trx.streamlines._data, packing.dtype, Path(folder.name) / "points")
+        trx._uncompressed_folder_handle = folder
+    except BaseException:
+        folder.cleanup()
+        raise
+    return trx
+
+
+def _linear(batch: Batch, packing: Packing) -> Batch:
+    """Leave out points that lie on a line between others, within the tolerance."""
+    from dipy.tracking.streamlinespeed import compress_streamlines
+
+    if not len(batch):
+        return batch
+    kept: Any = compress_streamlines(
+        sequence(batch.points, batch.lengths), tol_error=packing.tolerance_mm, max_segment_length=packing.segment_mm
+    )
+    offsets = np.concatenate([[0], np.cumsum([len(streamline) for streamline in kept])])
+    return replace(batch, points=np.concatenate(list(kept)), offsets=offsets)
+
+
+def _converted(points: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
+    """Copy points to another mapped file in another type, some at a time."""
+    out = np.memmap(path, dtype, "w+", shape=points.shape)
+    for first in range(0, len(points), POINTS_AT_ONCE):
+        out[first : first + POINTS_AT_ONCE] = points[first : first + POINTS_AT_ONCE]
+    return out

@@ -1,0 +1,119 @@
+"""Writing in a thread of its own, so that computing goes on meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, Full, Queue
+from types import TracebackType
+
+from ..io.tractogram import Batch, Space
+from ..io.writer import open_writer
+
+WAITING = 2  # batches held at most, besides the one being written
+POLL_SECONDS = 0.1
+
+
+class _Abandoned(Exception):
+    """Makes the writer remove what it has written."""
+
+
+class WriterThread:
+    """Writes batches to a tractogram in another thread.
+
+    A context manager: the file appears whole at the end of the block, or not at all after an exception in it.  What
+    goes wrong in the thread is raised by ``put``, by ``finish`` or at the end of the block.
+
+    Parameters
+    ----------
+    path : name of the file.
+    space : grid of the diffusion series.
+    force : whether a file of that name may be replaced.
+    step_mm : distance between points, for the formats that note it.
+    """
+
+    def __init__(
+        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+    ) -> None:  # fmt: skip
+        self.seconds = 0.0
+        self._writer = open_writer(path, space, force=force, step_mm=step_mm)
+        self._queue: Queue[Batch | None] = Queue(WAITING)
+        self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="writer")
+
+    def __enter__(self) -> WriterThread:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def put(self, batch: Batch) -> None:
+        """Hand over a batch; waits while two others are waiting."""
+        self._hand_over(batch)
+
+    def finish(self) -> None:
+        """Wait for the file to be whole, though hidden: the end of the block has but to rename it."""
+        if not self._finished.is_set():
+            self._hand_over(None)
+            _wait(self._finished)
+        if self._error is not None:
+            raise self._error
+
+    def _hand_over(self, batch: Batch | None) -> None:
+        """Give the thread a batch; or None, first to finish the file, then to put it in place."""
+        while True:
+            if self._error is not None:
+                raise self._error
+            with suppress(Full):
+                return self._queue.put(batch, timeout=POLL_SECONDS)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for the file to be in place, or to be gone."""
+        try:
+            if kind is None:
+                self.finish()
+                self._hand_over(None)
+                _wait(self._ended)
+        finally:
+            self._abandoned.set()
+            # join does not do: until Python 3.13 one that a signal interrupts takes the thread for ended
+            _wait(self._ended)
+            self._thread.join()
+        if kind is None and self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            with self._writer as writer:
+                while (batch := self._next()) is not None:
+                    begun = time.perf_counter()
+                    writer.write(batch)
+                    self.seconds += time.perf_counter() - begun
+                begun = time.perf_counter()
+                writer.finish()
+                self.seconds += time.perf_counter() - begun
+                self._finished.set()
+                self._next()
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._finished.set()
+            self._ended.set()
+
+    def _next(self) -> Batch | None:
+        while not self._abandoned.is_set():
+            with suppress(Empty):
+                return self._queue.get(timeout=POLL_SECONDS)
+        raise _Abandoned
+
+
+def _wait(event: threading.Event) -> None:
+    # in short turns: a signal that comes just before a wait begins is only heeded when that ends
+    while not event.wait(POLL_SECONDS):
+        pass

@@ -1,0 +1,1 @@
+"""The sampled sphere, spherical harmonics, and which vertex is nearest to a direction."""

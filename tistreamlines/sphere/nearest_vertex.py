@@ -1,0 +1,117 @@
+"""Which vertex of a sphere is nearest to a direction: a table of cells for ``kernels.probe.nearest_vertex``."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels.lanes import HALF_WIDTH
+
+Array = npt.NDArray[Any]
+SIZE = 96  # cells along an edge of a map
+WORD = 30  # bits of a word that vertices' numbers may take
+TWIN = 1e-9  # difference of cosines that is one of rounding
+OPPOSITE = 1e-3  # distance between the opposite of a vertex and the vertex that counts as it
+
+
+def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Array, dict[str, int]]:
+    """Sort directions into cells, and list for each the vertices that may be nearest to a direction in it.
+
+    Parameters
+    ----------
+    vertices : (n, 3) unit vectors.
+    symmetric : each stands for its opposite too; if not, each has it among them, and cells list both.
+
+    Returns
+    -------
+    words : (CELL_WORDS * 3 * CELLS * CELLS,) int32: first words of all cells, then second ones, and so on.  A word
+        holds several vertices, by rising number; a short list repeats its last.  Bit 30 of the first says that others
+        follow.
+    constants : CELLS, CELL_WORDS and CELL_BITS of the kernels.
+    """
+    vertices = np.ascontiguousarray(vertices, float)
+    words, bits = _table(vertices.tobytes(), len(vertices), symmetric)
+    return words.ravel(), {"CELLS": SIZE, "CELL_WORDS": len(words), "CELL_BITS": bits}
+
+
+def compact_order(vertices: Array, together: int = 16) -> Array:
+    """Order in which neighbours lie near each other, so that probes of like directions read few lines of a cache.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+    together : float32 of a cache line.
+
+    Returns
+    -------
+    order : (n,) numbers of the vertices: runs of ``together`` lie in a box of their own.
+    """
+
+    def split(some: Array) -> list[Array]:
+        if len(some) <= together:
+            return [some]
+        axis = int(np.argmax(np.ptp(vertices[some], axis=0)))
+        ranked = some[np.argsort(vertices[some, axis], kind="stable")]
+        half = together * max(len(some) // (2 * together), 1)
+        return split(ranked[:half]) + split(ranked[half:])
+
+    return np.concatenate(split(np.arange(len(vertices))))
+
+
+def without_opposite(vertices: Array) -> int:
+    """Count the vertices (n, 3) whose opposite is not among them."""
+    from scipy.spatial import KDTree
+
+    away, _ = KDTree(vertices).query(-np.asarray(vertices))
+    return int((away > OPPOSITE).sum())
+
+
+@lru_cache(maxsize=4)
+def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
+    vertices = np.frombuffer(held).reshape(count, 3)
+    bits = max(10, (count - 1).bit_length())
+    together = WORD // bits
+    lists = np.concatenate([_nearest(vertices, face, 0.0 if symmetric else TWIN) for face in range(3)])
+    most = int((lists < count).sum(axis=1).max())
+    # no list is empty, so its last is the greatest number of a vertex
+    lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
+    words = -(-most // together)
+    wide = np.pad(lists, [(0, 0), (0, max(words * together - lists.shape[1], 0))], mode="edge")[:, : words * together]
+    table = (wide.reshape(len(lists), words, together) << (bits * np.arange(together))).sum(axis=2).T.astype(np.int32)
+    table[0] |= (wide[:, together - 1] < wide[:, -1]).astype(np.int32) << WORD
+    return table, bits
+
+
+def _nearest(vertices: Array, face: int, twin: float) -> Array:
+    """Vertices that may be nearest to the cells of one of the three maps: (SIZE * SIZE, k), by rising number, then n.
+
+    A vertex is left out where another is nearer at all four corners by more than the sphere bulges between them, and by
+    more than ``twin``: by less than that the opposite of its opposite may be.
+    """
+    from scipy.spatial import KDTree
+
+    lines = np.linspace(-HALF_WIDTH, HALF_WIDTH, SIZE + 1)
+    u, v = np.meshgrid(lines, lines, indexing="ij")
+    w = np.sqrt(np.maximum(1 - u * u - v * v, 0))
+    corners = np.stack([(w, u, v), (u, w, v), (u, v, w)][face], axis=-1)
+    four = [corners[:-1, :-1], corners[1:, :-1], corners[:-1, 1:], corners[1:, 1:]]
+    four = np.stack([corner.reshape(-1, 3) for corner in four])
+    centre = four.sum(axis=0)
+    centre /= np.linalg.norm(centre, axis=1, keepdims=True)
+    radius = np.linalg.norm(four - centre, axis=2).max() * 1.05
+    tree, both = KDTree(np.concatenate([vertices, -vertices])), np.concatenate([vertices, -vertices])
+    count, more = 4, True
+    while more:
+        count = min(2 * count, len(both))
+        away, few = (np.asarray(a) for a in tree.query(centre, count))
+        more = count < len(both) and bool((away[:, -1] < away[:, 0] + 2 * radius).any())
+    cosines = np.einsum("fcx,ckx->fck", four, both[few])
+    beaten = np.zeros(few.shape, bool)
+    for rank in range(4):  # the nearest of all beat whoever can be beaten
+        apart = np.linalg.norm(both[few] - both[few[:, rank : rank + 1]], axis=2)
+        slack = np.maximum(apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6), twin)
+        beaten |= (cosines[..., rank : rank + 1] - cosines).min(axis=0) > slack
+    return np.sort(np.where(beaten, len(vertices), few % len(vertices)), axis=1)

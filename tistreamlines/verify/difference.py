@@ -1,0 +1,120 @@
+"""Where two runs part: streamlines kept as plain arrays in two folders, compared bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..io.tractogram import Batch
+
+# Files of a folder, by field of a batch, and how many values a row has.
+MEMBERS = {"points": "<f4", "lengths": "<u4", "seeds": "<f4", "seed_number": "<u4", "direction_number": "<u2"}
+WIDTHS = {"points": 3, "seeds": 3}
+COMPARED_AT_ONCE = 1 << 20
+
+
+def members(batch: Batch) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the arrays of a batch that are kept, by name, as they lie in the files."""
+    for name, dtype in MEMBERS.items():
+        yield name, np.ascontiguousarray(getattr(batch, name), dtype)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two runs part.
+
+    Attributes
+    ----------
+    streamline : its number in the first run.
+    seed, direction : what it grew from, numbers.
+    half : 'forward' or 'backward', None where only one run has the streamline.
+    step : number of the first step that differs, counted from the seed; 0 is the seed itself.
+    points : that point in both runs, RASmm; None where one of them had ended.
+    """
+
+    streamline: int
+    seed: int
+    direction: int
+    half: str | None = None
+    step: int | None = None
+    points: tuple[list[float] | None, list[float] | None] = (None, None)
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        text = f"streamline {self.streamline} (seed {self.seed}, direction {self.direction})"
+        if self.step is None:
+            return f"{text}, which only one of them has"
+        ends = ["no point" if p is None else "(" + " ".join(f"{x:.9g}" for x in p) + ") mm" for p in self.points]
+        return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
+
+
+class Kept:
+    """The arrays that a run left in a folder, mapped: see MEMBERS; points and seeds have three columns."""
+
+    def __init__(self, folder: Path) -> None:
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        for name, dtype in MEMBERS.items():
+            path, width = folder / name, WIDTHS.get(name, 1)
+            empty = path.stat().st_size == 0
+            flat: npt.NDArray[Any] = np.empty(0, dtype) if empty else np.memmap(path, dtype, "r")
+            self._arrays[name] = flat.reshape(-1, width) if width > 1 else flat
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self._arrays[name]
+
+
+def first_difference(a: Kept, b: Kept) -> Difference | None:
+    """Find the first streamline in which two runs differ by a bit, and the step at which it does; None if none does."""
+    names = ("seed_number", "direction_number", "lengths")
+    apart = {name: _first_unequal(a[name], b[name]) for name in names}
+    row = min((i for i in apart.values() if i is not None), default=None)
+    point = _first_unequal(a["points"], b["points"])
+    ends = np.cumsum(a["lengths"], dtype=np.int64)
+    if point is not None and (row is None or point < (ends[row - 1] if row else 0)):
+        row = int(np.searchsorted(ends, point, side="right"))
+    if row is None:
+        return None
+    keys = [(int(k["seed_number"][row]), int(k["direction_number"][row])) for k in (a, b) if row < len(k["lengths"])]
+    if len(keys) < 2 or keys[0] != keys[1]:
+        return Difference(row, *min(keys))
+    first = int(ends[row]) - int(a["lengths"][row])
+    pair = [k["points"][first : first + int(k["lengths"][row])] for k in (a, b)]
+    half, step, points = _parting(pair[0], pair[1], a["seeds"][row])
+    return Difference(row, *keys[0], half, step, points)
+
+
+def _first_unequal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int | None:
+    """First row whose bits differ, or that only one has."""
+    for first in range(0, min(len(a), len(b)), COMPARED_AT_ONCE):
+        some = [x[first : first + COMPARED_AT_ONCE] for x in (a[: len(b)], b[: len(a)])]
+        same = _bits(some[0]) == _bits(some[1])
+        rows = same.all(axis=1) if same.ndim > 1 else same
+        if not rows.all():
+            return first + int(np.argmin(rows))
+    return None if len(a) == len(b) else min(len(a), len(b))
+
+
+def _bits(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return x.view("<u4") if x.dtype.kind == "f" else x
+
+
+def _parting(a: npt.NDArray[Any], b: npt.NDArray[Any], seed: npt.NDArray[Any]) -> tuple[str, int, Any]:
+    """Half, step from the seed and points where two streamlines of one seed part; steps are counted in each half."""
+    found = []
+    middles = [int(((x.astype(float) - seed) ** 2).sum(axis=1).argmin()) for x in (a, b)]
+    halves = {
+        "forward": (a[middles[0] :], b[middles[1] :]),
+        "backward": (a[middles[0] :: -1], b[middles[1] :: -1]),
+    }
+    for half, (p, q) in halves.items():
+        step = _first_unequal(np.ascontiguousarray(p), np.ascontiguousarray(q))
+        if step is not None:
+            points = tuple(x[step].tolist() if step < len(x) else None for x in (p, q))
+            found.append((step, half, points))
+    step, half, points = min(found, key=lambda one: one[0])
+    return half, step, points
