@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin
 
-from .lanes import (
+from .lanes import (  # noqa: F401
     F4,
     F8,
     I4,
@@ -24,7 +24,13 @@ from .lanes import (
     Lanes,
     common,
     convert,
+    i32,
+    lanes4,
+    lanes8,
+    real4,
+    real8,
     splat,
+    u32,
     vector_type,
 )
 
