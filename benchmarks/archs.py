@@ -60,7 +60,8 @@ def sharpened(signals, gtab, sphere, mask):
     """The PMF that the peers' script tracks: the sixth power of a CSA ODF of order 6, less its least sample."""
     from dipy.reconst.shm import CsaOdfModel, real_sh_descoteaux
 
-    coefficients = CsaOdfModel(gtab, sh_order_max=6)._get_shm_coef(signals[mask].astype(float))
+    model = CsaOdfModel(gtab, sh_order_max=6, assume_normed=True)
+    coefficients = model.fit(signals[mask].astype(float)).shm_coeff
     odf = coefficients @ real_sh_descoteaux(6, sphere.theta, sphere.phi, legacy=True)[0].T
     odf = np.clip(odf - odf.min(axis=1, keepdims=True), 0, None) ** 6
     values = np.zeros((*signals.shape[:3], len(sphere.vertices)), np.float32)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ..backends.devices import usable_cores
 from ..errors import InputError
+from .dipy_private import csd_design, csd_normal
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -223,11 +224,11 @@ def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolut
         warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
         model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order, convergence=MOST_SOLUTIONS)
     try:
-        normal = _regular(model._P)
-        unconstrained = cho_solve(cho_factor(normal), model._X.T)
+        normal = _regular(csd_normal(model))
+        unconstrained = cho_solve(cho_factor(normal), csd_design(model).T)
     except LinAlgError as error:
         raise InputError(f"the gradients do not determine coefficients of order {order}: lower the order") from error
-    return Deconvolution(model._X, model.B_reg, normal, unconstrained, model.tau, model.convergence)
+    return Deconvolution(csd_design(model), model.B_reg, normal, unconstrained, model.tau, model.convergence)
 
 
 def _regular(normal: Array) -> Array:
