@@ -1,4 +1,4 @@
-"""From DIPY's models to the tables of the kernels."""
+"""Residual bootstrap: from DIPY's OPDT and CSA models to the tables of the kernels."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..fit import dipy_private
+from ..fit.models import GROUP
+from ..kernels.interpolate import Volume
 from ..kernels.methods import boot
-from ..kernels.stopping import threshold as stopping
+from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
+from ..options.option import option
 from ..sphere.polynomials import from_harmonics, monomials
-from ..sphere.sphere import SPHERES, load_sphere, most_peaks, padded, sphere_tables
-from .rows import build_rows, touched
+from ..sphere.sphere import most_peaks, padded, sphere_tables
+from .given import Given, Prepared, Signals
+from .options import MethodOptions
+from .rows import build_volume, touched
+from .shared import harmonic_operations, peak_rule, stop_fill
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 Array = npt.NDArray[Any]
-__all__ = ["SPHERES", "BootOptions", "Prepared", "load_sphere", "prepare_boot", "sphere_tables", "tensor_fa"]
+ATTEMPTS = 5  # draws of a step, as in DIPY
+HOLES = ALONG_VERTICES | {
+    "Method": boot.Boot, "Scratch": boot.BootScratch, "initial_directions": boot.initial_directions,
+    "next_direction": boot.next_direction,
+}  # fmt: skip
+# in the order of what reading them from a GPU's shared memory gains
+OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """All that the kernels take besides seeds: constants, arrays and scalars by flat name, team memory by size.
+class BootOptions(MethodOptions):
+    """Options of the residual bootstrap, a part of :class:`tistreamlines.Parameters`."""
 
-    ``fill`` holds the linker's constants and holes; ``scratch`` a (kind, size) for each of the team's arrays;
-    ``shares`` says which of them may lie in another's memory, and from where on, where that is scarce: no stage uses
-    both.  ``tables``
-    are the arrays read most, for devices that gain by holding them in the memory that teams share.
-    """
-
-    fill: dict[str, Any]
-    arrays: dict[str, Array]
-    scalars: dict[str, float | int]
-    scratch: dict[str, tuple[str, int]]
-    shares: dict[str, tuple[str, int]]
-    tables: tuple[str, ...]
-
-
-def tensor_fa(
-    data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.float32]:
-    """Fractional anisotropy of DIPY's TensorModel in the mask, 0 outside it: (x, y, z) float32."""
-    from dipy.reconst.dti import TensorModel
-
-    out = np.zeros(mask.shape, np.float32)
-    fit = TensorModel(gtab, fit_method="WLS").fit(data[mask])
-    out[mask] = np.nan_to_num(fit.fa)
-    return out
+    angular_weight: float = option(
+        0.0, GROUP, "Weight w of ODF * (1 - w + w |cos(angle to the last step)|); 0 is off.", unit="weight", low=0,
+        high=1,
+    )  # fmt: skip
+    boot_rule: str = option(
+        "dipy", GROUP, "Draw again only while there is no peak at all (dipy), or until a peak lies within the angle "
+        "(cuslines).", choices=("dipy", "cuslines"),
+    )  # fmt: skip
+    negative_odf: str = option(
+        "dipy", GROUP, "An ODF without a positive value has one peak, as in DIPY, or none.", choices=("dipy", "none"),
+    )  # fmt: skip
 
 
 def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
@@ -64,23 +64,19 @@ def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
         )
 
 
-def _dipy_model(
-    kind: str, gtab: GradientTable, order: int, smooth: float, min_signal: float
-) -> tuple[Any, Array, Array]:
-    """A model, its fit matrix (coefficients, signals) and the constant added to each coefficient."""
+def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array, Array]:
+    """Degree of each coefficient, DIPY's fit matrix (coefficients, signals), and the constant added to each coefficient."""
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
-    if kind == "opdt":
-        model = OpdtModel(gtab, sh_order_max=order, smooth=smooth, min_signal=min_signal)
-        return model, model._fit_matrix[1], np.zeros(len(model.l_values))
-    model = CsaOdfModel(gtab, sh_order_max=order, smooth=smooth, min_signal=min_signal)
-    fit, bias = np.array(model._fit_matrix), np.zeros(len(model.l_values))
-    fit[0], bias[0] = 0.0, model._n0_const
-    return model, fit, bias
-
-
-# the arrays read most, in the order of what reading them from a GPU's shared memory gains
-TABLES = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
+    kind = OpdtModel if options.model == "opdt" else CsaOdfModel
+    model = kind(gtab, sh_order_max=options.sh_order, smooth=options.sm_lambda, min_signal=options.min_signal)
+    degrees = np.asarray(model.l_values, int)
+    bias = np.zeros(len(degrees))
+    if options.model == "opdt":
+        return degrees, dipy_private.opdt_fit_matrices(model)[1], bias
+    fit = dipy_private.csa_fit_matrix(model).copy()
+    fit[0], bias[0] = 0.0, dipy_private.csa_constant(model)
+    return degrees, fit, bias
 
 
 @dataclass(frozen=True)
@@ -137,24 +133,6 @@ def _wide(table: Array, width: int) -> Array:
 
 
 @dataclass(frozen=True)
-class BootOptions:
-    """Options of the residual bootstrap, as in :mod:`tistreamlines.run.parameters`; angles in degrees."""
-
-    model: str = "opdt"
-    sphere: str | tuple[Array, Array] = "default"
-    sh_order: int = 4
-    sm_lambda: float = 0.006
-    min_signal: float = 1.0
-    relative_peak_threshold: float = 0.25
-    min_separation_angle: float = 45.0
-    max_angle: float = 60.0
-    angular_weight: float = 0.0
-    boot_rule: str = "dipy"
-    negative_odf: str = "dipy"
-    attempts: int = 5
-
-
-@dataclass(frozen=True)
 class _Residuals:
     """The bootstrap's own linear fit: what gives its coefficients, and the leveraged, centred residuals."""
 
@@ -173,128 +151,101 @@ class _Residuals:
         return cls(np.linalg.pinv(monomials), leverage, leveraged - mean, mean)
 
 
-def prepare_boot(
-    data: npt.NDArray[np.float32],
-    gtab: GradientTable,
-    stop_map: npt.NDArray[np.float32],
-    threshold: float,
-    seeds: npt.NDArray[np.float64],
-    **options: Any,
-) -> Prepared:
+def prepare(given: Given, options: BootOptions) -> Prepared:
     """Tables of the residual bootstrap.
 
     Parameters
     ----------
-    data : (x, y, z, n) signals.
-    gtab : DIPY's gradient table of the n volumes; the b0s may be anywhere.
-    stop_map : (x, y, z); threshold : streamlines go on where it is above this.
-    seeds : (m, 3) voxel coordinates.
-    options : those of :class:`BootOptions`.
+    given : follows signals of a single shell.
+    options : of the method.
 
     Raises
     ------
     InputError
         Where the data are not a single shell, or have fewer directions than coefficients.
     """
-    chosen = BootOptions(**options)
+    assert isinstance(given.follows, Signals)
+    data, gtab = given.follows.data, given.follows.gtab
     _single_shell(gtab)
-    fitted, matrix, bias = _dipy_model(chosen.model, gtab, chosen.sh_order, chosen.sm_lambda, chosen.min_signal)
-    dwi, degrees = ~gtab.b0s_mask, np.asarray(fitted.l_values, int)
-    sets = chosen.sh_order // 2 + 1 if chosen.model == "opdt" else 1
-    tables = BootTables(int(dwi.sum()), len(degrees), sets)
+    degrees, matrix, bias = _dipy_model(gtab, options)
+    sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
+    tables = BootTables(int(np.count_nonzero(~gtab.b0s_mask)), len(degrees), sets)
     if tables.signals <= tables.coefficients:
         raise InputError(
-            f"{tables.signals} diffusion-weighted volumes cannot give residuals of order {chosen.sh_order} "
+            f"{tables.signals} diffusion-weighted volumes cannot give residuals of order {options.sh_order} "
             f"({tables.coefficients} coefficients): lower --sh-order"
         )
-    gradients = gtab.bvecs[dwi]
-    residuals = _Residuals.of(monomials(gradients, chosen.sh_order))
+    gradients = gtab.bvecs[~gtab.b0s_mask]
+    residuals = _Residuals.of(monomials(gradients, options.sh_order))
     width = padded(tables.signals)
-    row_width = width + padded(len(degrees) + 3)
-    stop = stop_map.ravel()
-
-    def fill_rows(values: Array, voxels: Array, rows: Array) -> None:
-        weighted = values[:, dwi]
-        rows[:, : tables.signals] = weighted @ residuals.centred.T
-        rows[:, width : width + len(degrees)] = weighted @ residuals.fit.T
-        rows[:, -3] = weighted @ residuals.mean
-        rows[:, -2] = values[:, ~dwi].mean(axis=1)
-        rows[:, -1] = stop[voxels]
-
-    index, rows = build_rows(data, touched(stop_map, threshold, seeds), row_width, fill_rows)
-    ball, ball_arrays = _sampled_sphere(chosen)
-    arrays = ball_arrays | {
-        "volume_index": index, "volume_rows": rows.ravel(), "volume_shape": np.array(stop_map.shape),
-        "method_gradients": _wide(gradients.T, width).ravel(), "method_change": tables.change(chosen.sh_order).ravel(),
-        "method_leverage": _wide(residuals.leverage, width), "method_bias": _wide(bias, 32 * tables.groups),
-        "method_fit": tables.fit(matrix).ravel(), "method_pattern": tables.pattern(degrees),
-    }  # fmt: skip
-    most = most_peaks(32 * ball["VERTEX_CHUNKS"], chosen.min_separation_angle)
-    scalars = rule_scalars(chosen, threshold) | {
-        "seeds_most": most, "method_sphere_count": ball.pop("count"), "method_signals": tables.signals,
-        "method_min_signal": chosen.min_signal, "method_angular_weight": chosen.angular_weight,
-    }  # fmt: skip
-    constants = ball | _constants(chosen, tables, row_width, degrees)
+    row_width = width + padded(len(degrees) + 2 + given.stop.count)
+    volume = _volume(given, data, ~gtab.b0s_mask, residuals, width, row_width)
+    vertices, edges = given.vertices_and_edges
+    ball, sphere = sphere_tables(vertices, edges)
+    method = boot.Boot(
+        sphere=sphere, rule=peak_rule(options), gradients=_wide(gradients.T, width).ravel(),
+        leverage=_wide(residuals.leverage, width), fit=tables.fit(matrix).ravel(), pattern=tables.pattern(degrees),
+        bias=_wide(bias, 32 * tables.groups), change=tables.change(options.sh_order).ravel(), signals=tables.signals,
+        min_signal=options.min_signal, angular_weight=options.angular_weight,
+    )  # fmt: skip
+    most = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
+    fill = ball | stop_fill(given.stop, row_width) | _constants(options, tables, degrees) | HOLES
     # row and transformed signals are spent when the ODF is sampled, and the sums when coefficients are made of them
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_sums", 0),
     }  # fmt: skip
-    scratch = _scratch(tables, constants, most)
-    return Prepared(constants | _holes(), arrays, scalars, scratch, shares, TABLES)
+    team = _team(tables, fill, most)
+    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
 
 
-def _sampled_sphere(chosen: BootOptions) -> tuple[dict[str, int], dict[str, Array]]:
-    """Constants and arrays of the sphere."""
-    vertices, edges = load_sphere(chosen.sphere)
-    constants, ball = sphere_tables(vertices, edges)
-    return constants | {"count": len(vertices)}, {f"method_sphere_{name}": table for name, table in ball.items()}
+def _volume(
+    given: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
+) -> Volume:
+    """Rows: centred residuals, the fit's coefficients, the residuals' mean, the mean b0, and the stopping rule's maps."""
+    own = row_width - given.stop.count
+
+    def fill_rows(values: Array, rows: Array) -> None:
+        signals = values[:, weighted]
+        rows[:, : residuals.centred.shape[0]] = signals @ residuals.centred.T
+        rows[:, width : width + residuals.fit.shape[0]] = signals @ residuals.fit.T
+        rows[:, own - 2] = signals @ residuals.mean
+        rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
+
+    keep = touched(given.stop.alive, given.seeds, data.shape[:3])
+    return build_volume(data, keep, row_width, fill_rows, given.stop.channels)
 
 
-def rule_scalars(chosen: Any, threshold: float) -> dict[str, float | int]:
-    """The thresholds of any getter's options for stopping and peaks; degrees become cosines here."""
-    return {
-        "stopping_threshold": threshold,
-        "method_rule_relative_threshold": chosen.relative_peak_threshold,
-        "method_rule_cos_separation": math.cos(math.radians(chosen.min_separation_angle)),
-        "method_rule_cos_angle": math.cos(math.radians(chosen.max_angle)),
-    }
-
-
-def _constants(chosen: BootOptions, tables: BootTables, row_width: int, degrees: Array) -> dict[str, Any]:
-    """What the linker fixes."""
+def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
+    """Constants of the kernels besides those of the sphere and of the row."""
     width = padded(tables.signals)
     return {
-        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": 64,
-        "SIGNAL_CHUNKS": width // 32,
-        "PASSES": -(-width // (32 * boot.PASS)), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
-        "HALF_ORDER": chosen.sh_order // 2, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
-        "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]),
-        "OPDT": int(chosen.model == "opdt"), "ATTEMPTS": chosen.attempts,
-        "UNTIL_FIT": int(chosen.boot_rule == "cuslines"), "ANGULAR": int(chosen.angular_weight > 0),
-        "NEGATIVE_PEAK": int(chosen.negative_odf == "dipy"),
+        "CANDIDATES": 64, "SIGNAL_CHUNKS": width // 32, "PASSES": -(-width // (32 * boot.PASS)),
+        "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split, "HALF_ORDER": options.sh_order // 2,
+        "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
+        "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]), "OPDT": int(options.model == "opdt"),
+        "ATTEMPTS": ATTEMPTS, "UNTIL_FIT": int(options.boot_rule == "cuslines"),
+        "ANGULAR": int(options.angular_weight > 0), "NEGATIVE_PEAK": int(options.negative_odf == "dipy"),
     }  # fmt: skip
 
 
-def _scratch(tables: BootTables, constants: dict[str, Any], most: int) -> dict[str, tuple[str, int]]:
-    """Team memory."""
-    odf, row = 32 * constants["VERTEX_CHUNKS"], 32 * constants["ROW_CHUNKS"]
+def _team(tables: BootTables, fill: dict[str, Any], most: int) -> boot.BootScratch:
+    """Sizes of team memory."""
+    odf, row = 32 * fill["VERTEX_CHUNKS"], 32 * fill["ROW_CHUNKS"]
     transformed = max(tables.sets * boot.SPAN, 32 * tables.groups)
-    return {
-        "scratch_row": ("reals", max(row + transformed, odf)),
-        "scratch_transformed": ("reals", transformed),
-        "scratch_sums": ("reals", 32 * tables.groups),
-        "scratch_coefficients": ("reals", 32 * tables.groups),
-        "scratch_odf": ("reals", odf),
-        "scratch_peaks_candidates": ("reals", constants["CANDIDATES"]),
-        "scratch_peaks_kept": ("ints", most),
-        "scratch_peaks_counter": ("ints", 1),
-    }
+    return boot.BootScratch(
+        row=max(row + transformed, odf), transformed=transformed, sums=32 * tables.groups,
+        coefficients=32 * tables.groups, odf=odf, peaks=PeakScratch(candidates=fill["CANDIDATES"], kept=most, counter=1),
+    )  # fmt: skip
 
 
-def _holes() -> dict[str, Any]:
-    """The method and the stopping rule that the engine's kernels are linked with."""
-    return ALONG_VERTICES | {
-        "Method": boot.Boot, "Scratch": boot.BootScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
-        "initial_directions": boot.initial_directions, "next_direction": boot.next_direction,
-    }  # fmt: skip
+def count_step(fill: dict[str, Any]) -> tuple[int, int]:
+    """Bytes read and operations done for a step, the least of them, about one point.
+
+    Eight rows are read and interpolated (16 operations a channel); a coefficient takes two operations for each signal's
+    fit, for its share of the model's fit and for each sample of the ODF.
+    """
+    channels, signals = 32 * fill["ROW_CHUNKS"], 32 * fill["SIGNAL_CHUNKS"]
+    harmonic = harmonic_operations(fill)
+    own = signals * (harmonic + 2 * fill["COEFFICIENTS"]) + 32 * fill["VERTEX_CHUNKS"] * harmonic
+    return 32 * channels, 16 * channels + own

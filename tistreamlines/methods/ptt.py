@@ -1,4 +1,4 @@
-"""From orientation functions to the tables of parallel transport tractography."""
+"""Parallel transport tractography: from orientation functions to the tables of the kernels."""
 
 from __future__ import annotations
 
@@ -10,70 +10,75 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..kernels import lanes as probe
+from ..fit.models import GROUP
+from ..kernels import lanes
 from ..kernels.methods import ptt
-from ..kernels.stopping import threshold as stopping
-from ..run.parameters import MOST_POWER
+from ..options.option import option
 from ..sphere.nearest_vertex import cell_table, compact_order, without_opposite
-from ..sphere.sphere import load_sphere
-from .boot import Prepared
-from .pmf import PmfOptions, Source, prepare_pmf
+from ..sphere.sphere import most_peaks, sphere_tables
+from .given import Given, OrientationFunctions, Prepared
+from .pmf import PmfOptions, pmf_fill, pmf_team, pmf_volume, rows_of
+from .rows import touched
+from .shared import peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
+MOST_POWER = 100  # two to this power is a number of float32
 CARRIED = 10  # a frame, and the PMF at the end of the last probe
-TABLES = ("method_sphere_vertices",)  # those read most
-__all__ = ["PttOptions", "prepare_ptt"]
+OFTEN_READ = ("method_sphere_vertices",)
+HOLES = {
+    "Method": ptt.Ptt, "Scratch": ptt.PttScratch, "begin": ptt.begin_by_lanes, "read": lanes.read_stop,
+    "depart": ptt.depart_along, "choose": ptt.choose_try, "moved": ptt.moved_by_try, "CARRIED": CARRIED,
+    "DROPS_DEAD_END": 1, "ABREAST": 0, "OPEN_CONE": 0, "CODE_BITS": 8,
+}  # fmt: skip
+SEGMENT_OPERATIONS = 104  # of a segment of a probe: its arc, its frame and the nearest vertex
+WEIGHT_OPERATIONS = 18  # of the eight weights of a look-up
 
 
 @dataclass(frozen=True)
 class PttOptions(PmfOptions):
-    """Options of ptt; angles in degrees, lengths in mm, defaults those of DIPY's ``ptt_tracking``.
+    """Options of parallel transport, a part of :class:`tistreamlines.Parameters`; defaults are DIPY's ``ptt_tracking``."""
+
+    probe_length: float = option(
+        1.5, GROUP, "Length of a probe, the arc ahead by which a candidate for a step is judged.", unit="mm", low=0,
+        above=True,
+    )  # fmt: skip
+    probe_radius: float = option(
+        0.0, GROUP, "Radius of the circle of lines that make a probe, where --probe-count is above 1.", unit="mm",
+        low=0,
+    )  # fmt: skip
+    probe_quality: int = option(
+        7, GROUP, "Points of a probe at which the orientation function is read.", unit="points", low=2, high=1000,
+    )  # fmt: skip
+    probe_count: int = option(1, GROUP, "Parallel lines that make a probe.", unit="lines", low=1, high=1000)
+    data_support_exponent: float = option(
+        1.0, GROUP, "Candidates are drawn by their data support to this power.", unit="power", low=0, high=MOST_POWER,
+        above=True,
+    )  # fmt: skip
+    probe_rule: str = option(
+        "dipy", GROUP, "dipy follows DIPY 1.12, whose probes are voxel size (mm) squared times too long, whose bound of "
+        "the rejection sampling is raised to the exponent twice, and which accepts any candidate where none has "
+        "support; paper is the method as published.", choices=("dipy", "paper"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Lengths and curvatures of steps and probes.
 
     Parameters
     ----------
-    step_mm : step length.
-    voxel_sizes : (3,) mm.
-    pmf_threshold : for the initial directions, samples below this share of the greatest count as 0; for probes, what is
-        not above this itself does, as in DIPY.
-    max_angle : sets the greatest curvature: a bend by this over a step, lengths in voxels as in DIPY.
-    max_curvature : greatest curvature, 1/mm, whatever the angle; None for the one that the angle sets.
+    options : of the method; ``max_angle`` sets the greatest curvature unless one is given.
+    step_mm : length of a step.
+    voxel_sizes : (3,), mm.
+    max_curvature : greatest curvature, 1/mm; None for the one that the angle sets.
     exact_arcs : arcs are exact; DIPY's, of second order, turn and lead farther the more they bend.
-    probe_length : of the arc by which a candidate is judged.
-    probe_radius : of the circle of lines that make a probe, if they are more than one.
-    probe_quality : points of a line, 2 or more.
-    probe_count : lines.
-    data_support_exponent : power of the data support.
-    probe_rule : 'dipy' or 'paper'.  DIPY moves probes by mm times voxel size, not by mm over voxel size; raises the
-        bound of the rejection sampling to the exponent twice; and accepts any candidate where none has support.
     """
 
+    options: PttOptions
     step_mm: float = 0.5
-    voxel_sizes: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    max_angle: float = 10.0
+    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
     max_curvature: float | None = None
     exact_arcs: bool = False
-    probe_length: float = 1.5
-    probe_radius: float = 0.0
-    probe_quality: int = 7
-    probe_count: int = 1
-    data_support_exponent: float = 1.0
-    probe_rule: str = "dipy"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("probe_quality", 2), ("probe_count", 1), ("probe_radius", 0)):
-            if getattr(self, name) < least:
-                raise ParameterError(f"{name} is {getattr(self, name):g}: give {least} or more")
-        for name, most in (("step_mm", math.inf), ("probe_length", math.inf), ("data_support_exponent", MOST_POWER)):
-            if not 0 < getattr(self, name) <= most:
-                end = "" if most == math.inf else f" and at most {most}"
-                raise ParameterError(f"{name} is {getattr(self, name):g}: give more than 0{end}")
-        if not 0 < self.max_angle <= 90:
-            raise ParameterError(f"max_angle is {self.max_angle:g}: ptt takes more than 0 and at most 90 degrees")
-        if self.max_curvature is not None and not 0 < self.max_curvature < math.inf:
-            raise ParameterError(f"max_curvature is {self.max_curvature:g}: give more than 0, or none")
-        if self.probe_rule not in ("dipy", "paper"):
-            raise ParameterError(f"probe_rule is {self.probe_rule!r}: give one of dipy, paper")
 
     @property
     def curvature(self) -> float:
@@ -81,101 +86,127 @@ class PttOptions(PmfOptions):
         if self.max_curvature is not None:
             return self.max_curvature
         step = self.step_mm / float(np.mean(self.voxel_sizes))
-        return 2 * math.sin(math.radians(self.max_angle) / 2) / step
+        return 2 * math.sin(math.radians(self.options.max_angle) / 2) / step
 
     @property
     def segment(self) -> float:
         """Length of a probe's segments, mm."""
-        return self.probe_length / (self.probe_quality - 1)
+        return self.options.probe_length / (self.options.probe_quality - 1)
 
     @property
-    def probe_scale(self) -> Array:
-        """What a probe's displacement in mm is multiplied by to give voxels, (3,)."""
+    def scale(self) -> Array:
+        """What a probe's displacement in mm is multiplied by to give voxels, (3,): DIPY's rule and the paper's differ."""
         sizes = np.asarray(self.voxel_sizes, float)
-        return sizes if self.probe_rule == "dipy" else 1 / sizes
+        return sizes if self.options.probe_rule == "dipy" else 1 / sizes
 
     def reach(self, shape: tuple[int, ...]) -> Array:
         """Voxels of an image of this shape along each axis that a probe can lead away from a live point, (3,) int."""
-        bend = self.curvature * self.segment
-        length, binormal = (self.probe_quality - 1) * self.segment, 1.0
+        bend, segments = self.curvature * self.segment, self.options.probe_quality - 1
+        length, binormal = segments * self.segment, 1.0
         if not self.exact_arcs:
             length = 0.0
             # the propagator is one of second order, and a probe's binormal is never normalised again
-            for _ in range(self.probe_quality - 1):
+            for _ in range(segments):
                 length += self.segment * (1 + bend / 2 * math.sqrt(2) * binormal)
                 binormal = bend + (1 + bend * bend / 2) * binormal
-        radius = self.probe_radius * binormal * math.sqrt(2) if self.probe_count > 1 else 0.0
+        radius = self.options.probe_radius * binormal * math.sqrt(2) if self.options.probe_count > 1 else 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            away = np.ceil(length * self.probe_scale + radius / np.asarray(self.voxel_sizes))
+            away = np.ceil(length * self.scale + radius / np.asarray(self.voxel_sizes))
         # a great bend leads beyond all numbers, but there is nothing to read beyond the image; fmin passes over a NaN
         return np.fmin(away, shape).astype(int)
 
+    def scalars(self) -> dict[str, float]:
+        """Fields of the kernels' record; a candidate's curvature, rounded, is not to exceed its bound."""
+        power = self.options.data_support_exponent
+        scalars = {
+            "max_curvature": self.curvature * (1 - 2.0**-21), "step": self.step_mm, "segment": self.segment,
+            "share": 1 / (self.options.probe_quality * self.options.probe_count), "power": power, "slack": 2.0**power,
+        }  # fmt: skip
+        for axis, size, scale in zip("xyz", self.voxel_sizes, self.scale, strict=True):
+            scalars |= {axis: 1 / float(size), f"probe_{axis}": float(scale)}
+        return scalars
 
-def prepare_ptt(
-    source: Source, values: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any
+
+def prepare(
+    given: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
 ) -> Prepared:
-    """Tables of parallel transport tractography; arguments as for :func:`tistreamlines.methods.pmf.prepare_prob`.
+    """Tables of parallel transport tractography.
 
     Parameters
     ----------
-    source, values, stop_map, threshold, seeds : as there.  The scale of the values matters to ``pmf_threshold``.
-    options : those of :class:`PttOptions`.
+    given : follows orientation functions, whose scale matters to ``pmf_threshold``.
+    options : of the method.
+    max_curvature, exact_arcs : see :class:`Probe`.
 
     Raises
     ------
     InputError
         Where the values do not fit the sphere, the basis or the stop map.
     ParameterError
-        Where an option has a value that it cannot have.
+        Where an asymmetric function is given on a sphere without opposite pairs.
     """
-    chosen = PttOptions(**options)
-    vertices, edges = load_sphere(chosen.sphere)
-    order = compact_order(np.asarray(vertices, float))
-    vertices, edges = np.asarray(vertices, float)[order], np.argsort(order)[edges]
-    if source == "pmf" and values.shape[-1] == len(order):
-        values = values[..., order]
-    cells, own = cell_table(vertices, not chosen.asymmetric)
-    own |= {
-        "SEGMENTS": chosen.probe_quality - 1, "PROBES": chosen.probe_count, "OPEN_CONE": 0,
-        "POWERED": int(chosen.data_support_exponent != 1), "PAPER": int(chosen.probe_rule == "paper"),
-        "EXACT_ARCS": int(chosen.exact_arcs),
-    }  # fmt: skip
-    ordered = replace(chosen, sphere=(vertices, edges))
-    reach = chosen.reach(stop_map.shape)
-    made = prepare_pmf(source, values, stop_map, threshold, seeds, ordered, own | _holes(), reach)
-    if not made.fill["SYMMETRIC"] and (alone := without_opposite(vertices)):
+    probe = Probe(options, given.step_mm, given.voxel_sizes, max_curvature, exact_arcs)
+    given = _ordered(given)
+    function, (vertices, edges) = given.follows, given.vertices_and_edges
+    assert isinstance(function, OrientationFunctions)
+    if not function.symmetric and (alone := without_opposite(vertices)):
         raise ParameterError(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite among them: for an asymmetric "
             "function, give ptt a whole sphere of opposite pairs, as DIPY's repulsion724"
         )
-    turns = 2 * np.pi * np.arange(chosen.probe_count) / chosen.probe_count
-    ring = chosen.probe_radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    return replace(
-        made,
-        fill=made.fill | {"CODE_BITS": 8},
-        arrays=made.arrays | {"method_cells": cells, "method_ring": ring.ravel()},
-        scalars=made.scalars | _scalars(chosen),
-        scratch=made.scratch | {"scratch_carried": ("reals", CARRIED)},
-        tables=TABLES,
-    )
-
-
-def _scalars(chosen: PttOptions) -> dict[str, float]:
-    """Lengths and curvatures; a candidate's curvature, rounded, is not to exceed its bound."""
-    power = chosen.data_support_exponent
-    scalars = {
-        "max_curvature": chosen.curvature * (1 - 2.0**-21), "step": chosen.step_mm, "segment": chosen.segment,
-        "share": 1 / (chosen.probe_quality * chosen.probe_count), "power": power, "slack": 2.0**power,
+    cells, cell_constants = cell_table(vertices, function.symmetric)
+    ball, sphere = sphere_tables(vertices, edges)
+    rows = rows_of(given, True, ball, 0.0 if options.pmf_rows == "sampled" else -np.inf)
+    method = ptt.Ptt(
+        sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold, cells=cells, ring=_ring(options),
+        **probe.scalars(),
+    )  # fmt: skip
+    own = {
+        "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
+        "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
     }  # fmt: skip
-    for axis, size, scale in zip("xyz", chosen.voxel_sizes, chosen.probe_scale, strict=True):
-        scalars |= {axis: 1 / float(size), f"probe_{axis}": float(scale)}
-    return {f"method_{name}": value for name, value in scalars.items()}
+    fill = ball | cell_constants | stop_fill(given.stop, rows.width)
+    fill |= pmf_fill(rows, len(vertices), function.symmetric) | own | HOLES
+    peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
+    team = ptt.PttScratch(**pmf_team(fill, peaks), carried=CARRIED)
+    shares = {"scratch_sums": ("scratch_peaks_candidates", 0), "scratch_pmf": ("scratch_row", 0)}
+    most = min(peaks, options.max_directions or peaks)
+    return Prepared(method, given.stop.record, _volume(given, rows, probe), team, fill, most, shares, OFTEN_READ)
 
 
-def _holes() -> dict[str, Any]:
-    """The method and the stopping rule that the engine's kernels are linked with."""
-    return {
-        "Method": ptt.Ptt, "Scratch": ptt.PttScratch, "Stopping": stopping.Threshold, "classify": stopping.classify,
-        "begin": ptt.begin_by_lanes, "read": probe.read_stop, "depart": ptt.depart_along, "choose": ptt.choose_try,
-        "moved": ptt.moved_by_try, "CARRIED": CARRIED, "DROPS_DEAD_END": 1, "ABREAST": 0,
-    }  # fmt: skip
+def _ordered(given: Given) -> Given:
+    """Number the vertices so that neighbours lie near each other in memory."""
+    vertices, edges = given.vertices_and_edges
+    vertices, function = np.asarray(vertices, float), given.follows
+    assert isinstance(function, OrientationFunctions)
+    order = compact_order(vertices)
+    if function.kind == "pmf" and function.values.shape[-1] == len(order):
+        function = replace(function, values=function.values[..., order])
+    return replace(given, follows=function, sphere=(vertices[order], np.argsort(order)[edges]))
+
+
+def _volume(given: Given, rows: Any, probe: Probe) -> Any:
+    """Rows of the voxels that a live point or a probe can read; what is 0 throughout has none."""
+    from scipy.ndimage import maximum_filter
+
+    assert isinstance(given.follows, OrientationFunctions)
+    values, shape = given.follows.values, given.stop.channels.shape[:3]
+    keep = touched(given.stop.alive, given.seeds, shape)
+    near = np.asarray(maximum_filter(keep, size=tuple(2 * probe.reach(shape) + 1)), bool)
+    return pmf_volume(given, rows, near & (values.any(axis=-1) | given.stop.channels.any(axis=-1)))
+
+
+def _ring(options: PttOptions) -> Array:
+    """Cosines and sines that place a probe's lines about its axis, times its radius, mm: (2 * probe_count,)."""
+    turns = 2 * np.pi * np.arange(options.probe_count) / options.probe_count
+    return (options.probe_radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)).ravel()
+
+
+def count_step(fill: dict[str, Any]) -> tuple[int, int]:
+    """Bytes read and operations done for a step, the least of them, about one point.
+
+    Of each line of each segment of 32 probes there are eight reads, 16 operations, and 18 for their weights; a segment
+    takes 104 for its arc, its frame and the nearest vertex.
+    """
+    segments, lines = 32 * fill["SEGMENTS"], fill["PROBES"]
+    return 32 * segments * lines, segments * (SEGMENT_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS))

@@ -8,54 +8,58 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..kernels.interpolate import Volume
 
 BLOCK = 16384
 MOST_NUMBERS = 2**30  # of an array: its last byte then has a number of 32 bits
 
 
 def touched(
-    stop_map: npt.NDArray[np.float32], threshold: float, seeds: npt.NDArray[np.float64]
+    alive: npt.NDArray[np.bool_] | None, seeds: npt.NDArray[np.float64], shape: tuple[int, ...]
 ) -> npt.NDArray[np.bool_]:
     """Voxels whose rows tracking can read.
 
-    A point above the threshold has a corner above it, so all its corners lie within a voxel of one that is; seeds
-    may lie anywhere.  A threshold below zero could be passed by a voxel that is left out, so then all are kept.
+    A point to go on from has a corner in ``alive``, so all its corners lie within a voxel of one that is; seeds may lie
+    anywhere.
 
     Parameters
     ----------
-    stop_map : (x, y, z), the map that ends streamlines.
-    threshold : streamlines go on above it.
+    alive : (x, y, z), see :class:`tistreamlines.methods.given.StopTables`; None for all voxels.
     seeds : (n, 3), voxel coordinates.
+    shape : of the image, voxels.
     """
     from scipy.ndimage import maximum_filter
 
-    if threshold < 0:
-        return np.ones(stop_map.shape, bool)
-    keep: npt.NDArray[np.bool_] = np.asarray(maximum_filter(stop_map > threshold, size=3, mode="constant"), bool)
-    shape = np.asarray(stop_map.shape)
-    near = seeds[((seeds >= -0.5) & (seeds < shape - 0.5)).all(axis=1)]
+    if alive is None:
+        return np.ones(shape, bool)
+    keep: npt.NDArray[np.bool_] = np.asarray(maximum_filter(alive, size=3, mode="constant"), bool)
+    sides = np.asarray(shape)
+    near = seeds[((seeds >= -0.5) & (seeds < sides - 0.5)).all(axis=1)]
     low = np.floor(near).astype(np.int64)
     for corner in np.ndindex(2, 2, 2):
-        keep[tuple(np.clip(low + corner, 0, shape - 1).T)] = True
+        keep[tuple(np.clip(low + corner, 0, sides - 1).T)] = True
     return keep
 
 
-def build_rows(
-    data: npt.NDArray[np.float32], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Index volume and rows of the voxels to keep.
+def build_volume(
+    data: npt.NDArray[np.float32], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
+    channels: npt.NDArray[np.float32],
+) -> Volume:  # fmt: skip
+    """Make the kernels' index volume and rows of the voxels to keep.
 
     Parameters
     ----------
     data : (x, y, z, n).
     keep : (x, y, z).
-    width : reals a row, a multiple of 32.
-    fill : called with (signals (m, n) float64, flat voxel numbers (m,), rows (m, width) to be written).
+    width : numbers of a row, a multiple of 32.
+    fill : called with (values (m, n) float64, rows (m, width) to be written).
+    channels : (x, y, z, k), maps of the stopping rule, which lie at the end of the row.
 
     Returns
     -------
-    index : (x * y * z,) int32, where each voxel's row begins, in units of 32 numbers; 0 where it has none.
-    rows : (1 + voxels, width) float32; row 0 is all zeros.
+    Volume
+        ``index`` (x * y * z,) int32 is where each voxel's row begins, in units of 32 numbers, 0 where it has none;
+        ``rows`` is (1 + voxels, width) float32, flat, whose row 0 is all zeros.
 
     Raises
     ------
@@ -73,8 +77,10 @@ def build_rows(
     index = np.zeros(keep.size, np.int32)
     index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
     rows = np.zeros((len(voxels) + 1, width), np.float32)
-    flat = data.reshape(-1, data.shape[-1])
+    flat, maps = data.reshape(-1, data.shape[-1]), channels.reshape(keep.size, -1)
     for first in range(0, len(voxels), BLOCK):
         some = voxels[first : first + BLOCK]
-        fill(flat[some].astype(np.float64), some, rows[1 + first : 1 + first + len(some)])
-    return index, rows
+        written = rows[1 + first : 1 + first + len(some)]
+        fill(flat[some].astype(np.float64), written)
+        written[:, width - maps.shape[1] :] = maps[some]
+    return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))

@@ -1,9 +1,9 @@
-"""What is known of one option, and how its value is checked."""
+"""What is known of one option, how its value is checked, and how options are spelled."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,19 @@ class Option:
     group : heading under which the help lists it.
     help : what it does, in a line or two.
     unit : what the value is counted in, or what stands in for it in the help ("FILE").
-    choices : all the words it may be, if it is a word.
+    choices : all the words it may be, if it is a word; keys of a registry grow with it.
     low, high : bounds, both allowed unless ``above`` says that ``low`` itself is not.
     absent : what happens when it is not given and has no default.
     off : name of the flag that turns a flag off.
     excludes, requires : options that must not, or must, be given with it.
-    only : where it has a meaning: by 'dg', 'model' or 'source' (of the orientations), the words with which it has.
+    only : where it applies: by 'model' or 'source' (of the orientations), the words that it goes with.  An option of a
+        direction getter or a stopping rule is a field of that one's options class, which says the same of 'dg'.
     """
 
     group: str
     help: str
     unit: str = ""
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     low: float = -math.inf
     high: float = math.inf
     above: bool = False
@@ -47,6 +48,12 @@ class Option:
 def option(default: Any, group: str, help: str, **known: Any) -> Any:
     """Make the field of an option."""
     return field(default=default, metadata={"option": Option(group, help, **known)})
+
+
+def listed(words: Iterable[Any]) -> str:
+    """Join alternatives: 'a', 'a or b', 'a, b or c'."""
+    *first, last = map(str, words)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def flag(name: str) -> str:

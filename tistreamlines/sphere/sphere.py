@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..kernels.peaks import Sphere
 
 Array = npt.NDArray[Any]
 MOST_VERTICES = 992  # a lane has one of 31 chunks in each bit of a word, and in five bits of a number
@@ -44,8 +45,8 @@ def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = Tru
     return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 
-def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[str, Array]]:
-    """Constants and arrays of the kernels' Sphere record.
+def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere]:
+    """Constants and the record of the sphere that the kernels take.
 
     Raises
     ------
@@ -78,4 +79,4 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], dict[s
     }  # fmt: skip
     pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
     packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
-    return constants, {"vertices": padding.T.ravel(), "neighbours": packed.ravel()}
+    return constants, Sphere(vertices=padding.T.ravel(), neighbours=packed.ravel(), count=count)

@@ -1,0 +1,152 @@
+"""The models of orientations: one row each, with what is fitted, its defaults and whom to cite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..options.option import flag, option
+from .csd import csd_response, fit_csd
+
+Array = npt.NDArray[Any]
+GROUP = "Model and directions"
+BASIS = "descoteaux07_legacy"  # of the coefficients that all models give
+VOXELS_AT_ONCE = 1 << 14
+
+REFERENCES = {
+    "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
+    "density functions in high angular resolution diffusion imaging. NeuroImage 47, 2009. "
+    "doi:10.1016/j.neuroimage.2009.04.049",
+    "Tristán-Vega 2010": "Tristán-Vega A, Westin CF, Aja-Fernández S. A new methodology for the estimation of fiber "
+    "populations in the white matter of the brain with the Funk-Radon transform. NeuroImage 49, 2010. "
+    "doi:10.1016/j.neuroimage.2009.09.070",
+    "Aganj 2010": "Aganj I, Lenglet C, Sapiro G, Yacoub E, Ugurbil K, Harel N. Reconstruction of the orientation "
+    "distribution function in single- and multiple-shell q-ball imaging within constant solid angle. Magn Reson Med "
+    "64, 2010. doi:10.1002/mrm.22365",
+    "Tournier 2004": "Tournier JD, Calamante F, Gadian DG, Connelly A. Direct estimation of the fiber orientation "
+    "density function from diffusion-weighted MRI data using spherical deconvolution. NeuroImage 23, 2004. "
+    "doi:10.1016/j.neuroimage.2004.07.037",
+    "Tournier 2007": "Tournier JD, Calamante F, Connelly A. Robust determination of the fibre orientation distribution "
+    "in diffusion MRI: non-negativity constrained super-resolved spherical deconvolution. NeuroImage 35, 2007. "
+    "doi:10.1016/j.neuroimage.2007.02.016",
+}
+
+
+class Fit(Protocol):
+    """Fits a model to one shell."""
+
+    def __call__(
+        self, data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
+        progress: Callable[[float], object],
+    ) -> npt.NDArray[np.float32]:  # fmt: skip
+        """Return coefficients in ``BASIS``, (x, y, z, n), 0 outside the mask.
+
+        Parameters
+        ----------
+        data : (x, y, z, volumes), signals.
+        gtab : DIPY's gradient table of these volumes.
+        mask : (x, y, z), voxels to fit.
+        options : of the models.
+        threads : CPU threads, None for all cores.
+        progress : is told the share of voxels fitted, 0 to 1.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the orientations in a voxel.
+
+    Attributes
+    ----------
+    title : its name in a few words.
+    defaults : of the options that depend on the model.
+    references : names in REFERENCES.
+    fit : what fits it.
+    """
+
+    title: str
+    defaults: dict[str, Any]
+    references: tuple[str, ...]
+    fit: Fit
+
+
+def _fit_with_dipy(kind: str) -> Fit:
+    """DIPY's OpdtModel or CsaOdfModel, fitted to some voxels at a time."""
+
+    def fit(
+        data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
+        progress: Callable[[float], object],
+    ) -> npt.NDArray[np.float32]:  # fmt: skip
+        from dipy.reconst import shm
+
+        model = getattr(shm, kind)(
+            gtab, sh_order_max=options.sh_order, smooth=options.sm_lambda, min_signal=options.min_signal
+        )
+        directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), len(model.l_values)
+        if directions < coefficients:
+            raise InputError(
+                f"{directions} diffusion-weighted volumes cannot give the {coefficients} coefficients of order "
+                f"{options.sh_order}: lower {flag('sh_order')}"
+            )
+        voxels, flat = np.flatnonzero(mask), data.reshape(-1, data.shape[3])
+        out = np.zeros((mask.size, coefficients), np.float32)
+        for first in range(0, len(voxels), VOXELS_AT_ONCE):
+            some = voxels[first : first + VOXELS_AT_ONCE]
+            out[some] = np.nan_to_num(model.fit(flat[some].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
+        return out.reshape(*mask.shape, -1)
+
+    return fit
+
+
+def _fit_csd(
+    data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
+    progress: Callable[[float], object],
+) -> npt.NDArray[np.float32]:  # fmt: skip
+    """Constrained spherical deconvolution with the response of voxels of a single fibre."""
+    try:
+        response, _ = csd_response(data, gtab, mask, options.fa_response)
+    except InputError as error:
+        words = str(error).replace("lower fa_threshold or give the response yourself", "lower --fa-response")
+        raise InputError(words) from error
+    return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress)
+
+
+MODELS = {
+    "opdt": Model(
+        "orientation probability density transform", {"sh_order": 4}, ("Tristán-Vega 2009", "Tristán-Vega 2010"),
+        _fit_with_dipy("OpdtModel"),
+    ),
+    "csa": Model("constant solid angle ODF", {"sh_order": 4}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel")),
+    "csd": Model(
+        "constrained spherical deconvolution", {"sh_order": 8}, ("Tournier 2004", "Tournier 2007"), _fit_csd
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of the models, a part of :class:`tistreamlines.Parameters`."""
+
+    model: str = option(
+        None, GROUP, "Model of the orientations: "
+        + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
+    )  # fmt: skip
+
+    sh_order: int = option(None, GROUP, "Order of the model's spherical harmonics, even.", unit="order", low=2, high=12)
+    sm_lambda: float = option(
+        0.006, GROUP, "Laplace-Beltrami smoothing of the fit.", unit="weight", low=0, only={"model": ("opdt", "csa")},
+    )  # fmt: skip
+    min_signal: float = option(
+        1.0, GROUP, "Signals below this are raised to it.", unit="signal", low=0, above=True,
+        only={"model": ("opdt", "csa")},
+    )  # fmt: skip
+    fa_response: float = option(
+        0.7, GROUP, "The fibre response of csd is estimated in voxels with an FA above this.", unit="FA", low=0, high=1,
+        only={"model": ("csd",)},
+    )  # fmt: skip

@@ -1,0 +1,28 @@
+"""Whom to cite for a direction getter, a model and what every run uses."""
+
+from __future__ import annotations
+
+from ..fit import models
+
+# by the short name that tables print
+REFERENCES = models.REFERENCES | {
+    "Berman 2008": "Berman JI, Chung S, Mukherjee P, Hess CP, Han ET, Henry RG. Probabilistic streamline q-ball "
+    "tractography using the residual bootstrap. NeuroImage 39, 2008. doi:10.1016/j.neuroimage.2007.08.021",
+    "Behrens 2003": "Behrens TEJ, Woolrich MW, Jenkinson M, et al. Characterization and propagation of uncertainty in "
+    "diffusion-weighted MR imaging. Magn Reson Med 50, 2003. doi:10.1002/mrm.10609",
+    "Parker 2003": "Parker GJM, Haroon HA, Wheeler-Kingshott CAM. A framework for a streamline-based probabilistic "
+    "index of connectivity (PICo) using a structural interpretation of MRI diffusion measurements. J Magn Reson "
+    "Imaging 18, 2003. doi:10.1002/jmri.10350",
+    "Mori 1999": "Mori S, Crain BJ, Chacko VP, van Zijl PCM. Three-dimensional tracking of axonal projections in the "
+    "brain by magnetic resonance imaging. Ann Neurol 45, 1999. "
+    "doi:10.1002/1531-8249(199902)45:2<265::AID-ANA21>3.0.CO;2-3",
+    "Basser 2000": "Basser PJ, Pajevic S, Pierpaoli C, Duda J, Aldroubi A. In vivo fiber tractography using DT-MRI "
+    "data. Magn Reson Med 44, 2000. doi:10.1002/1522-2594(200010)44:4<625::AID-MRM17>3.0.CO;2-O",
+    "Aydogan 2021": "Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021. "
+    "doi:10.1109/TMI.2020.3034038",
+    "Salmon 2011": "Salmon JK, Moraes MA, Dror RO, Shaw DE. Parallel random numbers: as easy as 1, 2, 3. SC '11, 2011. "
+    "doi:10.1145/2063384.2063405",
+    "Garyfallidis 2014": "Garyfallidis E, et al. Dipy, a library for the analysis of diffusion MRI data. Front "
+    "Neuroinform 8, 2014. doi:10.3389/fninf.2014.00008",
+}
+ALWAYS = ("Salmon 2011", "Garyfallidis 2014")
