@@ -276,7 +276,7 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         sys.path[:0] = [sys.argv[1], sys.argv[2]]
         import numpy as np
         from test_link import combine, plus, times
-        from tistreamlines.backends._numba import Program
+        from tistreamlines.backends.numba.program import Program
         names = {"plus": plus, "times": times}
         function, scale = names[sys.argv[3]], int(sys.argv[4])
         program = Program([combine], {"operation": function, "SCALE": scale}, {}, threads=1)

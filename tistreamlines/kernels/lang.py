@@ -15,8 +15,11 @@ the other faces.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
+from functools import cache
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -56,7 +59,44 @@ class Hole:
 
 
 class Record:
-    """Base of the records of arrays and scalars that kernel functions take; the linker spreads them out."""
+    """Base of the records of arrays and scalars that kernel functions take; the linker spreads them into flat arguments.
+
+    A subclass annotates its fields.  Making one gives each field its value by keyword: an array, a number or another
+    record.  In place of an array, its size may be given (see ``linker.records.memory``).
+
+    Raises
+    ------
+    TypeError
+        If a field is missing or unknown, or if its value does not fit its annotation.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        name, fields = type(self).__name__, fields_of(type(self))
+        for problem, found in (("lacks", fields.keys() - values.keys()), ("has no", values.keys() - fields.keys())):
+            if found:
+                raise TypeError(f"{name} {problem} {', '.join(sorted(found))}")
+        for field, note in fields.items():
+            if not _fits(values[field], note):
+                raise TypeError(f"{name}.{field} is {type(values[field]).__name__}, but {note.__name__} is needed")
+            setattr(self, field, values[field])
+
+
+@cache
+def fields_of(record: type[Record]) -> dict[str, Any]:
+    """Annotation of each field of a record, the fields of the record that it extends first."""
+    lineage = [c for c in reversed(record.__mro__) if issubclass(c, Record)]
+    return {field: note for c in lineage for field, note in inspect.get_annotations(c, eval_str=True).items()}
+
+
+def _fits(value: Any, note: Any) -> bool:
+    """Whether a value may stand in a field; arrays of a device are known to the device alone, so they all may."""
+    if isinstance(note, type) and issubclass(note, Record):
+        return isinstance(value, note)
+    if isinstance(value, np.ndarray):
+        return note in (Reals, Ints) and (value.dtype.kind == "f") == (note is Reals)
+    if isinstance(value, Record) or note in (Reals, Ints):
+        return not isinstance(value, (Record, float, str))
+    return isinstance(value, Real if note is real else Integral)
 
 
 class Reals:
@@ -81,14 +121,15 @@ class vec3:
         return (x, y, z)
 
 
-def _cast(kind):
+def _cast(kind, name=""):
     def cast(x):
         return x.astype(kind) if isinstance(x, np.ndarray) else kind(x)
 
+    cast.__name__ = name
     return cast
 
 
-real = _cast(np.float64)
+real = _cast(np.float64, "real")
 _i32 = _cast(np.int64)
 _u64 = _cast(np.uint64)
 

@@ -24,12 +24,8 @@ from functools import cache
 from typing import Any
 
 from ..kernels import lang
+from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WORDS, flat_fields, is_record
 
-REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool vec words reals ints nothing".split()
-KINDS = {
-    lang.real: REAL, lang.i32: INT, lang.u32: WORD, lang.vec3: VEC, lang.words: WORDS, lang.Reals: REALS,
-    lang.Ints: INTS, None: NOTHING,
-}  # fmt: skip
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
 RESULTS = {
     "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
@@ -80,24 +76,6 @@ class Linked:
 
     text: str
     signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-
-
-def _fields(record: type, fill: dict[str, Any]) -> dict[str, Any]:
-    """What each field of a record is, those of the record that it extends first."""
-    lines = [c for c in reversed(record.__mro__) if issubclass(c, lang.Record)]
-    notes = [(c, name, note) for c in lines for name, note in inspect.get_annotations(c).items()]
-    return {name: _annotation(note, vars(inspect.getmodule(c)), fill) for c, name, note in notes}
-
-
-def flat_fields(prefix: str, record: type, fill: dict[str, Any]) -> list[tuple[str, str]]:
-    """Fields of a record, nested ones spread out, as (name, kind)."""
-    out = []
-    for name, value in _fields(record, fill).items():
-        if isinstance(value, type) and issubclass(value, lang.Record):
-            out += flat_fields(f"{prefix}_{name}", value, fill)
-        else:
-            out.append((f"{prefix}_{name}", KINDS[value]))
-    return out
 
 
 def _annotation(note: Any, scope: dict[str, Any], fill: dict[str, Any]) -> Any:
@@ -158,9 +136,9 @@ class _Rewriter:
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
             note = _annotation(ast.unparse(argument.annotation), self.scope, self.fill)
-            if isinstance(note, type) and issubclass(note, lang.Record):
+            if is_record(note):
                 self.records[argument.arg] = note
-                self.parameters += flat_fields(argument.arg, note, self.fill)
+                self.parameters += flat_fields(argument.arg, note)
             else:
                 self.parameters.append((argument.arg, KINDS[note]))
         self.env: dict[str, str] = dict(self.parameters)
@@ -314,7 +292,7 @@ class _Rewriter:
                 # what is handed on may extend the record that is taken
                 record = _annotation(ast.unparse(parameter.annotation), scope, self.fill)
                 path = ast.unparse(argument).replace(".", "_")
-                fields = flat_fields("", record, self.fill)
+                fields = flat_fields("", record)
                 out += [path + name for name, _ in fields if parameter.arg + name in taken]
             elif parameter.arg in taken:
                 text = self.argument(argument)
@@ -332,8 +310,8 @@ class _Rewriter:
         if isinstance(node, ast.Attribute):
             outer = self.record_of(node.value)
             if outer is not None:
-                note = _fields(outer, self.fill)[node.attr]
-                return note if isinstance(note, type) and issubclass(note, lang.Record) else None
+                note = lang.fields_of(outer)[node.attr]
+                return note if is_record(note) else None
         return None
 
     def on_Call(self, node: ast.Call) -> tuple[str, str]:

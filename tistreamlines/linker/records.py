@@ -1,0 +1,45 @@
+"""Kinds of kernel values, and records spread into the flat arguments that kernels take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..kernels import lang
+
+REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool vec words reals ints nothing".split()
+KINDS = {
+    lang.real: REAL, lang.i32: INT, lang.u32: WORD, lang.vec3: VEC, lang.words: WORDS, lang.Reals: REALS,
+    lang.Ints: INTS, None: NOTHING,
+}  # fmt: skip
+
+
+def is_record(note: Any) -> bool:
+    """Whether an annotation is a record."""
+    return isinstance(note, type) and issubclass(note, lang.Record)
+
+
+def flat_fields(prefix: str, record: type[lang.Record]) -> list[tuple[str, str]]:
+    """Flat name and kind of each field of a record; nested records are spread too."""
+    out: list[tuple[str, str]] = []
+    for field, note in lang.fields_of(record).items():
+        name = f"{prefix}_{field}"
+        out += flat_fields(name, note) if is_record(note) else [(name, KINDS[note])]
+    return out
+
+
+def spread(prefix: str, record: lang.Record) -> dict[str, Any]:
+    """Values of a record by flat name, as kernels take them: ``volume_rows``, ``method_sphere_vertices``."""
+    out: dict[str, Any] = {}
+    for field, value in vars(record).items():
+        name = f"{prefix}_{field}"
+        out |= spread(name, value) if isinstance(value, lang.Record) else {name: value}
+    return out
+
+
+def memory(prefix: str, record: lang.Record) -> dict[str, tuple[str, int]]:
+    """Kind and size of each array of a record that holds sizes in place of arrays, by flat name; numbers are left out.
+
+    A method describes its team memory so, and the engine the buffers of a chunk.
+    """
+    sizes = spread(prefix, record)
+    return {name: (kind, sizes[name]) for name, kind in flat_fields(prefix, type(record)) if kind in (REALS, INTS)}
