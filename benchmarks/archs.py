@@ -52,7 +52,7 @@ def load(data: str, peers: Path):
     folder = Path(data)
     dwi = nifti.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
     mask = nifti.load_mask(folder / "mask.nii.gz", dwi.space)
-    fa = models.tensor_fa(dwi.data, dwi.gtab, mask)
+    fa = tensor_fa(dwi.data, dwi.gtab, mask)
     return dwi.data, dwi.gtab, fa, mask & (fa > 0.25), dwi.space
 
 

@@ -66,7 +66,7 @@ def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str,
     case = Case(folder, method_of(dg, model), count, threads)
     case.data, case.gtab, case.space = dwi.data, dwi.gtab, dwi.space
     case.mask = nifti.load_mask(folder / "mask.nii.gz", dwi.space)
-    case.fa = models.tensor_fa(dwi.data, dwi.gtab, case.mask)
+    case.fa = tensor_fa(dwi.data, dwi.gtab, case.mask)
     seeds = seeds_in(case.white, count) if seeds_from is None else dwi.space.to_voxel(np.load(seeds_from)[:count])
     case.seeds = seeds.astype(np.float32).astype(float)
     return case

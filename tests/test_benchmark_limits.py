@@ -12,6 +12,7 @@ import pytest
 from conftest import python
 from faces import FACES, ints, reals, run
 from synthetic import boot_case
+from tables import prepare_det, prepare_prob, prepare_ptt
 
 from tistreamlines.backends.devices import ARCHS, choose
 from tistreamlines.backends.numba import program as _numba
@@ -20,9 +21,7 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.harmonics import harmonic
 from tistreamlines.kernels.methods.ptt import data_support
 from tistreamlines.linker import interpreted as _python
-from tistreamlines.methods.boot import Prepared
-from tistreamlines.methods.pmf import prepare_det, prepare_prob
-from tistreamlines.methods.ptt import prepare_ptt
+from tistreamlines.methods.given import Prepared
 
 SIDE = 5
 MEASURED = """

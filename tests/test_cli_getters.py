@@ -7,7 +7,9 @@ import pytest
 from test_cli import STEP, read, save
 
 from tistreamlines.cli.progress import Display
-from tistreamlines.methods.registry import GETTERS, MODELS, REFERENCES, citations
+from tistreamlines.fit.models import MODELS
+from tistreamlines.methods.references import REFERENCES
+from tistreamlines.methods.registry import METHODS, citations
 from tistreamlines.sphere.sphere import load_sphere
 
 
@@ -74,7 +76,7 @@ class TestGetters:
         assert not list(tmp_path.iterdir())
 
     def test_citations(self, run):
-        for dg, getter in GETTERS.items():
+        for dg, getter in METHODS.items():
             shown = run("track", "--citations", "--dg", dg)
             assert shown.code == 0
             assert shown.out.splitlines() == citations(dg, getter.defaults["model"])

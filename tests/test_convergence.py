@@ -9,6 +9,7 @@ import pytest
 import test_ptt_lines
 from faces import reals, run
 from scipy.linalg import expm
+from tables import prepare_det
 from test_prob import fibres, lines, tracked, unit
 from transport import framed
 
@@ -16,7 +17,6 @@ from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lanes import cross, normalised
 from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
-from tistreamlines.methods.pmf import prepare_det
 
 SHAPE = (24, 24, 13)
 RISE = {"circle": 0.0, "helix": np.radians(20.0)}  # angle to the plane

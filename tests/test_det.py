@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dipy.direction import ClosestPeakDirectionGetter, DeterministicMaximumDirectionGetter
 from faces import ints
+from tables import prepare_det, prepare_prob
 from test_prob import (
     CASES,
     CIRCLE_SEEDS,
@@ -30,8 +31,7 @@ from test_prob import case as any_case
 from tistreamlines.backends.devices import ARCHS
 from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.methods.boot import Prepared
-from tistreamlines.methods.pmf import prepare_det, prepare_prob
+from tistreamlines.methods.given import Prepared
 from tistreamlines.sphere.sphere import load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")

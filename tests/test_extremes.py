@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tables import noting
 from test_cli_getters import one_line
 from test_plan import plan_of
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.io import nifti, pipes
-from tistreamlines.methods.ptt import PttOptions
-from tistreamlines.run.clock import Clock
+from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
 from tistreamlines.sphere.sphere import most_peaks
 
@@ -53,9 +53,9 @@ class TestNumbers:
         assert most_peaks(362, 60) == 8
 
     def test_powers_of_the_data_support(self):
-        assert 2.0 ** PttOptions(data_support_exponent=100).data_support_exponent < np.finfo(np.float32).max
-        with pytest.raises(ParameterError, match="more than 0 and at most 100"):
-            PttOptions(data_support_exponent=128)
+        assert 2.0 ** ts.Parameters(data_support_exponent=100).data_support_exponent < np.finfo(np.float32).max
+        with pytest.raises(ParameterError, match="above 0 up to 100"):
+            ts.Parameters(data_support_exponent=128)
 
     def test_threads_that_the_system_does_not_start(self, track, tmp_path, monkeypatch):
         start = threading.Thread.start
@@ -110,7 +110,7 @@ class TestNames:
         notes = []
         series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
         chosen = ts.Parameters.given({"mask": head.mask, "cache_dir": str(tmp_path / name)})
-        assert make_plan(series, chosen, Clock(tell=notes.append)).prepared.arrays["volume_rows"].any()
+        assert make_plan(series, chosen, noting(notes.append)).prepared.arrays["volume_rows"].any()
         assert ["cannot be written" in note for note in notes] == [True]
 
     def test_bytes_that_are_no_text(self, run, head, tmp_path):
@@ -157,10 +157,10 @@ class TestPipes:
         contents = [Path(path).read_bytes() for path in head.series]
         series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
         chosen = ts.Parameters.given({"mask": head.mask})
-        expected = make_plan(series, chosen, Clock())
+        expected = make_plan(series, chosen, Log())
         for name, content in zip(("bvals", "bvecs"), contents[1:], strict=True):
             series[name] = self.fed(tmp_path / name, content)
-        found = make_plan(series, chosen, Clock())
+        found = make_plan(series, chosen, Log())
         assert found.hashes == expected.hashes
         assert found.hashes["bvals"] == hashlib.sha256(contents[1]).hexdigest()
         assert np.array_equal(found.prepared.arrays["volume_rows"], expected.prepared.arrays["volume_rows"])

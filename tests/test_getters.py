@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tistreamlines.methods.registry import GETTERS, MODELS, REFERENCES, citations, listed, table_rows, varying
+from tistreamlines.fit.models import MODELS
+from tistreamlines.methods.references import REFERENCES
+from tistreamlines.methods.registry import METHODS, citations, table_rows, varying
+from tistreamlines.options.option import listed
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,7 +38,7 @@ def test_citation_file_has_no_others():
 
 
 def test_names_of_references_are_known():
-    used = [name for known in (*GETTERS.values(), *MODELS.values()) for name in known.references]
+    used = [name for known in (*METHODS.values(), *MODELS.values()) for name in known.references]
     assert set(used) <= set(REFERENCES)
     for name, reference in REFERENCES.items():
         author, year = name.split()
@@ -43,9 +46,9 @@ def test_names_of_references_are_known():
         assert f"{year}. doi:10." in reference
 
 
-@pytest.mark.parametrize("dg", GETTERS)
+@pytest.mark.parametrize("dg", METHODS)
 def test_citations(dg):
-    for model in (*GETTERS[dg].models, None):
+    for model in (*METHODS[dg].models, None):
         found = citations(dg, model)
         assert len(found) == len(set(found)) >= 3
         assert any("Salmon" in reference for reference in found)

@@ -20,7 +20,7 @@ from synthetic import boot_case
 
 from tistreamlines.backends.devices import Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.methods.boot import Prepared
+from tistreamlines.methods.given import Prepared
 
 # taichi/rhi/metal/metal_device.mm at 1.7.4: MSL 2.3 and what every Apple GPU from family 3 on has; never float64
 CAPABILITIES = [

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import python
+from tables import prepare_det
 
 from tistreamlines.backends.devices import ARCHS, Device, choose
 from tistreamlines.engine.engine import Engine
@@ -24,8 +25,7 @@ from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.lang import Ints, Reals, i32, twin
-from tistreamlines.methods.boot import Prepared
-from tistreamlines.methods.pmf import prepare_det
+from tistreamlines.methods.given import Prepared
 
 SIDE = 6
 GPUS = [arch for arch in ARCHS if arch != "cpu"]

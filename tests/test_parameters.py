@@ -8,8 +8,10 @@ import pytest
 from dipy.tracking import tracker
 
 from tistreamlines.errors import ParameterError
-from tistreamlines.methods.registry import GETTERS, MODELS, SOURCES
+from tistreamlines.fit.models import MODELS
+from tistreamlines.methods.registry import METHODS
 from tistreamlines.options.option import bounds, flag
+from tistreamlines.run.option_groups import SOURCES
 from tistreamlines.run.parameters import Parameters, defaults, kind, options
 
 
@@ -32,7 +34,7 @@ class TestDefinition:
         for option in options().values():
             assert {*option.excludes, *option.requires} <= set(options())
             assert set(option.only) <= {"dg", "model", "source"}
-            assert set(option.only.get("dg", ())) <= set(GETTERS)
+            assert set(option.only.get("dg", ())) <= set(METHODS)
             assert set(option.only.get("model", ())) <= set(MODELS)
             assert set(option.only.get("source", ())) <= {"model", *SOURCES}
 
@@ -128,18 +130,18 @@ class TestGetters:
             assert getattr(chosen, name) == peaks[name].default
         assert (chosen.model, chosen.sh_order) == ("csd", 8)
 
-    @pytest.mark.parametrize("dg", GETTERS)
+    @pytest.mark.parametrize("dg", METHODS)
     def test_what_is_given_stays(self, dg):
         for name in ("max_angle", "relative_peak_threshold", "min_separation_angle", "sh_order"):
             value = 0.75 if name == "relative_peak_threshold" else 6
             assert getattr(Parameters.given({"dg": dg, name: value}), name) == value
 
-    @pytest.mark.parametrize("dg", GETTERS)
+    @pytest.mark.parametrize("dg", METHODS)
     def test_every_default_is_resolved(self, dg):
         chosen = Parameters(dg=dg)
         free = {name for name in options() if defaults()[name] is None and getattr(chosen, name) is None}
         assert free <= {name for name, option in options().items() if option.unit or name in ("sh_basis", "sh_frame")}
-        for name in GETTERS[dg].defaults:
+        for name in METHODS[dg].defaults:
             assert getattr(chosen, name) is not None
 
     def test_order_follows_the_model(self):

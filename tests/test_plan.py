@@ -6,6 +6,7 @@ import pytest
 from dipy.core.gradients import gradient_table
 from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel, auto_response_ssst
 from dipy.reconst.shm import CsaOdfModel, OpdtModel
+from tables import noting
 
 import tistreamlines as ts
 from tistreamlines.fit.csd import csd_response
@@ -13,7 +14,7 @@ from tistreamlines.fit.fits import BASIS, Fits, Telling
 from tistreamlines.io.orientations import load_sh, peaks_to_pmf
 from tistreamlines.kernels.methods import det, prob
 from tistreamlines.run import plan as planning
-from tistreamlines.run.clock import Clock
+from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan, needs_series
 from tistreamlines.sphere.harmonics import sampling_matrix
 from tistreamlines.sphere.sphere import load_sphere
@@ -29,7 +30,7 @@ def save(path, volume, head):
 
 def plan_of(head, clock=None, **named):
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return make_plan(series, ts.Parameters.given({"mask": head.mask, "dg": "prob", **named}), clock or Clock())
+    return make_plan(series, ts.Parameters.given({"mask": head.mask, "dg": "prob", **named}), clock or Log())
 
 
 def rows_of(plan, voxel):
@@ -68,7 +69,7 @@ def files(head, tmp_path_factory):
 def without_series(files, source, **named):
     basis = {"sh_basis": "tournier07"} if source == "sh" else {}
     common = {name: files[name] for name in ("stop_map", "seed_mask", source)}
-    return make_plan({}, ts.Parameters.given({**common, **basis, **named}), Clock())
+    return make_plan({}, ts.Parameters.given({**common, **basis, **named}), Log())
 
 
 class TestModels:
@@ -113,7 +114,7 @@ class TestModels:
         np.savetxt(tmp_path / "two.bval", shells[None])
         series = {"dwi": head.series[0], "bvals": tmp_path / "two.bval", "bvecs": head.series[2]}
         parameters = ts.Parameters.given({"mask": head.mask, "dg": "prob", "model": "opdt", "sh_order": 2})
-        make_plan(series, parameters, Clock(tell=notes.append))
+        make_plan(series, parameters, noting(notes.append))
         assert any("several shells" in note and f"b={gtab.bvals.max():.0f}" in note for note in notes)
 
     def test_no_voxel_for_the_response(self, head):

@@ -17,6 +17,7 @@ from dipy.direction import ProbabilisticDirectionGetter
 from dipy.direction.pmf import PmfGen, SHCoeffPmfGen, SimplePmfGen
 from faces import ints, reals, run
 from scipy.stats import chi2
+from tables import prepare_prob
 
 from tistreamlines.backends.devices import ARCHS, choose
 from tistreamlines.backends.taichi import program as _taichi
@@ -28,8 +29,7 @@ from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.lang import Hole, Ints, Reals, barrier, each, i32, minimum, real, twin, u32, vec3
 from tistreamlines.kernels.methods.prob import draw
 from tistreamlines.kernels.pmf import Pmf, PmfScratch, initial_directions, sample
-from tistreamlines.methods.boot import Prepared
-from tistreamlines.methods.pmf import prepare_prob
+from tistreamlines.methods.given import Prepared
 from tistreamlines.sphere.harmonics import sampling_matrix
 from tistreamlines.sphere.sphere import SPHERES, load_sphere
 

@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 import pytest
 from synthetic import gradients, noisy_crossing, rotated, signals
+from tables import prepare_boot
 
 from tistreamlines.backends.devices import choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.settings import Settings, steps_within
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
-from tistreamlines.methods.boot import prepare_boot
 from tistreamlines.sphere.sphere import load_sphere
 
 STEP = 0.5

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from faces import ints, reals, run
 from scipy.stats import ks_2samp, kstest
+from tables import prepare_ptt
 from test_prob import unit
 from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, go
 
@@ -24,7 +25,6 @@ from tistreamlines.kernels.methods.ptt import (
 )
 from tistreamlines.kernels.propagate import Rules
 from tistreamlines.kernels.stopping.threshold import STOP_CHANNEL
-from tistreamlines.methods.ptt import prepare_ptt
 from tistreamlines.sphere.nearest_vertex import cell_table
 from tistreamlines.sphere.sphere import load_sphere, sphere_tables
 

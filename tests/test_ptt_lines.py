@@ -13,6 +13,7 @@ from dipy.tracking.local_tracking import LocalTracking
 from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 from faces import reals, run
 from scipy.stats import ks_2samp
+from tables import prepare_ptt, probe
 from test_prob import CIRCLE_SEEDS as SEEDS
 from test_prob import circle, computed, fibres, greatest, lines, unit, whole
 from transport import case, framed
@@ -24,7 +25,6 @@ from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.settings import Settings
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.methods.ptt import PttOptions, prepare_ptt
 from tistreamlines.sphere.sphere import load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
@@ -55,7 +55,7 @@ def same(one: Batch, other: Batch) -> bool:
 def test_streamlines_stay_with_circles_within_their_curvature():
     seeds = np.tile(SEEDS, (10, 1))
     batch, _ = tracked(fibres(circle()), seeds, pmf_threshold=0.2)
-    bend = PttOptions(max_angle=15.0).curvature * 0.5
+    bend = probe(max_angle=15.0).curvature * 0.5
     assert len(batch) == 90
     for line in lines(batch):
         steps = np.diff(line, axis=0)

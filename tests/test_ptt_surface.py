@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from dipy.tracking import tracker as dipy
 from scene import THRESHOLD, Scene
+from tables import probe
 from test_api import same
 from test_cli import read
 from test_cli_getters import one_line
 
 import tistreamlines as ts
 from tistreamlines.errors import ParameterError
-from tistreamlines.methods.ptt import PttOptions
-from tistreamlines.run.clock import Clock
-from tistreamlines.run.parameters import Parameters, options
+from tistreamlines.run.log import Log
+from tistreamlines.run.parameters import Parameters, applies_with, options
 from tistreamlines.run.plan import make_plan
 from tistreamlines.verify import verify as verifying
 from tistreamlines.verify.verify import Variant
@@ -44,7 +44,7 @@ def maps(tmp_path_factory):
 
 
 def plan_of(maps, **named):
-    return make_plan({}, Parameters.given({**maps, "dg": "ptt", **named}), Clock())
+    return make_plan({}, Parameters.given({**maps, "dg": "ptt", **named}), Log())
 
 
 class TestOptions:
@@ -53,10 +53,9 @@ class TestOptions:
         for name in ("max_angle", "pmf_threshold", *OWN[:-1]):
             assert getattr(chosen, name) == of_dipy[name].default
         assert (chosen.model, chosen.sh_order, chosen.probe_rule) == ("csd", 8, "dipy")
-        assert all(getattr(chosen, name) == getattr(PttOptions(), name) for name in ("max_angle", *OWN))
 
     def test_they_are_its_own(self):
-        assert [name for name, option in options().items() if option.only.get("dg") == ("ptt",)] == list(OWN)
+        assert [name for name in options() if applies_with(name).get("dg") == ("ptt",)] == list(OWN)
         recorded = Parameters(dg="prob").as_dict()
         assert not [name for name in OWN if recorded[name] is not None]
 
@@ -98,10 +97,10 @@ class TestPlan:
 
     def test_probes_reach_no_farther_than_the_image(self, maps):
         """Of a great bend and a long probe the bound is of any size; once it was what the tables' memory grew with."""
-        bent = PttOptions(max_angle=60, probe_length=20, step_mm=1, voxel_sizes=SIDES)
+        bent = probe(max_angle=60, probe_length=20, step_mm=1, voxel_sizes=SIDES)
         assert np.array_equal(bent.reach((10**9,) * 3) > 10**6, [True] * 3)
         assert np.array_equal(bent.reach((14, 14, 8)), (14, 14, 8))
-        assert np.array_equal(PttOptions(probe_length=2, max_angle=1).reach((14, 14, 8)), (3, 3, 3))
+        assert np.array_equal(probe(probe_length=2, max_angle=1).reach((14, 14, 8)), (3, 3, 3))
         for extreme in ({"probe_length": 1e30}, {"probe_length": 20, "probe_radius": 1e30, "probe_count": 2}):
             rows = plan_of(maps, max_angle=60, **extreme).prepared.arrays["volume_index"]
             assert np.count_nonzero(rows) == rows.size
@@ -124,7 +123,7 @@ class TestCommands:
         assert done.code == 0, done.err
         recorded = json.loads((tmp_path / "a.json").read_text())["parameters"]
         expected = {"dg": "ptt", "model": "csd", "max_angle": 10, "boot_rule": None, "det_rule": None}
-        expected |= {name: getattr(PttOptions(), name) for name in OWN}
+        expected |= {name: getattr(Parameters(dg="ptt"), name) for name in OWN}
         assert {name: recorded[name] for name in expected} == expected
         lines = read(tmp_path / "a.trx")
         assert len(lines) > 200

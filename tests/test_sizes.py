@@ -15,6 +15,7 @@ import numba
 import numpy as np
 import pytest
 from dipy.data import get_sphere
+from tables import prepare_prob
 from test_peaks import tables as peak_tables
 from test_prob import CIRCLE_SEEDS, circle, computed, fibres, whole
 from test_prob import tracked as tracked_prob
@@ -31,8 +32,7 @@ from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
-from tistreamlines.methods.boot import Prepared
-from tistreamlines.methods.pmf import prepare_prob
+from tistreamlines.methods.given import Prepared
 from tistreamlines.methods.rows import build_rows
 from tistreamlines.run.seeds import RandomSeeds
 from tistreamlines.sphere.sphere import MOST_VERTICES, sphere_tables

@@ -20,6 +20,7 @@ from conftest import python
 from faces import ints, reals
 from faces import run as run_on_cpu
 from synthetic import boot_case, gradients, noisy_crossing
+from tables import prepare_boot, prepare_det, prepare_prob
 from test_interpolate import sample
 from test_lang import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, whole
 from test_maths import divide_all, log_all, random_floats, square_root_all
@@ -41,8 +42,7 @@ from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u3
 from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.peaks import dot
 from tistreamlines.linker.link import link
-from tistreamlines.methods.boot import Prepared, prepare_boot
-from tistreamlines.methods.pmf import prepare_det, prepare_prob
+from tistreamlines.methods.given import Prepared
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
 FILL, SCRATCH = {"PATTERN": OFFSETS, "ROW_CHUNKS": 2}, {"row": ("reals", 64)}

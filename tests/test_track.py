@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tables import noting
 
 import tistreamlines as ts
 from tistreamlines.io import cache as caching
@@ -17,7 +18,6 @@ from tistreamlines.io.cache import Cache
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
 from tistreamlines.run import plan as planning
-from tistreamlines.run.clock import Clock
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.record import Census
 from tistreamlines.run.seeds import RandomSeeds, seeds_in_file
@@ -120,7 +120,7 @@ class TestSeeds:
 
 def plan_of(head, note=lambda _: None, **named):
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), Clock(tell=note))
+    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), noting(note))
 
 
 class TestPlan:

@@ -19,7 +19,7 @@ from tistreamlines.backends.devices import host as _probe_host
 from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
 from tistreamlines.errors import DeviceError
-from tistreamlines.methods.registry import GETTERS
+from tistreamlines.methods.registry import METHODS
 from tistreamlines.verify import verify as verifying
 from tistreamlines.verify.verify import Variant
 
@@ -161,8 +161,8 @@ def test_devices_tell_what_they_are_tried_with(run, arch):
 # --------------------------------------------------------------------------------------------------- other drivers
 @pytest.mark.parametrize(
     ("driver", "width", "getter"),
-    [*((SWIFTSHADER, None, getter) for getter in GETTERS), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
-    ids=[*(f"SwiftShader-{getter}" for getter in GETTERS), "lavapipe-128", "lavapipe-512"],
+    [*((SWIFTSHADER, None, getter) for getter in METHODS), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
+    ids=[*(f"SwiftShader-{getter}" for getter in METHODS), "lavapipe-128", "lavapipe-512"],
 )
 def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch, driver, width, getter):
     """SwiftShader has subgroups of 4 and no whole numbers of 64 bits, lavapipe has subgroups of a vector's width."""

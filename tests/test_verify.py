@@ -11,7 +11,7 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.backends.devices import list_devices
 from tistreamlines.io.tractogram import Batch
-from tistreamlines.methods.registry import GETTERS
+from tistreamlines.methods.registry import METHODS
 from tistreamlines.verify import verify as verifying
 from tistreamlines.verify.difference import Kept, first_difference, members
 from tistreamlines.verify.verify import Variant
@@ -88,8 +88,8 @@ class TestEqual:
         apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
         done = run("verify", *apart, "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err
-        assert done.out.count("reference") == len(GETTERS)
-        for dg in GETTERS:
+        assert done.out.count("reference") == len(METHODS)
+        for dg in METHODS:
             for arch in PRESENT:
                 assert re.search(rf"^{dg} +{arch} ", done.out, re.MULTILINE)
 
@@ -115,12 +115,12 @@ class TestGetters:
 
     def test_all_on_the_phantom(self, ran):
         done, getters = ran()
-        assert getters == list(GETTERS)
-        assert f"of each of {', '.join(GETTERS)} gave the same bits" in done.out
+        assert getters == list(METHODS)
+        assert f"of each of {', '.join(METHODS)} gave the same bits" in done.out
 
     def test_those_that_the_options_allow(self, ran):
         assert ran("--boot-rule", "cuslines")[1] == ["boot"]
-        assert ran("--model", "csd")[1] == [dg for dg in GETTERS if dg != "boot"]
+        assert ran("--model", "csd")[1] == [dg for dg in METHODS if dg != "boot"]
         assert ran("--det-rule", "closest")[1] == ["det"]
 
     def test_as_for_track_on_a_series(self, ran, head):

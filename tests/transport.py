@@ -8,11 +8,12 @@ import numpy as np
 from dipy.data import default_sphere
 from dipy.direction.pmf import SHCoeffPmfGen
 from faces import run
+from tables import prepare_ptt, probe
 from test_prob import fibres, unit
 
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
-from tistreamlines.methods.ptt import PttOptions, prepare_ptt
+from tistreamlines.methods.ptt import Probe
 
 KEY = np.array([17, -3])
 SIZES = (1.6, 2.0, 2.2)
@@ -40,7 +41,7 @@ def field() -> np.ndarray:
 def case(name: str):
     stop_map = np.random.default_rng(1).uniform(0.6, 1, (6, 6, 6)).astype(np.float32)
     own = {"voxel_sizes": SIZES, "max_angle": 20.0, "pmf_threshold": 0.05} | CASES[name]
-    return prepare_ptt("sh", field(), stop_map, 0.5, np.ones((1, 3)), **own), PttOptions(**own)
+    return prepare_ptt("sh", field(), stop_map, 0.5, np.ones((1, 3)), **own), probe(**own)
 
 
 def go(face: str, kernel, items: int, name: str, **values):
@@ -56,8 +57,8 @@ def dipy_pmf() -> SHCoeffPmfGen:
 class Emulation:
     """DIPY's data support and rejection sampling, formula by formula (``ptt_direction_getter.pyx``)."""
 
-    def __init__(self, chosen: PttOptions) -> None:
-        self.chosen, self.pmf = chosen, dipy_pmf()
+    def __init__(self, chosen: Probe) -> None:
+        self.probe, self.chosen, self.pmf = chosen, chosen.options, dipy_pmf()
         self.sizes, self.paper = np.asarray(chosen.voxel_sizes), chosen.probe_rule == "paper"
 
     def value(self, p, t, low) -> float:
@@ -98,7 +99,7 @@ class Emulation:
 
         def tried():
             frame = candidate()
-            a, radius = rng.uniform(0, 2 * np.pi), self.chosen.curvature * np.sqrt(rng.uniform())
+            a, radius = rng.uniform(0, 2 * np.pi), self.probe.curvature * np.sqrt(rng.uniform())
             k1, k2 = radius * np.cos(a), radius * np.sin(a)
             return frame, k1, k2, self.support(p, frame, k1, k2, last)[0]
 

@@ -35,7 +35,6 @@ SERIES = 5
 LAUNCH_SECONDS = 0.01
 # operations of ptt's probe: of each segment for its arc, its frame and the nearest of three vertices, of each look-up
 # for its weights
-SEGMENT_OPERATIONS, WEIGHT_OPERATIONS = 104, 18
 
 
 @twin
@@ -212,44 +211,6 @@ def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = N
     }
 
 
-def counted(prepared: Prepared) -> tuple[float, float]:
-    """Count the bytes read and the operations done for a step, about one point, from the sizes of its tables.
-
-    What is counted, with padding, is the least that a step does:
-
-    * boot, prob, det: eight rows of 4 bytes a channel; 16 operations a channel to interpolate them.
-    * boot: two operations a coefficient for each signal's fit, its share of the model's fit and each ODF sample.
-    * prob, det: five operations a vertex for its cosine to the heading; if rows hold harmonics, two a coefficient too.
-    * ptt: 32 probes; of each line of each segment eight reads of 4 bytes, 16 operations and 18 for their weights; of
-      each segment 104 for its arc, its frame and the nearest vertex.
-
-    Left out are second tries, random numbers, logarithms, the search for peaks, comparisons, and reads of tables, which
-    stay in caches.  So do many of the rows: the share of a device's bytes may exceed 1.
-
-    Parameters
-    ----------
-    prepared : tables of a method.
-
-    Returns
-    -------
-    tuple
-        Bytes and operations; a product and a sum are two operations.
-    """
-    fill = prepared.fill
-    if "SEGMENTS" in fill:
-        segments, lines = 32 * fill["SEGMENTS"], fill["PROBES"]
-        operations = segments * (SEGMENT_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS))
-        return float(32 * segments * lines), float(operations)
-    channels, vertices = 32 * fill["ROW_CHUNKS"], 32 * fill["VERTEX_CHUNKS"]
-    harmonic = 2 * (fill["HALF_ORDER"] + 1) * (2 * fill["HALF_ORDER"] + 1)
-    if "COEFFICIENTS" in fill:
-        signals = 32 * fill["SIGNAL_CHUNKS"]
-        own = signals * (harmonic + 2 * fill["COEFFICIENTS"]) + vertices * harmonic
-    else:
-        own = vertices * (5 + (0 if fill["SAMPLED"] else harmonic))
-    return float(32 * channels), float(16 * channels + own)
-
-
 def shares(
     run: dict[str, Any], limits: dict[str, Any] | None, bytes_a_point: float | None, operations_a_point: float | None
 ) -> dict[str, float | None] | None:
@@ -259,7 +220,7 @@ def shares(
     ----------
     run : a run of the results, of which ``points_per_second`` is looked at.
     limits : of the run's device, from :func:`measure_limits`; None if unknown.
-    bytes_a_point, operations_a_point : from :func:`counted`; None if unknown.
+    bytes_a_point, operations_a_point : from ``count_step`` of the method's row; None if unknown.
 
     Returns
     -------

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..fit import csd
 from ..fit.frames import place_gradients
+from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..io.tractogram import Space
-from ..methods import boot as models
 from ..phantom.phantom import Phantom, make_phantom
 from .cases import SEED_FA, STOP, Case, Method
 
@@ -214,7 +214,7 @@ def save_problem(
     orders : of CSD that methods follow.
     """
     dwi, brain, phantom = series_of(case, paths, mask)
-    fa = models.tensor_fa(dwi.data, dwi.gtab, brain)
+    fa = tensor_fa(dwi.data, dwi.gtab, brain)
     arrays = {
         "data": dwi.data, "bvals": dwi.gtab.bvals, "bvecs": dwi.gtab.bvecs, "fa": fa, "mask": brain,
         "affine": dwi.space.affine,

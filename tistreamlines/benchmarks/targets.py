@@ -99,34 +99,36 @@ def joined(lines: Iterable[Any], seconds: float, **others: Any) -> Tracked:
 # --------------------------------------------------------------------------------------------------------- our own
 def prepared_for(problem: Problem) -> Any:
     """Tables of this package for a problem."""
-    from ..methods.boot import prepare_boot
-    from ..methods.pmf import prepare_det, prepare_prob
-    from ..methods.ptt import prepare_ptt
+    from ..fit.models import BASIS
+    from ..methods.given import OrientationFunctions, Signals
+    from ..methods.registry import METHODS as REGISTRY
+    from ..run.from_arrays import prepare_arrays
 
     method = problem.method
-    options = COMMON | {"max_angle": method.max_angle, "sphere": method.sphere} | dict(method.options)
-    if method.dg == "boot":
+    options = COMMON | {"max_angle": method.max_angle, "model": method.model} | dict(method.options)
+    if REGISTRY[method.dg].follows == "signals":
+        follows = Signals(problem.data, problem.gtab)
         options["sh_order"] = method.order
-        return prepare_boot(
-            problem.data, problem.gtab, problem.fa, problem.stop, problem.seeds, model=method.model, **options
-        )
-    if method.dg == "ptt":
-        options |= {"step_mm": problem.step_mm, "voxel_sizes": tuple(problem.space.voxel_sizes)}
-    make = {"prob": prepare_prob, "det": prepare_det, "ptt": prepare_ptt}[method.dg]
-    return make("sh", problem.csd, problem.fa, problem.stop, problem.seeds, **options)
+    else:
+        follows = OrientationFunctions("sh", problem.csd, BASIS)
+    return prepare_arrays(
+        method.dg, follows, problem.fa, problem.stop, problem.seeds, sphere=method.sphere, step_mm=problem.step_mm,
+        voxel_sizes=tuple(map(float, problem.space.voxel_sizes)), **options,
+    )  # fmt: skip
 
 
 def open_arch(arch: str, problem: Problem) -> Session:
     """Track with this package."""
     from ..engine.engine import Engine
     from ..engine.settings import Settings
-    from .limits import counted
+    from ..methods.registry import METHODS as REGISTRY
 
     prepared = prepared_for(problem)
     settings = Settings(
         problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
     )
     engine = Engine(prepared, problem.space, choose(arch), settings)
+    work = REGISTRY[problem.method.dg].count_step(prepared.fill)
 
     def track(count: int, keep: bool = True) -> Tracked:
         tally = engine.tally
@@ -141,7 +143,7 @@ def open_arch(arch: str, problem: Problem) -> Session:
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         return Tracked(
             np.concatenate(points), offsets, tally.seconds["track"], stages, tally.seconds["compile"],
-            counted(prepared), None if arch == "cpu" else tally.copied_bytes,
+            work, None if arch == "cpu" else tally.copied_bytes,
         )  # fmt: skip
 
     return track

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from ..options.option import Option, bounds, flag
-from ..run.parameters import companions, defaults, kind, options
+from ..run.parameters import absent, applies_with, companions, defaults, kind, options
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
@@ -87,7 +87,7 @@ def verbosity(function: Any) -> Any:
 
 def explanation(name: str, option: Option) -> str:
     """Help of an option: what it does, what it goes with, bounds, unit and default."""
-    notes = [f"with {companions(fact, words)}" for fact, words in option.only.items()]
+    notes = [f"with {companions(fact, words)}" for fact, words in applies_with(name).items()]
     if bounds(option) != "a number":
         notes.append(bounds(option).removeprefix("a number "))
     return f"{option.help}  [{'; '.join([*notes, f'default: {_default(name, option)}'])}]"
@@ -98,7 +98,7 @@ def _default(name: str, option: Option) -> str:
     if kind(name) == "flag":
         return name if default else "off"
     if default is None:
-        return option.absent
+        return absent(name)
     shown = f"{default:.10g}" if isinstance(default, (int, float)) else default
     spoken = option.unit in _SPOKEN or (option.unit == "mm" and kind(name) == "float")
     return f"{shown} {option.unit}" if spoken else shown
@@ -113,5 +113,5 @@ def _settings(name: str, option: Option) -> dict[str, Any]:
     if kind(name) == "flag":
         return {**common, "is_flag": True, "default": defaults()[name]}
     if option.choices:
-        return {**common, "type": click.Choice(option.choices), "default": None}
+        return {**common, "type": click.Choice(tuple(option.choices)), "default": None}
     return {**common, "type": _TYPES[kind(name)], "default": None, "metavar": option.unit.upper().replace(" ", "_")}

@@ -14,7 +14,8 @@ from ..backends.devices import ARCHS
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
-from ..methods.registry import GETTERS, SOURCES
+from ..methods.registry import METHODS
+from ..run.option_groups import SOURCES
 from ..run.parameters import Parameters, options
 from ..run.plan import needs_series
 from ..run.record import versions
@@ -50,7 +51,7 @@ or if a run failed; with --fast, differences do not count.
     help="An arch to run; may be given several times.  [default: all that are here, software devices too]",
 )  # fmt: skip
 @click.option(
-    "--dg", "getters", multiple=True, type=click.Choice(tuple(GETTERS)), cls=GroupedOption, group="Comparison",
+    "--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)), cls=GroupedOption, group="Comparison",
     help="A direction getter to run; may be given several times.  [default: on the phantom all that the other options "
     "allow; else as for track]",
 )  # fmt: skip
@@ -150,7 +151,7 @@ def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool)
 def _able(shared: dict[str, Any]) -> list[Parameters]:
     """Parameters of all getters with which the options that were given have a meaning; at least one."""
     able, refused = [], []
-    for dg in GETTERS:
+    for dg in METHODS:
         try:
             able.append(Parameters.given(shared | {"dg": dg}))
         except ParameterError as error:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..methods import boot as models
-from ..methods import pmf as models_pmf
-from ..methods import ptt as models_ptt
-from ..methods.boot import Prepared
+from ..methods import boot, pmf, ptt
+from ..methods.given import Given, OrientationFunctions, Prepared, Signals
+from ..methods.registry import METHODS
 from ..run.parameters import Parameters
 from ..sphere.harmonics import BASES, turned
 from . import arrays
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
 
 Array = npt.NDArray[Any]
-MODELS = ("opdt", "csa")
 PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 
 
@@ -31,24 +29,25 @@ PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 class Geometry:
     """What tables depend on besides the options.
 
-    step_mm, voxel_sizes : length of a step, and sides of a voxel, mm.
+    voxel_sizes : sides of a voxel, mm.
     symmetric : a direction of the sphere stands for its opposite too.
     axes : directions of the voxel axes in RAS, the columns of a matrix given row by row.
+    alive : (x, y, z), voxels whose stop map reaches the threshold.
     """
 
-    step_mm: float = 0.5
     voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
     symmetric: bool = True
     axes: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    alive: Any = field(default=None, compare=False)
 
 
 class DirectionGetter(Protocol):
-    """What a tracker asks of a direction getter; ``name`` is its word of ``--dg``."""
+    """What a tracker asks of a direction getter; ``name`` is its name in the registry of methods."""
 
     name: str
 
     def options(self, geometry: Geometry) -> dict[str, Any]:
-        """Return its own options that shape the tables, checked: where they change, tables are made anew."""
+        """Return its own options, named as in :class:`tistreamlines.Parameters`."""
         ...
 
     def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
@@ -56,11 +55,15 @@ class DirectionGetter(Protocol):
         ...
 
     def sphere_tables(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
-        """Return vertices (v, 3) and edges (e, 2), once they and the data (x, y, z, n) are seen to go together."""
+        """Return vertices (v, 3) and edges (e, 2), after checking that they and the data (x, y, z, n) go together."""
         ...
 
-    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
-        """Make the tables from the data, its own options and those that all getters share."""
+    def follow(self, dataf: Array, geometry: Geometry) -> Signals | OrientationFunctions:
+        """Return what the method follows, from the data (x, y, z, n)."""
+        ...
+
+    def prepare(self, given: Given, parameters: Parameters) -> Prepared:
+        """Make the tables."""
         ...
 
 
@@ -101,13 +104,13 @@ class BootDirectionGetter:
                 "a BootDirectionGetter takes a gradient table and a sphere, not the matrices made from them: "
                 "use BootDirectionGetter.from_dipy_opdt(gtab, sphere) or from_dipy_csa(gtab, sphere)"
             )
-        if str(model_type).lower() not in MODELS:
-            raise ParameterError(f"model_type is {model_type!r}: give one of {', '.join(MODELS)}")
+        if str(model_type).lower() not in METHODS[self.name].models:
+            raise ParameterError(f"model_type is {model_type!r}: give one of {', '.join(METHODS[self.name].models)}")
         self.gtab, self.sphere = cast("GradientTable", gtab), cast("Sphere", sphere)
         self.model_type = str(model_type).lower()
         self.sh_order_max, self.sh_lambda, self.min_signal = sh_order_max, sh_lambda, min_signal
         self.boot_rule, self.negative_odf = boot_rule, negative_odf
-        self.options()
+        check(self)
 
     @classmethod
     def from_dipy_opdt(
@@ -127,15 +130,13 @@ class BootDirectionGetter:
         _no_full_basis(full_basis)
         return cls("csa", gtab, sphere, sh_order_max, sh_lambda, min_signal)
 
-    def options(self, geometry: Geometry | None = None) -> dict[str, Any]:
-        """Return the options of :func:`tistreamlines.methods.boot.prepare_boot` that belong to the model, checked."""
-        named = {
+    def options(self, geometry: Geometry) -> dict[str, Any]:
+        """Return its own options, named as in :class:`tistreamlines.Parameters`."""
+        return {
             "model": self.model_type, "sh_order": self.sh_order_max, "sm_lambda": self.sh_lambda,
             "min_signal": self.min_signal, "angular_weight": self.angular_weight, "boot_rule": self.boot_rule,
             "negative_odf": self.negative_odf,
         }  # fmt: skip
-        checked = Parameters(dg=self.name, **named)
-        return {name: getattr(checked, name) for name in named}
 
     def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
         """Return True: so is the signal, and so are the models fitted to it."""
@@ -146,9 +147,13 @@ class BootDirectionGetter:
         arrays.series(self.gtab, dataf)
         return arrays.sphere_tables(vertices, edges, self.sphere)
 
-    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
+    def follow(self, dataf: Array, geometry: Geometry) -> Signals:
+        """Return the signals."""
+        return Signals(dataf, self.gtab)
+
+    def prepare(self, given: Given, parameters: Parameters) -> Prepared:
         """Make the tables of the residual bootstrap."""
-        return models.prepare_boot(dataf, self.gtab, stop_map, threshold, seeds, **options)
+        return boot.prepare(given, parameters)
 
 
 def _no_full_basis(full_basis: bool) -> None:
@@ -180,17 +185,13 @@ class ProbDirectionGetter:
     ) -> None:  # fmt: skip
         self.pmf_threshold, self.max_directions = pmf_threshold, max_directions
         self.asymmetric, self.sh_basis, self.sh_frame = asymmetric, sh_basis, sh_frame
-        self.options(Geometry())
+        if sh_basis is not None:
+            arrays.frame(sh_frame, arrays.basis(sh_basis))
+        check(self)
 
     def options(self, geometry: Geometry) -> dict[str, Any]:
-        """Return the options of :func:`tistreamlines.methods.pmf.prepare_prob` that belong to the getter, checked."""
-        named = {"pmf_threshold": _threshold(self.pmf_threshold), "max_directions": self.max_directions}
-        checked = Parameters(dg=self.name, **named)
-        basis: dict[str, Any] = {}
-        if self.sh_basis is not None:
-            frame = arrays.frame(self.sh_frame, arrays.basis(self.sh_basis))
-            basis = {"basis": self.sh_basis, "axes": geometry.axes if frame == "scanner" else None}
-        return {name: getattr(checked, name) for name in named} | {"asymmetric": not geometry.symmetric} | basis
+        """Return its own options, named as in :class:`tistreamlines.Parameters`."""
+        return {"pmf_threshold": _threshold(self.pmf_threshold), "max_directions": self.max_directions}
 
     def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
         """Whether a direction of the sphere stands for its opposite too: so it does for an even basis."""
@@ -205,13 +206,17 @@ class ProbDirectionGetter:
         arrays.samples(dataf, None if self.sh_basis else vertices)
         return vertices, edges
 
-    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
+    def follow(self, dataf: Array, geometry: Geometry) -> OrientationFunctions:
+        """Return the functions, along the voxel axes."""
+        if self.sh_basis is None:
+            return OrientationFunctions("pmf", dataf, symmetric=geometry.symmetric)
+        if arrays.frame(self.sh_frame, self.sh_basis) == "scanner":
+            dataf = turned(dataf, geometry.axes, self.sh_basis)
+        return OrientationFunctions("sh", dataf, self.sh_basis, geometry.symmetric)
+
+    def prepare(self, given: Given, parameters: Parameters) -> Prepared:
         """Make the tables of probabilistic tracking."""
-        source = "sh" if self.sh_basis else "pmf"
-        axes = options.pop("axes", None)
-        if axes is not None and self.sh_basis is not None:
-            dataf = turned(dataf, axes, self.sh_basis)
-        return models_pmf.prepare_prob(source, dataf, stop_map, threshold, seeds, **options)
+        return pmf.prepare_prob(given, parameters)
 
 
 class PttDirectionGetter:
@@ -251,23 +256,18 @@ class PttDirectionGetter:
         self.probe_radius, self.probe_count = probe_radius, probe_count
         self.data_support_exponent, self.probe_rule = data_support_exponent, probe_rule
         self.max_curvature = max_curvature
-        self.options(Geometry())
+        if max_curvature is not None and not max_curvature > 0:
+            raise ParameterError(f"max_curvature is {max_curvature}: give more than 0, or None for cuslines'")
+        check(self)
 
     def options(self, geometry: Geometry) -> dict[str, Any]:
-        """Return the options of :func:`tistreamlines.methods.ptt.prepare_ptt` that belong to the getter, checked."""
-        named = {
+        """Return its own options, named as in :class:`tistreamlines.Parameters`."""
+        return {
             "probe_length": self.probe_length * self.probe_quality * min(geometry.voxel_sizes),
             "probe_quality": self.probe_quality + 1, "pmf_threshold": _threshold(self.pmf_threshold),
             "max_directions": self.max_directions, "probe_radius": self.probe_radius,
             "probe_count": self.probe_count, "data_support_exponent": self.data_support_exponent,
             "probe_rule": self.probe_rule,
-        }  # fmt: skip
-        checked = Parameters(dg=self.name, **named)
-        if self.max_curvature is not None and not self.max_curvature > 0:
-            raise ParameterError(f"max_curvature is {self.max_curvature}: give more than 0, or None for cuslines'")
-        return {name: getattr(checked, name) for name in named} | {
-            "step_mm": geometry.step_mm, "voxel_sizes": geometry.voxel_sizes, "max_curvature": self.max_curvature,
-            "exact_arcs": self.probe_rule == "paper", "asymmetric": not geometry.symmetric,
         }  # fmt: skip
 
     def symmetric(self, vertices: Array, sphere_symm: bool) -> bool:
@@ -280,17 +280,26 @@ class PttDirectionGetter:
         arrays.samples(dataf, vertices)
         return vertices, edges
 
-    def prepare(self, dataf: Array, stop_map: Array, threshold: float, seeds: Array, **options: Any) -> Prepared:
-        """Make the tables of parallel transport tractography."""
+    def follow(self, dataf: Array, geometry: Geometry) -> OrientationFunctions:
+        """Return the functions as cuslines scales them: none below 0, 0 in voxels that end streamlines, 1 at most."""
         values = np.maximum(dataf, 0)
-        values[stop_map < threshold] = 0
+        values[~geometry.alive] = 0
         greatest = values.max(axis=-1, keepdims=True)
         np.divide(values, greatest, out=values, where=greatest > 0)
-        curvature = options.pop("max_curvature")
+        return OrientationFunctions("pmf", values, symmetric=geometry.symmetric)
+
+    def prepare(self, given: Given, parameters: Parameters) -> Prepared:
+        """Make the tables of parallel transport tractography."""
+        curvature = self.max_curvature
         if curvature is None:
-            curvature = 8 * math.sin(math.radians(options["max_angle"]) / 2)
-        options["max_curvature"] = curvature / min(options["voxel_sizes"])
-        return models_ptt.prepare_ptt("pmf", values, stop_map, threshold, seeds, **options)
+            curvature = 8 * math.sin(math.radians(parameters.max_angle) / 2)
+        exact = self.probe_rule == "paper"
+        return ptt.prepare(given, parameters, curvature / min(given.voxel_sizes), exact)
+
+
+def check(dg: DirectionGetter) -> None:
+    """Check a direction getter's own options as those of the command line are checked."""
+    Parameters(dg=dg.name, **dg.options(Geometry()))
 
 
 def _threshold(pmf_threshold: float | None) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ from ..engine.engine import Engine
 from ..engine.settings import Settings
 from ..errors import ParameterError
 from ..io.tractogram import Batch, Space
-from ..methods.boot import Prepared
+from ..methods import threshold
+from ..methods.given import Given, Prepared
 from ..methods.rows import touched
 from ..run import containers
 from ..run.parameters import Parameters
@@ -60,12 +62,12 @@ class Tracker:
     relative_peak_thresh : peaks lower than this share of the ODF's range are left out.
     min_separation_angle : a peak closer than this to a higher one is left out, radians.
     ngpus : 1. A tracker works on one device: to use more, start a process for each.
-    rng_seed : key of the random draws.
+    rng_seed : RNG seed for tracking.
     rng_offset : number of the first seed, by which the draws are counted: ``seeds[k:]`` with an offset of ``k`` gives
         the streamlines that these seeds give among all.
     chunk_size : seeds at a time; changes no result. None for what fits the device.
     arch : 'auto', 'cuda', 'metal', 'vulkan' or 'cpu'; no other one takes the place of the one named.
-    exact : the same bits on every device, or whatever the compiler's liberties give.
+    exact : the same bits on every device; False lets the compiler reorder arithmetic.
     threads : CPU threads, None for all cores.
     memory_limit : GB of device memory to use at most, None for what is free.
     max_steps : most steps each way from the seed.
@@ -73,7 +75,7 @@ class Tracker:
     Raises
     ------
     TrackingError
-        If an argument, the arrays or the device do not do.
+        If an argument or an array is wrong, or the device cannot be used.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class Tracker:
         self.sphere = dg.sphere_tables(self.dataf, sphere_vertices, sphere_edges)
         self.symmetric = dg.symmetric(self.sphere[0], bool(sphere_symm))
         self.device = choose(arch)
-        self._prepared: tuple[dict[str, Any], npt.NDArray[np.bool_], Prepared] | None = None
+        self._prepared: tuple[tuple[Geometry, Parameters], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
 
     def __enter__(self) -> Tracker:
@@ -188,18 +190,17 @@ class Tracker:
         )  # fmt: skip
 
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
-        """Tables that hold all voxels these seeds can reach; made once, as long as that does."""
+        """Tables that hold all voxels these seeds can reach; made once, as long as these do."""
         sides = tuple(float(side) for side in space.voxel_sizes)
         axes = tuple(tuple(float(cosine) for cosine in row) for row in space.axes)
-        options = self.dg.options(Geometry(self.parameters.step_mm(sides), sides, self.symmetric, axes))
-        reach = touched(self.stop_map, self.stop_threshold, seeds)
-        if self._prepared is not None and self._prepared[0] == options and not (reach & ~self._prepared[1]).any():
+        geometry = Geometry(sides, self.symmetric, axes, self.stop_map >= self.stop_threshold)
+        parameters = replace(self.parameters, **self.dg.options(geometry))
+        stop = threshold.of_map(self.stop_map, self.stop_threshold)
+        reach, key = touched(stop.alive, seeds, self.stop_map.shape), (geometry, parameters)
+        if self._prepared is not None and self._prepared[0] == key and not (reach & ~self._prepared[1]).any():
             return self._prepared[2]
         self._prepared = None
-        prepared = self.dg.prepare(
-            self.dataf, self.stop_map, self.stop_threshold, seeds, sphere=self.sphere,
-            max_angle=self.parameters.max_angle, min_separation_angle=self.parameters.min_separation_angle,
-            relative_peak_threshold=self.parameters.relative_peak_threshold, **options,
-        )  # fmt: skip
-        self._prepared = options, reach, prepared
+        follows, step_mm = self.dg.follow(self.dataf, geometry), parameters.step_mm(sides)
+        prepared = self.dg.prepare(Given(follows, stop, seeds, self.sphere, step_mm, sides), parameters)
+        self._prepared = key, reach, prepared
         return prepared

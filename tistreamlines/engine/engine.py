@@ -25,7 +25,7 @@ from ..errors import ParameterError
 from ..io.tractogram import Batch, Space
 from ..kernels import propagate
 from ..kernels.stop_reasons import Stop
-from ..methods.boot import Prepared
+from ..methods.given import Prepared
 from .pace import Pace
 from .room import CPU_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
 from .settings import Settings

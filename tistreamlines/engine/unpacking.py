@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..io.tractogram import Batch, Space
 from ..kernels import unpack as seeding
 from ..kernels.lang import LANES
-from ..methods.boot import Prepared
+from ..methods.given import Prepared
 
 Array = npt.NDArray[Any]
 AFFINE = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")

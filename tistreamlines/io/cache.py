@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import platform
 import warnings
 import zipfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -19,15 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..methods.boot import Prepared
 from .drafts import hidden_folder
-from .tractogram import Space
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 Entry = tuple[dict[str, Array], dict[str, Any]]
-_KERNELS = "tistreamlines.kernels."
-_TABLE = "table_"
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy", "taichi")
 
 
@@ -122,47 +116,3 @@ def code_versions() -> dict[str, str]:
         content = path.read_bytes()
         own.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
     return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": own.hexdigest()}
-
-
-def pack_prepared(prepared: Prepared, space: Space) -> Entry:
-    """Turn tables and space into arrays and values that can be kept."""
-    values: dict[str, Any] = {"affine": space.affine.tolist(), "shape": space.shape}
-    for part in fields(Prepared):
-        if part.name != "arrays":
-            values[part.name] = _encoded(getattr(prepared, part.name))
-    return {_TABLE + name: array for name, array in prepared.arrays.items()}, values
-
-
-def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
-    """Undo :func:`pack_prepared`."""
-    parts: dict[str, Any] = {
-        part.name: _decoded(values[part.name]) for part in fields(Prepared) if part.name != "arrays"
-    }
-    tables = {name.removeprefix(_TABLE): array for name, array in arrays.items() if name.startswith(_TABLE)}
-    return Prepared(arrays=tables, **parts), Space(np.array(values["affine"]), tuple(values["shape"]))
-
-
-def _encoded(value: Any) -> Any:
-    """Numbers, words, tuples and dictionaries as they are, a kernel function or record by where it is defined."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (int, float, str)):
-        return value
-    if isinstance(value, tuple):
-        return [_encoded(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _encoded(item) for name, item in value.items()}
-    return {"kernel": f"{getattr(value, 'function', value).__module__}:{value.__name__}"}
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_decoded(item) for item in value)
-    if isinstance(value, dict) and set(value) != {"kernel"}:
-        return {name: _decoded(item) for name, item in value.items()}
-    if isinstance(value, dict):
-        module, name = value["kernel"].split(":")
-        if not module.startswith(_KERNELS):
-            raise ValueError(f"{module} is none of the kernels")
-        return getattr(importlib.import_module(module), name)
-    return value

@@ -65,18 +65,17 @@ def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
 
 
 def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array, Array]:
-    """Degree of each coefficient, DIPY's fit matrix (coefficients, signals), and the constant added to each coefficient."""
+    """Degree of each coefficient, DIPY's fit matrix (coefficients, signals), and what is added to each coefficient."""
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
-    kind = OpdtModel if options.model == "opdt" else CsaOdfModel
-    model = kind(gtab, sh_order_max=options.sh_order, smooth=options.sm_lambda, min_signal=options.min_signal)
-    degrees = np.asarray(model.l_values, int)
-    bias = np.zeros(len(degrees))
+    chosen = {"sh_order_max": options.sh_order, "smooth": options.sm_lambda, "min_signal": options.min_signal}
     if options.model == "opdt":
-        return degrees, dipy_private.opdt_fit_matrices(model)[1], bias
-    fit = dipy_private.csa_fit_matrix(model).copy()
-    fit[0], bias[0] = 0.0, dipy_private.csa_constant(model)
-    return degrees, fit, bias
+        opdt = OpdtModel(gtab, **chosen)
+        return np.asarray(opdt.l_values, int), dipy_private.opdt_fit_matrices(opdt)[1], np.zeros(len(opdt.l_values))
+    csa = CsaOdfModel(gtab, **chosen)
+    fit, bias = dipy_private.csa_fit_matrix(csa).copy(), np.zeros(len(csa.l_values))
+    fit[0], bias[0] = 0.0, dipy_private.csa_constant(csa)
+    return np.asarray(csa.l_values, int), fit, bias
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
 def _volume(
     given: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
 ) -> Volume:
-    """Rows: centred residuals, the fit's coefficients, the residuals' mean, the mean b0, and the stopping rule's maps."""
+    """Rows of centred residuals, the fit's coefficients, the residuals' mean, the mean b0 and the rule's maps."""
     own = row_width - given.stop.count
 
     def fill_rows(values: Array, rows: Array) -> None:
@@ -233,9 +232,10 @@ def _team(tables: BootTables, fill: dict[str, Any], most: int) -> boot.BootScrat
     """Sizes of team memory."""
     odf, row = 32 * fill["VERTEX_CHUNKS"], 32 * fill["ROW_CHUNKS"]
     transformed = max(tables.sets * boot.SPAN, 32 * tables.groups)
+    peaks = PeakScratch(candidates=fill["CANDIDATES"], kept=most, counter=1)
     return boot.BootScratch(
         row=max(row + transformed, odf), transformed=transformed, sums=32 * tables.groups,
-        coefficients=32 * tables.groups, odf=odf, peaks=PeakScratch(candidates=fill["CANDIDATES"], kept=most, counter=1),
+        coefficients=32 * tables.groups, odf=odf, peaks=peaks,
     )  # fmt: skip
 
 

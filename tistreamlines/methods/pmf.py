@@ -40,8 +40,8 @@ class PmfOptions(MethodOptions):
     """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
 
     pmf_threshold: float = option(
-        0.1, GROUP, "Directions whose value is below this share of the greatest value are never taken. In the probes of "
-        "ptt it is absolute: values that are not above it count as 0.", unit="share", low=0, high=1,
+        0.1, GROUP, "Directions whose value is below this share of the greatest value are never taken. In "
+        "the probes of ptt it is absolute: values that are not above it count as 0.", unit="share", low=0, high=1,
     )  # fmt: skip
     pmf_rows: str = option(
         None, GROUP, "What is stored for a voxel: harmonics, evaluated on the sphere in each step (sh), or samples on "

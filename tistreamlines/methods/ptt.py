@@ -36,7 +36,7 @@ WEIGHT_OPERATIONS = 18  # of the eight weights of a look-up
 
 @dataclass(frozen=True)
 class PttOptions(PmfOptions):
-    """Options of parallel transport, a part of :class:`tistreamlines.Parameters`; defaults are DIPY's ``ptt_tracking``."""
+    """Options of parallel transport, a part of :class:`tistreamlines.Parameters`, with DIPY's defaults."""
 
     probe_length: float = option(
         1.5, GROUP, "Length of a probe, the arc ahead by which a candidate for a step is judged.", unit="mm", low=0,
@@ -55,8 +55,8 @@ class PttOptions(PmfOptions):
         above=True,
     )  # fmt: skip
     probe_rule: str = option(
-        "dipy", GROUP, "dipy follows DIPY 1.12, whose probes are voxel size (mm) squared times too long, whose bound of "
-        "the rejection sampling is raised to the exponent twice, and which accepts any candidate where none has "
+        "dipy", GROUP, "dipy follows DIPY 1.12, whose probes are voxel size (mm) squared times too long, whose bound "
+        "of the rejection sampling is raised to the exponent twice, and which accepts any candidate where none has "
         "support; paper is the method as published.", choices=("dipy", "paper"),
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ class Probe:
 
     @property
     def scale(self) -> Array:
-        """What a probe's displacement in mm is multiplied by to give voxels, (3,): DIPY's rule and the paper's differ."""
+        """What a probe's displacement in mm is multiplied by to give voxels, (3,)."""
         sizes = np.asarray(self.voxel_sizes, float)
         return sizes if self.options.probe_rule == "dipy" else 1 / sizes
 

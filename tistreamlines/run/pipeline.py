@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -19,37 +18,16 @@ from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, ParameterError
 from ..io import sidecar
 from ..io.tractogram import Batch
-from .clock import Clock
+from .counts import Counts
+from .log import Log, Watcher
+from .outputs import check_outputs
 from .parameters import Parameters
 from .plan import Plan, make_plan, needs_series
-from .record import Census, check_outputs, record, stop_reasons
+from .record import record, stop_reasons
 from .writer_thread import WriterThread
 
 PathLike = str | Path
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory that seeds take, however many there are
-
-
-class Watcher:
-    """What is told of a run as it goes; unless overridden, the methods do nothing, and ``warn`` is Python's warning."""
-
-    def stage(self, name: str) -> None:
-        """Note that a stage begins: load, prepare, fit, compile, track, write, or place, where files are named."""
-
-    def device(self, device: Device) -> None:
-        """Note where the run will take place."""
-
-    def note(self, text: str) -> None:
-        """Note a choice made for the user."""
-
-    def warn(self, text: str) -> None:
-        """Note that the result may be wrong, and what to do."""
-        warnings.warn(text, stacklevel=2)
-
-    def fitted(self, share: float) -> None:
-        """Note the share of voxels in which the model is fitted, 0 to 1."""
-
-    def progress(self, seeds: int, of: int, streamlines: int) -> None:
-        """Note how many seeds are done, of how many, and the streamlines they gave."""
 
 
 @dataclass
@@ -58,38 +36,37 @@ class _Run:
 
     series: dict[str, PathLike]
     parameters: Parameters
-    watcher: Watcher
     device: Device
-    clock: Clock
+    log: Log
     plan: Plan
     engine: Engine
     begun: float
-    census: Census = field(default_factory=Census)
+    counts: Counts = field(default_factory=Counts)
 
     def batches(self) -> Iterator[Batch]:
         """Track all seeds; count what comes."""
         seeds, tally = self.plan.seeds, self.engine.tally
-        self.watcher.stage("track")
-        self.clock.seconds |= {"track": 0.0, "kernels": 0.0}
+        self.log.watcher.stage("track")
+        self.log.seconds |= {"track": 0.0, "kernels": 0.0}
         for first in range(0, seeds.count, SEEDS_AT_ONCE):
             block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
             with _threads(self.parameters), closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
                 for batch in grown:
-                    self.census.add(batch)
-                    self.watcher.progress(tally.seeds, seeds.count, self.census.streamlines)
+                    self.counts.add(batch)
+                    self.log.watcher.progress(tally.seeds, seeds.count, self.counts.streamlines)
                     yield batch
             for name in ("track", "kernels"):
-                self.clock.seconds[name] += tally.seconds[name]
-        self.watcher.progress(seeds.count, seeds.count, self.census.streamlines)
+                self.log.seconds[name] += tally.seconds[name]
+        self.log.watcher.progress(seeds.count, seeds.count, self.counts.streamlines)
 
     def stats(self, write_seconds: float) -> dict[str, Any]:
         """Sum the run up; the content of --json-stats."""
-        seconds = self.clock.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
+        seconds = self.log.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
         return {
             "arch": self.device.arch,
             "device": self.device.name,
             "seeds": self.plan.seeds.count,
-            **self.census.summary(self.step_mm),
+            **self.counts.summary(self.step_mm),
             "stop_reasons": stop_reasons(self.engine.tally.stop_reasons),
             "seconds": {name: round(value, 4) for name, value in seconds.items()},
         }
@@ -102,7 +79,7 @@ class _Run:
         """Gather the sidecar's content."""
         paths = {name: self.series.get(name, getattr(self.parameters, name, None)) for name in self.plan.hashes}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
-        told = {"frames": self.plan.frames, "warnings": self.plan.warnings}
+        told = {"frames": self.plan.frames, "warnings": self.log.warnings}
         return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats) | told
 
 
@@ -171,8 +148,8 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
     begun = time.perf_counter()
     device = choose(parameters.arch)
     watcher.device(device)
-    clock = Clock(watcher.stage, watcher.note, watcher.fitted, watcher.warn)
-    plan = make_plan(series, parameters, clock)
+    log = Log(watcher)
+    plan = make_plan(series, parameters, log)
     step_mm = parameters.step_mm(plan.space.voxel_sizes)
     fewest, most = steps_within(step_mm, parameters.min_length, parameters.max_length)
     settings = Settings(
@@ -187,13 +164,13 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
         memory_limit=None if parameters.memory_limit is None else int(parameters.memory_limit * 1e9),
     )
     if plan.prepared.fill["CARRIED"] and not parameters.exact:
-        clock.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
-    with clock.stage("compile"):
+        log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
+    with log.stage("compile"):
         plan.seeds.points(0, 1)
         engine = Engine(plan.prepared, plan.space, device, settings)
     for note in notes():
-        clock.note(note)
-    return _Run(series, parameters, watcher, device, clock, plan, engine, begun)
+        log.note(note)
+    return _Run(series, parameters, device, log, plan, engine, begun)
 
 
 def _save(run: _Run, output: Path) -> dict[str, Any]:
@@ -203,9 +180,9 @@ def _save(run: _Run, output: Path) -> dict[str, Any]:
         with closing(run.batches()) as batches:  # type: ignore[type-var]
             for batch in batches:
                 writer.put(batch)
-        run.watcher.stage("write")
+        run.log.watcher.stage("write")
         writer.finish()
-        run.watcher.stage("place")
+        run.log.watcher.stage("place")
     stats = run.stats(writer.seconds)
     sidecar.write_json(sidecar.sidecar_path(output), run.record(stats), force=force)
     if run.parameters.json_stats is not None:

@@ -45,7 +45,7 @@ def lay_out(device: Device, prepared: Prepared, kind: str) -> Block:
     teams = max(1, min(MOST_TEAMS[kind], 2 * SHARED_BYTES // 3 // team))
     room = SHARED_BYTES - 4 - teams * team
     tables: tuple[str, ...] = ()
-    for name in prepared.tables:
+    for name in prepared.often_read:
         if 4 * prepared.arrays[name].size <= room:
             tables, room = (*tables, name), room - 4 * prepared.arrays[name].size
     return Block(kind, teams, tables, True)

@@ -1,0 +1,148 @@
+"""What is read of the files: a series or orientations or both, and maps on their grid."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..fit import frames
+from ..io import images, nifti, orientations, pipes, sidecar
+from ..io.orientations import Orientations
+from ..io.tractogram import Space
+from ..methods.registry import METHODS, STOPPING_RULES
+from ..options.option import flag, listed
+from .log import Log
+from .option_groups import SOURCES
+from .parameters import Parameters
+
+PathLike = str | os.PathLike[str]
+Series = Mapping[str, PathLike]
+Mask = npt.NDArray[np.bool_]
+Map = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What was read; directions are along the voxel axes.
+
+    Parameters
+    ----------
+    space : grid of the series, or of the orientations where there is no series.
+    dwi, oriented : the series, and orientations from a file; at least one of them.
+    mask, seed_mask : (x, y, z), if they were given.
+    maps : (x, y, z) maps of the stopping rule, by the option that names them.
+    frames : axes that the directions of each input are taken along, and why, by input.
+    """
+
+    space: Space
+    dwi: nifti.Dwi | None
+    oriented: Orientations | None
+    mask: Mask | None
+    seed_mask: Mask | None
+    maps: dict[str, Map]
+    frames: dict[str, Any]
+
+
+def needs_series(parameters: Parameters) -> str:
+    """Say what a series is needed for, if for anything: a model, FA to stop at, or FA to place seeds by."""
+    if parameters.source == "model":
+        from_file = METHODS[parameters.dg].follows == "functions"
+        other = f", or orientations from a file with {listed(map(flag, SOURCES))}" if from_file else ""
+        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS: give them{other}"
+    file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
+    if rule.needs_fa(parameters):
+        return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
+    if parameters.seed_mask is None and parameters.seeds is None:
+        return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give --seed-mask or --seeds"
+    return ""
+
+
+def hashes_of(sources: Series) -> dict[str, str]:
+    """Hash each input: sha256 of its bytes, by name."""
+    return {name: _hash(path) for name, path in sources.items()}
+
+
+def _hash(path: PathLike) -> str:
+    if isinstance(path, pipes.Drained):
+        return hashlib.sha256(path.content).hexdigest()
+    path = Path(path)
+    # the two files of an Analyze-style pair hold one image
+    pair = [path.with_suffix(suffix) for suffix in (".hdr", ".img")] if path.suffix in (".hdr", ".img") else [path]
+    return "+".join(sidecar.sha256(images.existing(part)) for part in pair)
+
+
+def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
+    """Read all inputs.
+
+    Parameters
+    ----------
+    series : paths of ``dwi``, ``bvals`` and ``bvecs``; empty where :func:`needs_series` finds no need of them.
+    parameters : all options.
+    log : is told of choices made for the user, and of what may be wrong.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged, or does not go with the others.
+    ParameterError
+        If the step size does not suit the image.
+    """
+    dwi = nifti.load_dwi(series["dwi"], series["bvals"], series["bvecs"]) if series else None
+    oriented = _orientations(parameters, dwi.space if dwi else None, log)
+    grid = dwi or oriented
+    if grid is None:
+        raise ParameterError(needs_series(parameters))
+    space = grid.space
+    mask = None if parameters.mask is None else nifti.load_mask(parameters.mask, space, log.note)
+    seed_mask = None
+    if parameters.seed_mask is not None:
+        seed_mask = nifti.load_mask(parameters.seed_mask, space, log.note, log.warn)
+    named = {name: getattr(parameters, name) for name in STOPPING_RULES[parameters.stopping].maps}
+    maps = {name: nifti.load_map(path, space, log.note) for name, path in named.items() if path is not None}
+    placed = {}
+    if dwi is not None:
+        dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))
+    if oriented is not None and oriented.kind in ("sh", "peaks"):
+        asked = parameters.peaks_frame if oriented.kind == "peaks" else parameters.sh_frame or "voxel"
+        path = getattr(parameters, oriented.kind)
+        oriented, placed[oriented.kind] = frames.place_orientations(oriented, asked, str(path))
+    for placing in placed.values():
+        for tell, texts in ((log.note, placing.notes), (log.warn, placing.warnings)):
+            for text in texts:
+                tell(text)
+    check_step(parameters, space)
+    taken = {name: placing.as_dict() for name, placing in placed.items()}
+    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken)
+
+
+def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:
+    """Read the file of orientations, if one is given."""
+    source = parameters.source
+    if source == "model":
+        return None
+    path = getattr(parameters, source)
+    if source == "sh" and parameters.sh_basis is not None:
+        return orientations.load_sh(path, parameters.sh_basis, space)
+    if source == "peaks":
+        return orientations.load_peaks(path, space, log.note)
+    load = orientations.load_pmf if source == "pmf" else orientations.load_odf
+    return load(path, parameters.sphere, space)
+
+
+def check_step(parameters: Parameters, space: Space) -> None:
+    """Refuse steps too small for float32 to tell two points apart, or longer than the image."""
+    step, sides = parameters.step_mm(space.voxel_sizes), np.asarray(space.voxel_sizes)
+    least = float(np.spacing(np.float32(max(space.shape)))) * sides.max()
+    most = float(np.linalg.norm(sides * space.shape))
+    if not least <= step <= most:
+        fault = "too small for" if step < least else "longer than"
+        size = f"--step-size {parameters.step_size} is {step:.3g} mm"
+        raise ParameterError(f"{size}, {fault} this image: give {least:.2g} to {most:.4g} mm")

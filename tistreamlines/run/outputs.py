@@ -1,0 +1,73 @@
+"""Whether the outputs can be written, asked before any work is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import OutputError, ParameterError
+from ..io.sidecar import sidecar_path
+from ..io.writer import SINKS, check_target
+from .parameters import INPUTS, Parameters
+from .record import OURS
+
+
+def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | Path] = ()) -> None:
+    """Raise OutputError before any work is done, if a result could not be written after it, or not without loss.
+
+    Parameters
+    ----------
+    output : tractogram to write, if any.
+    parameters : all options, which name the other outputs and inputs.
+    series : the other inputs.
+    """
+    if output is not None and not output.name:
+        raise OutputError(f"{output}: is a folder; name a file in it")
+    stats = None if parameters.json_stats is None else Path(parameters.json_stats)
+    given = (getattr(parameters, name) for name in INPUTS)
+    inputs = [Path(path) for path in (*series, *given) if path is not None]
+    for path in (stats, output, None if output is None else output.with_suffix(".json")):
+        if path is not None:
+            _check_name(path, inputs)
+    if stats is not None:
+        check_target(stats, force=parameters.force)
+    if output is None:
+        return
+    if output.suffix.lower() not in SINKS:
+        raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
+    check_target(output, force=parameters.force)
+    beside = sidecar_path(output)
+    check_target(beside, force=parameters.force)
+    if stats is not None and stats.resolve() in (beside.resolve(), output.resolve()):
+        raise ParameterError(f"--json-stats {stats}: is the name of another output; give another")
+    if beside.exists() and not _is_ours(beside):
+        raise OutputError(f"{beside}: is not the record of a tractogram, and is not replaced; rename {output.name}")
+
+
+def _check_name(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a name that the system does not take, or that is an input's, which would be lost."""
+    try:
+        # the longest name that is needed is that of the hidden folder in which a file is made
+        path.with_name(f".{path.name}.{8 * 'x'}.part").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
+    if any(_is_same(path, given) for given in inputs):
+        raise OutputError(f"{path}: is an input, and is not replaced; give another name")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("made_by") == OURS
+    except (OSError, ValueError, AttributeError):
+        return False
