@@ -12,6 +12,7 @@ from tistreamlines.methods.given import Given, OrientationFunctions, Prepared, S
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.parameters import Parameters
+from tistreamlines.sphere.harmonics import basis_of
 
 ARRAYS = ("sphere", "step_mm", "voxel_sizes")  # of what is given; others are options
 
@@ -49,10 +50,8 @@ def probe(**options: Any) -> ptt.Probe:
 
 
 def _follow(dg: str, source: Any, values: np.ndarray, others: tuple[Any, ...], options: dict[str, Any]) -> Prepared:
-    from tistreamlines.sphere.harmonics import BASES
-
     basis = options.pop("basis", "descoteaux07_legacy")
-    symmetric = not options.pop("asymmetric", source == "sh" and BASES[basis].full)
+    symmetric = not options.pop("asymmetric", source == "sh" and basis_of(basis).full)
     if options.pop("sampled", False):
         options["pmf_rows"] = "sampled"
     return _prepare(dg, OrientationFunctions(source, values, basis, symmetric), *others, options)

@@ -132,8 +132,8 @@ def test_the_edge_of_the_cone_is_outside_for_det_and_inside_for_prob():
     edge = {"method_rule_cos_angle": abs((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2])}
     for make, inside in ((prepare_det, False), (prepare_prob, True)):
         prepared = one_row(make, samples)
-        prepared.arrays["method_sphere_vertices"] = prepared.arrays["method_sphere_vertices"].astype(np.float32)
-        prepared.scalars.update(edge)
+        vertices32 = prepared.arrays["method_sphere_vertices"].astype(np.float32)
+        prepared.values.update({"method_sphere_vertices": vertices32} | edge)
         codes = directions(prepared, "python", np.ones((1, 3)), a[None])[0]
         assert (codes[0] >= 0) == inside
 

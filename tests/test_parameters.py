@@ -11,20 +11,22 @@ from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.methods.registry import METHODS
 from tistreamlines.options.option import bounds, flag
-from tistreamlines.run.option_groups import SOURCES
-from tistreamlines.run.parameters import Parameters, defaults, kind, options
+from tistreamlines.run.option_groups import GROUPS, SOURCES
+from tistreamlines.run.parameters import Parameters, absent, defaults, kind, options
 
 
 class TestDefinition:
     def test_every_field_has_help_and_a_group(self):
-        assert list(options()) == [f.name for f in fields(Parameters)]
+        assert set(options()) == {f.name for f in fields(Parameters)}
+        groups = [option.group for option in options().values()]
+        assert groups == sorted(groups, key=GROUPS.index)
         for name, option in options().items():
             assert option.help.endswith("."), name
             assert option.group, name
 
     def test_what_has_no_default_says_what_happens(self):
         for name, default in defaults().items():
-            assert default is not None or options()[name].absent, name
+            assert default is not None or absent(name), name
 
     def test_numbers_and_files_have_a_unit(self):
         for name, option in options().items():

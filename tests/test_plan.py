@@ -10,7 +10,8 @@ from tables import noting
 
 import tistreamlines as ts
 from tistreamlines.fit.csd import csd_response
-from tistreamlines.fit.fits import BASIS, Fits, Telling
+from tistreamlines.fit.fits import Fits
+from tistreamlines.fit.models import BASIS
 from tistreamlines.io.orientations import load_sh, peaks_to_pmf
 from tistreamlines.kernels.methods import det, prob
 from tistreamlines.run import plan as planning
@@ -76,11 +77,11 @@ class TestModels:
     def test_csd_is_dipys_in_the_mask(self, head, gtab):
         told, notes = [], []
         parameters = ts.Parameters(dg="prob", sh_order=ORDER)
-        dwi = planning.io.load_dwi(*head.series)
+        dwi = planning.nifti.load_dwi(*head.series)
         mask = np.zeros(dwi.space.shape, bool)
         mask[12:18, 16:20, 12:15] = head.phantom.mask[12:18, 16:20, 12:15]
         mask |= (np.indices(mask.shape).sum(axis=0) % 6 == 0) & head.phantom.mask
-        fitted = Fits(dwi, mask, parameters, {}, None, Telling(notes.append, told.append)).harmonics()
+        fitted = Fits(dwi, mask, note=notes.append, progress=told.append).coefficients("csd", parameters)
         assert told[-1] == 1
         assert told == sorted(told)
         assert not notes
@@ -219,12 +220,12 @@ class TestCache:
     def test_the_model_is_fitted_once(self, head, tmp_path, monkeypatch):
         named = {"model": "csd", "sh_order": ORDER, "cache_dir": tmp_path}
         first = plan_of(head, **named)
-        monkeypatch.setattr("tistreamlines.fit.fits.fit_csd", None)
+        monkeypatch.setattr("tistreamlines.fit.models.fit_csd", None)
         again = plan_of(head, **named, pmf_rows="sampled", sphere="small")
         assert len(list(tmp_path.glob("odf-*"))) == 1
         assert len(list(tmp_path.glob("tables-*"))) == 2
         with monkeypatch.context() as patch:
-            patch.setattr(planning.io, "load_dwi", None)
+            patch.setattr(planning.nifti, "load_dwi", None)
             kept = plan_of(head, **named)
         assert np.array_equal(kept.prepared.arrays["volume_rows"], first.prepared.arrays["volume_rows"])
         voxel = tuple(np.argwhere(head.phantom.mask)[5000])

@@ -436,9 +436,9 @@ def test_devices_draw_the_cpus_bits(arch, tmp_path):
         ("pmf", 361, {}, "361 samples a voxel, but the sphere has 362"),
         ("sh", 81, {"basis": "tournier07_full"}, "half a sphere"),
         ("pmf", 362, {"asymmetric": True}, "half a sphere"),
-        ("sh", 45, {"pmf_threshold": -0.1}, "pmf_threshold is -0.1"),
-        ("sh", 45, {"max_directions": 0}, "max_directions is 0"),
-        ("sh", 45, {"det_rule": "best"}, "det_rule is 'best'"),
+        ("sh", 45, {"pmf_threshold": -0.1}, "pmf.threshold is -0.1"),
+        ("sh", 45, {"max_directions": 0}, "max.directions is 0"),
+        ("sh", 45, {"det_rule": "best"}, "det.rule is 'best'"),
         ("sh", 45, {"basis": "tournier"}, "the basis is 'tournier'"),
     ],
 )

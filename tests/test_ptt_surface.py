@@ -109,7 +109,7 @@ class TestPlan:
         first = plan_of(maps, cache_dir=tmp_path)
         again = plan_of(maps, cache_dir=tmp_path, nseeds=3)
         assert len(list(tmp_path.iterdir())) == 1
-        for part in ("fill", "scalars", "scratch", "shares", "tables"):
+        for part in ("fill", "scalars", "scratch", "shares", "often_read"):
             assert getattr(first.prepared, part) == getattr(again.prepared, part)
         for named in ({"step_size": "0.4vox"}, {"probe_length": 2}, {"probe_rule": "paper"}, {"dg": "prob"}):
             plan_of(maps, cache_dir=tmp_path, **named)

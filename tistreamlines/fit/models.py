@@ -138,7 +138,10 @@ class FitOptions:
         + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
     )  # fmt: skip
 
-    sh_order: int = option(None, GROUP, "Order of the model's spherical harmonics, even.", unit="order", low=2, high=12)
+    sh_order: int = option(
+        None, GROUP, "Order of the model's spherical harmonics, even.", unit="order", low=2, high=12,
+        only={"model": MODELS.keys()},
+    )  # fmt: skip
     sm_lambda: float = option(
         0.006, GROUP, "Laplace-Beltrami smoothing of the fit.", unit="weight", low=0, only={"model": ("opdt", "csa")},
     )  # fmt: skip

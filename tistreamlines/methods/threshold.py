@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..kernels.stopping import threshold
-from ..options.option import flag, option
+from ..options.option import PathLike, flag, option
 from .given import StopTables
 
 Array = npt.NDArray[Any]
@@ -23,7 +22,7 @@ GROUP = "Seeds and region"
 class ThresholdOptions:
     """Options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
-    stop_map: str | Path | None = option(
+    stop_map: PathLike | None = option(
         None, GROUP, "Map that ends streamlines where it is at or below its threshold; its values are not scaled.",
         unit="FILE", absent="FA",
     )  # fmt: skip

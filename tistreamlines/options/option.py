@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import ParameterError
 
+PathLike = str | Path
 LARGEST = (2 - 2.0**-23) * 2.0**127  # number of float32, in which the kernels compute
 
 
@@ -42,7 +43,7 @@ class Option:
     off: str = ""
     excludes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
-    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    only: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def option(default: Any, group: str, help: str, **known: Any) -> Any:

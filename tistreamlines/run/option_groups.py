@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..fit.models import GROUP
 from ..methods.registry import METHODS, STOPPING_RULES
-from ..options.option import flag, listed, option
+from ..options.option import PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
 
-PathLike = str | Path
 SEED_FA = 0.25  # seeds are placed at random where FA is above this, unless they or a mask are given
 SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name a file of orientations, which takes the place of a model
 FILES = "Orientations from a file, in place of a model"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -165,7 +165,7 @@ class Parameters(
         return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
 
-def companions(fact: str, words: tuple[str, ...]) -> str:
+def companions(fact: str, words: Collection[str]) -> str:
     """Spell what an option goes with: '--dg prob or det', '--odf or --pmf'."""
     return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
@@ -177,9 +177,9 @@ def options() -> dict[str, Option]:
     return dict(sorted(known.items(), key=lambda item: GROUPS.index(item[1].group)))
 
 
-def applies_with(name: str) -> dict[str, tuple[str, ...]]:
+def applies_with(name: str) -> dict[str, Collection[str]]:
     """What an option goes with: by 'dg', 'stopping', 'model' or 'source', the words with which it has a meaning."""
-    only = registry.owners(name) | dict(options()[name].only)
+    only: dict[str, Collection[str]] = {**registry.owners(name), **options()[name].only}
     if name in SOURCES:
         only["dg"] = tuple(key for key, row in METHODS.items() if row.follows == "functions")
     if name == "asymmetric":
