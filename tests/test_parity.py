@@ -11,13 +11,13 @@ from faces import ints, program, reals
 from synthetic import boot_case, gradients, noisy_crossing
 from test_boot import KEYS, harmonics_of, refits, refitted
 
-from tistreamlines.backends.numba.program import load
 from tistreamlines.benchmarks.cases import METHODS, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.kernels import propagate
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
+from tistreamlines.linker.store import load
 from tistreamlines.methods.boot import Prepared, prepare_boot, tensor_fa
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"

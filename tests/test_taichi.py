@@ -26,13 +26,13 @@ from test_maths import divide_all, log_all, random_floats, square_root_all
 from test_rng import KNOWN, lane_words, scalar_words, uniforms, words
 
 from tistreamlines.backends.devices import ARCHS, Device, choose
-from tistreamlines.backends.numba.program import load
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.block import TYPES, lay_out
 from tistreamlines.backends.taichi.team import team_kind
 from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Space
@@ -41,6 +41,7 @@ from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u3
 from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.peaks import dot
 from tistreamlines.linker.link import link
+from tistreamlines.linker.store import load
 from tistreamlines.methods.boot import Prepared, prepare_boot
 from tistreamlines.methods.pmf import prepare_det, prepare_prob
 
@@ -219,7 +220,7 @@ def kernels_on_gpu(
     device: Device, cases: dict[str, Case], prepared: Prepared, kind: str | None = None
 ) -> dict[str, np.ndarray]:
     roots = list({kernel.__name__: kernel for kernel, *_ in cases.values()}.values())
-    return dict(outcomes(_taichi.TaichiProgram(device, roots, prepared, exact=True, kind=kind), cases))
+    return dict(outcomes(_taichi.TaichiProgram(device, source_of(roots, prepared), exact=True, kind=kind), cases))
 
 
 def compute_kernels(arch: str) -> dict[str, np.ndarray]:
@@ -365,7 +366,7 @@ def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
     """On a GPU; the devices of software have no such teams."""
     gpu = Device(arch, 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
     assert team_kind(arch, gpu.subgroup) == kind
-    alone, tracking = lay_out(gpu, bare(), kind), lay_out(gpu, boot_case(), kind)
+    alone, tracking = lay_out(gpu, source_of([], bare()), kind), lay_out(gpu, source_of([], boot_case()), kind)
     assert alone.teams > 1
     assert alone.tables == ()
     assert tracking.tables

@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from ..backends import open_program
 from ..backends.devices import Device, free_memory
-from ..engine.settings import Settings
+from ..backends.program import Program
 from ..errors import DeviceError
 from ..kernels.lang import Ints, Reals, at, i32, lane, lanes, put, real, twin, unrolled
+from ..linker.source import Source
 from ..methods.boot import Prepared
 
 Array = npt.NDArray[Any]
@@ -148,7 +149,7 @@ def _check(found: Array, expected: Array, what: str, device: Device) -> None:
         raise DeviceError(f"{device.arch}: {device.name} gets {values} wrong: see tistreamlines verify")
 
 
-def _copy_rate(program: Any, device: Device, seconds: float) -> float:
+def _copy_rate(program: Program, device: Device, seconds: float) -> float:
     """Bytes read and written a second."""
     items = _copied_items(device)
     source, out = program.empty(items * ITEM, "reals"), program.empty(items * ITEM, "reals")
@@ -163,7 +164,7 @@ def _copy_rate(program: Any, device: Device, seconds: float) -> float:
     return 8 * items * ITEM / best
 
 
-def _chain_rate(program: Any, device: Device, seconds: float) -> float:
+def _chain_rate(program: Program, device: Device, seconds: float) -> float:
     """Multiply-adds a second."""
     values = {"turns": LEAST_TURNS, "one": 1.0, "nought": 0.0, "out": program.empty(32 * CHAINS, "ints")}
 
@@ -202,9 +203,7 @@ def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = N
     DeviceError
         Where the device cannot start, or computes something else than it should.
     """
-    roots = [number_reals, copy_reals, sum_reals, multiply_add]
-    nothing = Prepared({}, {}, {}, {}, {}, ())
-    program = open_program(device, roots, nothing, Settings(1.0, exact=True, threads=threads))
+    program = open_program(device, Source([number_reals, copy_reals, sum_reals, multiply_add]), threads=threads)
     return {
         "device": device.name,
         "bytes_per_second": _copy_rate(program, device, seconds),
