@@ -118,7 +118,8 @@ def test_a_gpus_limits(arch):
 @pytest.mark.parametrize(("dropped", "named"), [("copy_reals", "the copy"), ("multiply_add", "the chain")])
 def test_work_that_was_not_done_is_noticed(monkeypatch, dropped, named):
     whole = _numba.NumbaProgram.run
-    monkeypatch.setattr(_numba.NumbaProgram, "run", lambda self, name, *rest: name == dropped or whole(self, name, *rest))
+    kept = lambda self, name, *rest: name == dropped or whole(self, name, *rest)  # noqa: E731
+    monkeypatch.setattr(_numba.NumbaProgram, "run", kept)
     with pytest.raises(DeviceError, match=f"cpu: .* values of {named} wrong"):
         limits.measure_limits(choose("cpu"), 0.01)
 
