@@ -112,7 +112,7 @@ def main() -> None:
 
     from tistreamlines.backends import open_program
     from tistreamlines.backends.devices import choose
-    from tistreamlines.engine.settings import Settings
+    from tistreamlines.engine.linking import source_of
     from tistreamlines.methods.boot import prepare_boot
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)
@@ -121,9 +121,8 @@ def main() -> None:
     device = choose(options.arch)
     whole = None
     for left_out in ("", *STAGES):
-        fill = prepared.fill | {s: int(s != left_out) for s in STAGES}
-        variant = replace(prepared, fill=fill, shares={})
-        program = open_program(device, [stages], variant, Settings(1.0, exact=not options.fast))
+        source = source_of([stages], prepared, **{s: int(s != left_out) for s in STAGES})
+        program = open_program(device, replace(source, shares={}), exact=not options.fast)
         values = prepared.scalars | {k: program.array(v) for k, v in prepared.arrays.items()}
         values |= {"points": program.array(seeds.ravel()), "key": program.array(np.array([1, 0]))}
         values |= {"codes": program.empty(len(seeds), "ints"), "steps": options.steps}

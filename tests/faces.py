@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tistreamlines.backends.numba import program as _numba
+from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.kernels.lang import Twin
 from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.source import Source
 
 FACES = ("python", "numba64", "numba32")
 RELATIVE = {"python": 1e-12, "numba64": 1e-12, "numba32": 2e-6}
@@ -24,9 +25,9 @@ def program(
     key = (face, *(id(k) for k in kernels), frozenset(fill.items()), frozenset(scratch.items()))
     if key not in _programs:
         if face.startswith("python"):
-            _programs[key] = _python.Program(kernels, fill, scratch, native=face == "python")
+            _programs[key] = _python.Program(Source(kernels, fill, scratch), native=face == "python")
         else:
-            _programs[key] = _numba.Program(kernels, fill, scratch, bits=int(face[-2:]), threads=2)
+            _programs[key] = NumbaProgram(Source(kernels, fill, scratch), bits=int(face[-2:]), threads=2)
     return _programs[key]
 
 

@@ -21,6 +21,7 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.harmonics import harmonic
 from tistreamlines.kernels.methods.ptt import data_support
 from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.source import Source
 from tistreamlines.methods.given import Prepared
 
 SIDE = 5
@@ -115,21 +116,22 @@ def test_a_gpus_limits(arch):
 
 @pytest.mark.parametrize(("dropped", "named"), [("copy_reals", "the copy"), ("multiply_add", "the chain")])
 def test_work_that_was_not_done_is_noticed(monkeypatch, dropped, named):
-    whole = _numba.Program.run
-    monkeypatch.setattr(_numba.Program, "run", lambda self, name, *rest: name == dropped or whole(self, name, *rest))
+    whole = _numba.NumbaProgram.run
+    kept = lambda self, name, *rest: name == dropped or whole(self, name, *rest)  # noqa: E731
+    monkeypatch.setattr(_numba.NumbaProgram, "run", kept)
     with pytest.raises(DeviceError, match=f"cpu: .* values of {named} wrong"):
         limits.measure_limits(choose("cpu"), 0.01)
 
 
 def test_a_single_wrong_value_is_noticed(monkeypatch):
-    whole = _numba.Program.host
+    whole = _numba.NumbaProgram.host
 
     def one_off(self: Any, array: np.ndarray, count: int) -> np.ndarray:
         found = whole(self, array, count)
         found[count // 2] += 1
         return found
 
-    monkeypatch.setattr(_numba.Program, "host", one_off)
+    monkeypatch.setattr(_numba.NumbaProgram, "host", one_off)
     with pytest.raises(DeviceError, match="gets 1 of"):
         limits.measure_limits(choose("cpu"), 0.01)
 
@@ -190,7 +192,7 @@ def lane_values(value: float) -> np.ndarray:
 
 def operations_a_lane(kernel: Any, fill: dict[str, Any], values: dict[str, Any]) -> float:
     """Products, sums and differences of reals that a lane makes in a kernel function, interpreted."""
-    program, Counted.done = _python.Program([kernel], fill, {}), 0
+    program, Counted.done = _python.Program(Source([kernel], fill)), 0
     getattr(program.module, kernel.__name__)(*(values[name] for name, _ in program.signatures[kernel.__name__]))
     return Counted.done / 32
 

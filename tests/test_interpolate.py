@@ -8,7 +8,7 @@ from dipy.core.interpolation import trilinear_interpolate4d
 from faces import FACES, RELATIVE, ints, reals, run
 from scipy.ndimage import map_coordinates
 
-from tistreamlines.backends.numba.prefix import near_together
+from tistreamlines.engine.ordering import near_together
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, inside, interpolate_row
 from tistreamlines.kernels.lang import Ints, Reals, at, i32, put, twin, vec3
 

@@ -17,7 +17,8 @@ import pytest
 from faces import program, reals, run
 
 import tistreamlines.kernels
-from tistreamlines.backends.numba import program as _numba
+from tistreamlines.backends.numba import face as _numba
+from tistreamlines.backends.numba.program import TOGETHER, entry_text
 from tistreamlines.kernels import lang
 from tistreamlines.kernels.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
 from tistreamlines.linker import interpreted as _python
@@ -276,10 +277,11 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         sys.path[:0] = [sys.argv[1], sys.argv[2]]
         import numpy as np
         from test_link import combine, plus, times
-        from tistreamlines.backends.numba.program import Program
+        from tistreamlines.backends.numba.program import NumbaProgram
+        from tistreamlines.linker.source import Source
         names = {"plus": plus, "times": times}
         function, scale = names[sys.argv[3]], int(sys.argv[4])
-        program = Program([combine], {"operation": function, "SCALE": scale}, {}, threads=1)
+        program = NumbaProgram(Source([combine], {"operation": function, "SCALE": scale}), threads=1)
         out = np.zeros(1, np.float32)
         program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
         print(out[0], sum(program.module.run_combine.stats.cache_hits.values()))
@@ -304,7 +306,7 @@ def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
     made = {"njit": lambda **_: lambda function: function, "kept": lambda function: function}
     made["note"] = lambda item, first, out: out.append((item, first))
     # an argument of the name that a loop's own variable might have
-    exec(_numba.entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
+    exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
     for thread in range(threads):
         mine = []
         made["run_note"](count, thread, threads, 7, mine)
@@ -315,7 +317,7 @@ def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
     assert all(own[item] == own.get(item + 1, own[item]) for item in range(0, count, 2))
     if count > 64 * threads:
         shares = [sum(thread == t for thread, *_ in took) for t in range(threads)]
-        assert max(shares) - min(shares) <= _numba.TOGETHER
+        assert max(shares) - min(shares) <= TOGETHER
 
 
 class Reach(Record):

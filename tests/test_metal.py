@@ -46,13 +46,14 @@ def save_spirv(case: str, folder: str) -> None:
 
     from tistreamlines.backends.taichi import program as _taichi
     from tistreamlines.backends.taichi import runtime as _taichi_runtime
+    from tistreamlines.engine.linking import source_of
     from tistreamlines.kernels import propagate
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
     _taichi.start = lambda *_: _taichi_runtime.Runtime(ti, mac, False)
     roots = [getattr(propagate, name) for name in ENGINE_KERNELS]
-    module = _taichi.TaichiProgram(mac, roots, boot_case(**CASES[case]), exact=True).module
+    module = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True).module
     arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}
     saved = ti.aot.Module(ti.vulkan, caps=CAPABILITIES)
     for name in sorted(KERNELS):

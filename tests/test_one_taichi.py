@@ -25,7 +25,7 @@ from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.lang import Ints, Reals, i32, twin
-from tistreamlines.methods.given import Prepared
+from tistreamlines.linker.source import Source
 
 SIDE = 6
 GPUS = [arch for arch in ARCHS if arch != "cpu"]
@@ -81,8 +81,7 @@ class Doubler:
     def __init__(self, arch: str, profile: bool = False) -> None:
         from tistreamlines.backends.taichi.program import TaichiProgram
 
-        nothing = Prepared({}, {}, {}, {}, {}, ())
-        self.program = TaichiProgram(choose(arch), [doubled], nothing, exact=True, profile=profile)
+        self.program = TaichiProgram(choose(arch), Source([doubled]), exact=True, profile=profile)
         self.values = {"a": self.program.array(np.arange(5.0)), "out": self.program.empty(5, "ints")}
 
     def __call__(self) -> list[int]:

@@ -12,7 +12,6 @@ from synthetic import boot_case, gradients, noisy_crossing
 from tables import prepare_boot
 from test_boot import KEYS, harmonics_of, refits, refitted
 
-from tistreamlines.backends.numba.program import load
 from tistreamlines.benchmarks.cases import METHODS, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS
@@ -20,6 +19,7 @@ from tistreamlines.fit.tensor import tensor_fa
 from tistreamlines.kernels import propagate
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
+from tistreamlines.linker.store import load
 from tistreamlines.methods.given import Prepared
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"

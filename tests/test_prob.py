@@ -22,6 +22,7 @@ from tables import prepare_prob
 from tistreamlines.backends.devices import ARCHS, choose
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError, InputError, ParameterError
 from tistreamlines.io.tractogram import Batch, Space
@@ -386,7 +387,7 @@ def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
     values = prepared.arrays | prepared.scalars | many(name)
     if arch == "cpu":
         return run("numba32", chosen, 300, values, prepared.fill, prepared.scratch)["codes"]
-    program = _taichi.TaichiProgram(choose(arch), [chosen], prepared, exact=True)
+    program = _taichi.TaichiProgram(choose(arch), source_of([chosen], prepared), exact=True)
     held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     program.run("chosen", 300, held)
     return held["codes"].to_numpy()

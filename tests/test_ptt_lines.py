@@ -22,6 +22,7 @@ from tistreamlines.backends.devices import choose
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.engine import engine as engine_module
 from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.settings import Settings
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.stop_reasons import Stop
@@ -156,7 +157,7 @@ def arcs_on(arch: str) -> np.ndarray:
     values = {"bends": bends.ravel(), "step": 0.5, "out": reals(1800)}
     if arch == "cpu":
         return run("numba32", framed, 200, values, made.fill, made.scratch)["out"]
-    program = _taichi.TaichiProgram(choose(arch), [framed], made, exact=True)
+    program = _taichi.TaichiProgram(choose(arch), source_of([framed], made), exact=True)
     held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     program.run("framed", 200, held)
     return held["out"].to_numpy()

@@ -32,8 +32,9 @@ from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.linker.source import Source
 from tistreamlines.methods.given import Prepared
-from tistreamlines.methods.rows import build_rows
+from tistreamlines.methods.rows import build_volume
 from tistreamlines.run.seeds import RandomSeeds
 from tistreamlines.sphere.sphere import MOST_VERTICES, sphere_tables
 
@@ -140,7 +141,7 @@ class Counted:
 def counted() -> Iterator[Counted]:
     """Count what engines made in the block allocate on their device."""
     counting, real = Counted(), engine_module.open_program
-    with mock.patch.object(engine_module, "open_program", lambda *a: counting.watch(real(*a))):
+    with mock.patch.object(engine_module, "open_program", lambda *a, **k: counting.watch(real(*a, **k))):
         yield counting
 
 
@@ -194,7 +195,7 @@ def test_a_device_without_memory_says_what_helps(monkeypatch):
     def full(*_: Any) -> None:
         raise RuntimeError("[cuda_driver.h] out of memory\nand more")
 
-    monkeypatch.setattr(_numba.Program, "empty", full)
+    monkeypatch.setattr(_numba.NumbaProgram, "empty", full)
     with pytest.raises(DeviceError, match=r"has no memory for .* GB of seeds or .*--memory-limit") as raised:
         engine()
     assert "\n" not in str(raised.value)
@@ -302,7 +303,7 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
     many = np.tile(SEEDS, (20, 1))
     expected, clock, launches = whole(engine().track(many)), Clock(), []
 
-    class Slow(_numba.Program):
+    class Slow(_numba.NumbaProgram):
         def run(self, name: str, count: int, values: dict[str, Any]) -> None:
             if name == "advance":
                 taken = values["halves_state"][: 2 * values["stride"] * count : 2]
@@ -315,8 +316,8 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
                 clock.now += 1e-3 * count
                 launches.append(1e-3 * count)
 
-    def opened(device: Device, roots: Any, prepared: Prepared, settings: Settings) -> Any:
-        return Slow(roots, prepared.fill, prepared.scratch)
+    def opened(device: Device, source: Source, **_: Any) -> Any:
+        return Slow(source)
 
     monkeypatch.setattr(engine_module, "open_program", opened)
     monkeypatch.setattr(engine_module, "free_memory", lambda _: 2**34)
@@ -391,7 +392,7 @@ def test_an_image_of_more_voxels_than_a_number_is_refused():
         mock.patch("tistreamlines.methods.rows.np.flatnonzero", lambda _: np.zeros(0, int)),
         pytest.raises(ts.InputError, match="1073741824 voxels"),
     ):
-        build_rows(np.zeros((1, 1, 1, 1), np.float32), keep, 32, lambda *_: None)
+        build_volume(np.zeros((1, 1, 1, 1), np.float32), keep, 32, lambda *_: None, np.zeros((1, 1, 1, 1)))
 
 
 # ------------------------------------------------------------------------------------------------- directions, --fast
@@ -423,13 +424,13 @@ def callers_threads() -> Iterator[int]:
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, 1), (1, 1), (3, 3)])
 def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypatch, asked, expected):
-    real, pools = _numba._workers, []
+    real, pools = _numba.thread_pool, []
 
-    def told(process: int, count: int) -> ThreadPoolExecutor:
+    def told(name: str, count: int) -> ThreadPoolExecutor:
         pools.append(count)
-        return real(process, count)
+        return real(name, count)
 
-    monkeypatch.setattr(_numba, "_workers", told)
+    monkeypatch.setattr(_numba, "thread_pool", told)
     made = engine(threads=asked)
     assert made.program.threads == expected
     assert made._pool._max_workers == (asked or usable_cores())
@@ -441,5 +442,5 @@ def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypa
 
 def test_no_more_threads_than_a_job_may_use(monkeypatch):
     monkeypatch.setattr(_numba, "usable_cores", lambda: 1)
-    assert _numba.Program([], {}, {}).threads == 1
-    assert _numba.Program([], {}, {}, threads=2).threads == 2  # who asks gets
+    assert _numba.NumbaProgram(Source([])).threads == 1
+    assert _numba.NumbaProgram(Source([]), threads=2).threads == 2  # who asks gets

@@ -20,20 +20,24 @@ from conftest import Command, python
 
 import tistreamlines as ts
 from tistreamlines.backends.devices import choose
+from tistreamlines.backends.numba import cache as _cache
+from tistreamlines.backends.numba import face as _face
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker import store as _store
+from tistreamlines.linker.source import Source
 
 TWICE = """
 from numba import njit
-from tistreamlines.backends._store import kept
+from tistreamlines.backends.numba.cache import kept
 
 @kept
 @njit
 def twice(x):
     return 2 * x
 """
+CHOLESKY = Path(ts.__file__).parent / "fit" / "cholesky_kernels.py"
 STRANGER = 65534  # another user, whom root can give files to
 
 
@@ -78,7 +82,7 @@ def test_a_cache_whose_name_is_no_text_is_not_used(store, tmp_path, monkeypatch)
 def test_variables_that_keep_numba_from_compiling_are_one_line(setting, monkeypatch):
     name, value = setting.split("=")
     monkeypatch.setenv(name, value)
-    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.linker.store\n"
+    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.backends.numba.cache\n"
     done = python("-c", code + "except DeviceError as error: print(error)")
     assert "NUMBA_" in done.stdout and "unset" in done.stdout
     assert not done.stderr
@@ -274,7 +278,7 @@ FORKS = """
     sys.path[:0] = [sys.argv[1]]
     from test_one_taichi import SIDE, Doubler, digest, run, said
     from tistreamlines.backends.devices import ARCHS, list_devices
-    from tistreamlines.engine import Engine
+    from tistreamlines.engine.engine import Engine
 
     def anew(_):
         return digest(list(run("cpu")))
@@ -380,9 +384,9 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
 # ------------------------------------------------------------------------------------------------- what is told apart
 def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     """Numba copies the team's operations into what calls them, but that is known by the caller's text alone."""
-    module = _store.load_source("_cholesky.py")
+    module = _cache.load_source(CHOLESKY)
     text = Path(module.__file__).read_text()
-    linked = Path(_numba.Program([], {}, {}).module.__file__).read_text()
+    linked = Path(_numba.NumbaProgram(Source([])).module.__file__).read_text()
     for package in ("numba", "llvmlite"):
         assert f"{package} {version(package)}" in text
         assert f"{package} {version(package)}" in linked
@@ -390,7 +394,7 @@ def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     real = Path.read_bytes
     changed = lambda path: real(path) + (b"#" if path.name == "simd.py" else b"")  # noqa: E731
     monkeypatch.setattr(Path, "read_bytes", changed)
-    monkeypatch.setattr(_store, "made_by", _store.made_by.__wrapped__)
-    monkeypatch.setattr(_numba, "made_by", _store.made_by)
-    assert _store.load_source("_cholesky.py").__file__ != module.__file__
-    assert Path(_numba.Program([], {}, {}).module.__file__).read_text() != linked
+    monkeypatch.setattr(_cache, "made_by", _cache.made_by.__wrapped__)
+    monkeypatch.setattr(_face, "made_by", _cache.made_by)
+    assert _cache.load_source(CHOLESKY).__file__ != module.__file__
+    assert Path(_numba.NumbaProgram(Source([])).module.__file__).read_text() != linked

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,13 @@ from test_maths import divide_all, log_all, random_floats, square_root_all
 from test_rng import KNOWN, lane_words, scalar_words, uniforms, words
 
 from tistreamlines.backends.devices import ARCHS, Device, choose
-from tistreamlines.backends.numba.program import load
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.block import TYPES, lay_out
 from tistreamlines.backends.taichi.team import team_kind
 from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Space
@@ -42,6 +43,8 @@ from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u3
 from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.peaks import dot
 from tistreamlines.linker.link import link
+from tistreamlines.linker.source import Source
+from tistreamlines.linker.store import load
 from tistreamlines.methods.given import Prepared
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
@@ -148,9 +151,9 @@ def refit_case(model: str) -> tuple[Prepared, Case]:
     return prepared, (refit, 50, prepared.arrays | prepared.scalars | own)
 
 
-def bare() -> Prepared:
-    """What kernels take that have no method."""
-    return replace(boot_case(), fill=boot_case().fill | FILL, arrays={}, scratch=SCRATCH, shares={}, tables=())
+def bare(roots: list[Any]) -> Source:
+    """Kernels that have no method."""
+    return Source(roots, boot_case().fill | FILL, SCRATCH)
 
 
 def arrays_of(case: Case) -> list[str]:
@@ -216,10 +219,10 @@ def outcomes(program: Any, cases: dict[str, Case]) -> Iterator[tuple[str, np.nda
 
 
 def kernels_on_gpu(
-    device: Device, cases: dict[str, Case], prepared: Prepared, kind: str | None = None
+    device: Device, cases: dict[str, Case], linked: Callable[[list[Any]], Source], kind: str | None = None
 ) -> dict[str, np.ndarray]:
     roots = list({kernel.__name__: kernel for kernel, *_ in cases.values()}.values())
-    return dict(outcomes(_taichi.TaichiProgram(device, roots, prepared, exact=True, kind=kind), cases))
+    return dict(outcomes(_taichi.TaichiProgram(device, linked(roots), exact=True, kind=kind), cases))
 
 
 def compute_kernels(arch: str) -> dict[str, np.ndarray]:
@@ -227,11 +230,11 @@ def compute_kernels(arch: str) -> dict[str, np.ndarray]:
     if arch == "x64":
         return dict(outcomes(PlainProgram(scalar_cases()), scalar_cases()))
     device = choose(arch)
-    done = kernels_on_gpu(device, scalar_cases() | team_cases(), bare())
-    shared = kernels_on_gpu(device, team_cases(), bare(), kind="block")
+    done = kernels_on_gpu(device, scalar_cases() | team_cases(), bare)
+    shared = kernels_on_gpu(device, team_cases(), bare, kind="block")
     for model in ("opdt", "csa"):
         prepared, case = refit_case(model)
-        done |= kernels_on_gpu(device, {f"refit {model}": case}, prepared)
+        done |= kernels_on_gpu(device, {f"refit {model}": case}, partial(source_of, prepared=prepared))
     return done | {f"shared {name}": value for name, value in shared.items()}
 
 
@@ -365,11 +368,11 @@ def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
     """On a GPU; the devices of software have no such teams."""
     gpu = Device(arch, 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
     assert team_kind(arch, gpu.subgroup) == kind
-    alone, tracking = lay_out(gpu, bare(), kind), lay_out(gpu, boot_case(), kind)
+    alone, tracking = lay_out(gpu, bare([]), kind), lay_out(gpu, source_of([], boot_case()), kind)
     assert alone.teams > 1
-    assert alone.often_read == ()
-    assert tracking.often_read
-    assert set(tracking.often_read) <= set(boot_case().arrays)
+    assert alone.tables == ()
+    assert tracking.tables
+    assert set(tracking.tables) <= set(boot_case().arrays)
     assert alone.queued and tracking.queued
 
 

@@ -17,11 +17,12 @@ import pytest
 
 from tistreamlines.backends import open_program
 from tistreamlines.backends.devices import ARCHS, choose
-from tistreamlines.backends.numba import prefix
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, prepared_for
 from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.linking import source_of
+from tistreamlines.engine.ordering import exclusive_sum, near_together
 from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
 from tistreamlines.kernels.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
@@ -72,7 +73,7 @@ def parts(folder, device):
     """What runs a part on the device and waits for it."""
     problem = Problem(folder, METHODS["boot"], SEEDS)
     prepared = prepared_for(problem)
-    program = open_program(device, [draw, interpolate, start], prepared, Settings(problem.step_mm))
+    program = open_program(device, source_of([draw, interpolate, start], prepared))
     values = prepared.scalars | {name: program.array(array) for name, array in prepared.arrays.items()}
     points = program.array(np.clip(problem.seeds, 0, np.array(problem.mask.shape) - 4).ravel())
     values |= {"points": points, "seeds_points": points, "seeds_counts": program.empty(SEEDS, "ints")}
@@ -130,9 +131,9 @@ def test_laying_out_points(benchmark, engine):
 
 def test_exclusive_sum(benchmark):
     counts = np.random.default_rng(0).integers(0, 4, 1_000_000).astype(np.int32)
-    benchmark(prefix.exclusive_sum, counts)
+    benchmark(exclusive_sum, counts)
 
 
 def test_order_of_neighbours(benchmark):
     points = np.random.default_rng(0).uniform(0, 100, (100_000, 3)).astype(np.float32)
-    benchmark(prefix.near_together, points)
+    benchmark(near_together, points)

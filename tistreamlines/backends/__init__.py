@@ -4,39 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..linker.store import notes as notes
+
 if TYPE_CHECKING:
-    from ..engine.settings import Settings
-    from ..kernels.lang import Twin
-    from ..methods.boot import Prepared
+    from ..linker.source import Source
     from .devices import Device
+    from .program import Program
 
 
-def open_program(device: Device, roots: list[Twin], prepared: Prepared, settings: Settings) -> Any:
+def open_program(
+    device: Device, source: Source, *, exact: bool = True, threads: int | None = None, profile: bool = False
+) -> Program:
     """Link kernels and make them callable on a device.
 
     Parameters
     ----------
     device : one of :func:`tistreamlines.backends.devices.list_devices`.
-    roots : kernels to be run by name.
-    prepared : constants, holes and team memory of the method.
-    settings : exact or fast, CPU threads, profiling.
+    source : kernels, and what they are linked with.
+    exact : same bits on every device; if False, the compiler may reorder arithmetic.
+    threads : CPU threads, None for all.
+    profile : measure the time in kernels.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot start or computes wrong results.
     """
     if device.arch == "cpu":
-        from .numba.program import Program
+        from .numba.program import NumbaProgram
 
-        return Program(roots, prepared.fill, prepared.scratch, fast=not settings.exact, threads=settings.threads)
+        return NumbaProgram(source, fast=not exact, threads=threads)
     from .taichi.program import TaichiProgram
     from .taichi.trial import open_checked
 
-    kind = open_checked(device, settings.exact, settings.profile)
-    return TaichiProgram(device, roots, prepared, exact=settings.exact, profile=settings.profile, kind=kind)
-
-
-def notes() -> list[str]:
-    """What compiling met that the user should know and has not been told; a process has one such note at most."""
-    from ..linker.store import notes
-
-    return notes()
+    kind = open_checked(device, exact, profile)
+    return TaichiProgram(device, source, exact=exact, profile=profile, kind=kind)
 
 
 def set_leaving(number: int) -> None:
@@ -44,26 +46,27 @@ def set_leaving(number: int) -> None:
 
     ``signal.signal`` undoes it.
     """
-    from . import leave as _leave
+    from . import leave
 
-    _leave.set_leaving(number)
+    leave.set_leaving(number)
 
 
 def shares_memory(device: Device) -> bool:
-    """Whether the lanes of a team meet in the block's shared memory, since the driver's subgroups are not of 32."""
+    """Whether a team's lanes exchange values in shared memory, since the driver's subgroups do not have 32 threads."""
     from .taichi.team import team_kind
 
     return device.arch == "vulkan" and team_kind(device.arch, device.subgroup) == "block"
 
 
 def try_device(device: Device) -> dict[str, Any]:
-    """Run the small kernel that a GPU is tried with, in a process of its own.
+    """Run a small test kernel on a GPU, in a process of its own.
 
     Returns
     -------
     dict
-        kind : what a team of 32 threads is; lied : whether that is not what the driver's word makes it.
-        faults : what the device gets wrong, or why it did not come so far; empty if it passes.
+        kind : how a team of 32 threads works together: 'warp', 'subgroup' or 'block'.
+        lied : True if the driver reports another kind.
+        faults : what the device computes wrongly, or why it did not run; empty if it passes.
     """
     from .taichi.trial import in_own_process
 

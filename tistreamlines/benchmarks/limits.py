@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from ..backends import open_program
 from ..backends.devices import Device, free_memory
-from ..engine.settings import Settings
+from ..backends.program import Program
 from ..errors import DeviceError
 from ..kernels.lang import Ints, Reals, at, i32, lane, lanes, put, real, twin, unrolled
-from ..methods.boot import Prepared
+from ..linker.source import Source
 
 Array = npt.NDArray[Any]
 BLOCKS = 128  # of 32 reals, copied by a team at a time: 16 kB
@@ -147,7 +147,7 @@ def _check(found: Array, expected: Array, what: str, device: Device) -> None:
         raise DeviceError(f"{device.arch}: {device.name} gets {values} wrong: see tistreamlines verify")
 
 
-def _copy_rate(program: Any, device: Device, seconds: float) -> float:
+def _copy_rate(program: Program, device: Device, seconds: float) -> float:
     """Bytes read and written a second."""
     items = _copied_items(device)
     source, out = program.empty(items * ITEM, "reals"), program.empty(items * ITEM, "reals")
@@ -162,7 +162,7 @@ def _copy_rate(program: Any, device: Device, seconds: float) -> float:
     return 8 * items * ITEM / best
 
 
-def _chain_rate(program: Any, device: Device, seconds: float) -> float:
+def _chain_rate(program: Program, device: Device, seconds: float) -> float:
     """Multiply-adds a second."""
     values = {"turns": LEAST_TURNS, "one": 1.0, "nought": 0.0, "out": program.empty(32 * CHAINS, "ints")}
 
@@ -201,9 +201,7 @@ def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = N
     DeviceError
         Where the device cannot start, or computes something else than it should.
     """
-    roots = [number_reals, copy_reals, sum_reals, multiply_add]
-    nothing = Prepared({}, {}, {}, {}, {}, ())
-    program = open_program(device, roots, nothing, Settings(1.0, exact=True, threads=threads))
+    program = open_program(device, Source([number_reals, copy_reals, sum_reals, multiply_add]), threads=threads)
     return {
         "device": device.name,
         "bytes_per_second": _copy_rate(program, device, seconds),

@@ -7,7 +7,6 @@ turns them into points while the device grows the next chunk.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -21,11 +20,14 @@ import numpy.typing as npt
 
 from ..backends import open_program
 from ..backends.devices import Device, free_memory, usable_cores
+from ..backends.threads import thread_pool
 from ..errors import ParameterError
 from ..io.tractogram import Batch, Space
 from ..kernels import propagate
 from ..kernels.stop_reasons import Stop
 from ..methods.given import Prepared
+from .linking import source_of
+from .ordering import exclusive_sum, near_together
 from .pace import Pace
 from .room import CPU_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
 from .settings import Settings
@@ -56,13 +58,12 @@ class Engine:
         if prepared.fill["CARRIED"]:
             settings = replace(settings, exact=True)
         self.prepared, self.space, self.device, self.settings = prepared, space, device, settings
-        from ..backends.numba import prefix
-
-        self._host = prefix
         self.tally = Tally()
         begun = time.perf_counter()
         roots = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]
-        self.program = open_program(device, roots, prepared, settings)
+        self.program = open_program(
+            device, source_of(roots, prepared), exact=settings.exact, threads=settings.threads, profile=settings.profile
+        )
         self.unpacker = Unpacker(prepared, space)
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
         steps = settings.step_mm / space.voxel_sizes
@@ -79,7 +80,6 @@ class Engine:
         self._pace, self._density = self._new_pace(), 1.0  # streamlines of a seed, one at least
         # beside a GPU a core is left to the wait for it
         self._workers = settings.threads or max(1, usable_cores() - (device.arch != "cpu"))
-        self._pools: dict[int, ThreadPoolExecutor] = {}
         # some systems start threads slowly
         wait([self._pool.submit(time.sleep, 0.01) for _ in range(self._workers)])
         self._warm_up()
@@ -89,11 +89,8 @@ class Engine:
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
-        """Threads that lay points out; a process that was forked has none of its parent's."""
-        process = os.getpid()
-        if process not in self._pools:
-            self._pools[process] = ThreadPoolExecutor(self._workers, "points")
-        return self._pools[process]
+        """Threads that lay points out."""
+        return thread_pool("points", self._workers)
 
     def _warm_up(self) -> None:
         """Compile every kernel: grow from a seed in the middle of the stored voxels, and bring a made-up step back.
@@ -229,7 +226,7 @@ class Engine:
             self._buffers.hold(name, n)
         self.program.upload(values["seeds_points"], seeds.ravel())
         self.program.run("start", n, values)
-        near = self._host.near_together(seeds)
+        near = near_together(seeds)
         counts = self._fetch(values["seeds_counts"], n)
         count, most = int(counts.sum()), self._most_streamlines()
         self._density = max(count / n, 1.0)
@@ -238,7 +235,7 @@ class Engine:
             counts, near = counts[:n], near[near < n]
             count = int(counts.sum())
         slot = np.empty(n, np.int32)
-        slot[near] = self._host.exclusive_sum(counts[near])
+        slot[near] = exclusive_sum(counts[near])
         self.program.upload(values["slot"], slot)
         for name in ("seed", "branch", "initial", "point", "state", "codes"):
             self._buffers.hold(f"halves_{name}", count)
@@ -260,7 +257,7 @@ class Engine:
     def _collect(self, seeds: Array, first_seed: int, counts: Array, slot: Array) -> Iterator[Grown]:
         """Finish a chunk's growth and bring the accepted streamlines back, a part at a time."""
         seed = np.repeat(np.arange(len(seeds), dtype=np.int32), counts)
-        branch = np.arange(len(seed), dtype=np.int32) - self._host.exclusive_sum(counts).astype(np.int32)[seed]
+        branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
         number = slot[seed] + branch
         with self._stage("grow"):
             state, growing = self._settle(len(seed))
@@ -291,7 +288,7 @@ class Engine:
         lengths = np.ascontiguousarray(state[..., 0])
         halves = (2 * streamlines[:, None] + np.arange(2, dtype=np.int32)).ravel()
         words = -(-lengths.ravel() // self.together)
-        slot = self._host.exclusive_sum(words).astype(np.int32)
+        slot = exclusive_sum(words).astype(np.int32)
         total = int(words.sum())
         # memory that the last parts were in: fresh memory costs as much as the copy
         packed = self._spare.pop() if self._spare else np.empty(self.room.elements["packed"], np.int32)

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Batch, Space
-from ..kernels import unpack as seeding
 from ..kernels.lang import LANES
+from ..kernels.unpack import unpack
+from ..linker.records import REALS
 from ..methods.given import Prepared
+from .linking import source_of
 
 Array = npt.NDArray[Any]
 AFFINE = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")
@@ -74,12 +76,13 @@ class Unpacker:
     """
 
     def __init__(self, prepared: Prepared, space: Space) -> None:
-        from ..backends.numba.program import Program
+        from ..backends.numba.program import NumbaProgram
 
         self.space = space
-        scratch = prepared.scratch | {"scratch_carried": ("reals", LANES * prepared.fill["CARRIED"])}
         self.abreast = prepared.fill["CARRIED"] > 0
-        self.program = Program([seeding.unpack], prepared.fill | {"ABREAST": int(self.abreast)}, scratch, threads=1)
+        source = source_of([unpack], prepared, ABREAST=int(self.abreast))
+        carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
+        self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
         affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
         self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..linker.store import load_source
+from ..backends.numba.cache import load_source
 from ..sphere.sphere import padded
 
 _kernels = load_source(Path(__file__).with_name("cholesky_kernels.py"))

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numba import njit
 
+from tistreamlines.backends.numba.cache import kept
 from tistreamlines.backends.numba.simd import at, put
-from tistreamlines.linker.store import kept
 
 SMOOTH = 15  # coefficients up to degree 4: DIPY looks for the first set of directions with these alone
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2

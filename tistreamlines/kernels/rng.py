@@ -1,8 +1,25 @@
-"""Philox4x32-10: random words that depend only on a counter and a key (Salmon et al. 2011, Random123)."""
+"""Philox4x32-10: random words that depend only on a counter and a key (Salmon et al. 2011, Random123).
+
+The counter's four words, by whose draw it is:
+
+============== ======= ============= ================== =======================================================
+stream         word 0  word 1        word 2             word 3
+============== ======= ============= ================== =======================================================
+STEPPING       seed    steps, from 1 2 branch + side    number of the direction getter's draw, below 2**28
+SEEDING        seed    0 or 1        0                  ``SEEDING << STREAM``
+STOPPING       seed    steps, from 0 2 branch + side    ``STOPPING << STREAM``, plus the number of the rule's draw
+============== ======= ============= ================== =======================================================
+
+``seed`` is the seed's number in the run, ``branch`` the number of the initial direction among the seed's, ``side`` 0 for
+the forward half and 1 for the backward half, ``steps`` the number of steps that lead to the point.
+"""
 
 from __future__ import annotations
 
 from .lang import i32, real, twin, u32, umulhi, unrolled, words
+
+STREAM = 28  # place of the stream's number in the counter's last word
+STEPPING, SEEDING, STOPPING = 0, 1, 2
 
 
 @twin

@@ -1,25 +1,10 @@
-"""Seeds and points: what the host does with the same generator and the same arithmetic as the devices."""
+"""From codes to points: the host repeats the steps of a half-streamline with the arithmetic of the devices."""
 
 from __future__ import annotations
 
-from .lang import Ints, Reals, Record, at, i32, minimum, real, team_max, twin, u32, umulhi, vec3, where
+from .lang import Ints, Reals, Record, at, i32, minimum, real, team_max, twin, u32, vec3, where
 from .peaks import NONE
 from .propagate import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
-from .rng import philox, uniform
-
-SEEDING = 1
-
-
-@twin
-def place_seed(item: i32, rules: Rules, voxels: Ints, voxel_count: i32, out: Reals):
-    """Put seed ``first_seed + item`` anywhere in one of ``voxel_count`` voxels (x y z in turn), all equally likely."""
-    number = u32(item) + rules.first_seed
-    which = philox(number, u32(0), u32(0), u32(SEEDING << 28), u32(rules.key[0]), u32(rules.key[1]))
-    where_in = philox(number, u32(1), u32(0), u32(SEEDING << 28), u32(rules.key[0]), u32(rules.key[1]))
-    voxel = i32(umulhi(which[0], u32(voxel_count)))
-    out[3 * item] = real(voxels[3 * voxel]) + (uniform(where_in[0]) - 0.5)
-    out[3 * item + 1] = real(voxels[3 * voxel + 1]) + (uniform(where_in[1]) - 0.5)
-    out[3 * item + 2] = real(voxels[3 * voxel + 2]) + (uniform(where_in[2]) - 0.5)
 
 
 class Affine(Record):

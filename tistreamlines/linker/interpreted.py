@@ -5,14 +5,14 @@ The kernels' own division, square root and logarithm are made of float32 bits; h
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..kernels import lang
-from .link import INTS, REALS, Face, link
+from .face import Face, calls
+from .host_arrays import HostArrays
+from .link import link
+from .source import Source
 from .store import load
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
@@ -37,17 +37,10 @@ def log(x: Any) -> Any:
     return np.log(x)
 
 
-def _call(name: str) -> Callable[..., str]:
-    return lambda *args: f"{name}({', '.join(args)})"
-
-
-SPELL = {
-    name: _call(name)
-    for name in (
-        "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane",
-        "lanes", "at", "put", "take", "spread", "collect", "team_min", "team_max", "barrier", "vec3", "words",
-    )
-}  # fmt: skip
+SPELL = calls(
+    "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
+    "at", "put", "take", "spread", "collect", "team_min", "team_max", "barrier", "vec3", "words",
+)  # fmt: skip
 
 
 def face(native: bool = True) -> Face:
@@ -63,50 +56,25 @@ def face(native: bool = True) -> Face:
     )
 
 
-class Program:
-    """Kernels linked for the interpreter, with the interface of the other backends' programs."""
+class Program(HostArrays):
+    """Kernels linked for the interpreter.
 
-    real = np.dtype(np.float64)
+    Parameters
+    ----------
+    source : what is linked.
+    native : see :func:`face`.
+    """
 
-    def __init__(
-        self, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, native: bool = True
-    ) -> None:
-        linked = link(roots, face(native), fill)
-        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
-        self.scratch = scratch
+    def __init__(self, source: Source, *, native: bool = True) -> None:
+        super().__init__(64)
+        linked = link(source.roots, face(native), source.fill)
+        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
+        self.scratch = source.scratch
         self.module = load(linked.text)
-
-    def array(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """An array that kernels can take."""
-        return np.ascontiguousarray(values, self.real if values.dtype.kind == "f" else np.int32)
-
-    def empty(self, size: int, kind: str) -> npt.NDArray[Any]:
-        """An array of ``kind`` to be filled by kernels."""
-        return np.zeros(max(size, 1), self.real if kind == REALS else np.int32)
-
-    def upload(self, array: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Copy values to the front of an array."""
-        array[: len(values)] = values
-        return array
-
-    def host(self, array: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-        """A copy of the first ``count`` elements."""
-        return array[:count].copy()
-
-    def sync(self) -> None:
-        """Wait for the device."""
-
-    def kernel_seconds(self) -> float:
-        """Seconds in kernels since the last call; not measured here."""
-        return 0.0
-
-    def gather(self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int) -> None:
-        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted."""
-        self.run(name, count, values | {"out": out})
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
-        team = {n: np.zeros(size, np.int32 if kind == INTS else self.real) for n, (kind, size) in self.scratch.items()}
+        team = {n: self.empty(size, kind) for n, (kind, size) in self.scratch.items()}
         both, function = values | team, getattr(self.module, name)
         for item in range(count):
             function(*(item if n == "item" else both[n] for n, _ in self.signatures[name]))

@@ -79,8 +79,9 @@ class RandomSeeds:
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float32]:
         """Return seeds from number ``first`` on, made by the kernel ``place_seed``."""
-        from ..backends.numba.program import Program
-        from ..kernels import unpack as seeding
+        from ..backends.numba.program import NumbaProgram
+        from ..kernels.seeds import place_seed
+        from ..linker.source import Source
 
         count = max(min(count, self.count - first), 0)
         out = np.empty(3 * max(count, 1), np.float32)
@@ -89,7 +90,7 @@ class RandomSeeds:
             "rules_key": np.array([self.key], np.uint64).view(np.int32), "rules_first_seed": first,
             "voxels": np.ascontiguousarray(self.voxels.ravel(), np.int32), "voxel_count": len(self.voxels), "out": out,
         }  # fmt: skip
-        Program([seeding.place_seed], {}, {}, threads=self.threads).run("place_seed", count, values)
+        NumbaProgram(Source([place_seed]), threads=self.threads).run("place_seed", count, values)
         return out[: 3 * count].reshape(-1, 3)
 
     def reach(self) -> npt.NDArray[np.float64]:

@@ -138,41 +138,24 @@ def _negate(context, builder, sig, args):
     return builder.fneg(args[0]) if sig.args[0].real else builder.neg(args[0])
 
 
-def _converter(real_kind: str):
-    """The intrinsics whose result depends on the face's precision."""
-    real_lanes = F4 if real_kind == "f4" else F8
-    scalar = types.float32 if real_kind == "f4" else types.float64
-
+def _filled(kind: str):
     @intrinsic
     def lanes(typingctx, x):
-        target = real_lanes if isinstance(x, types.Float) else I4 if x.signed else U4
+        """The same value in every lane; reals in the face's precision."""
+        target = Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4
 
         def build(context, builder, sig, args):
             return convert(context, builder, args[0], x, target)
 
         return target(x), build
 
+    return lanes
+
+
+def _cast_to(kind: str, scalar: Any):
     @intrinsic
-    def real(typingctx, x):
-        target = real_lanes if isinstance(x, Lanes) else scalar
-
-        def build(context, builder, sig, args):
-            if isinstance(x, Lanes):
-                return convert(context, builder, args[0], x, target)
-            return context.cast(builder, args[0], x, target)
-
-        return target(x), build
-
-    return lanes, real
-
-
-lanes4, real4 = _converter("f4")
-lanes8, real8 = _converter("f8")
-
-
-def _to_int(kind: str, scalar: Any):
-    @intrinsic
-    def to_int(typingctx, x):
+    def cast(typingctx, x):
+        """A lane value or a scalar as another type."""
         target = Lanes(kind) if isinstance(x, Lanes) else scalar
 
         def build(context, builder, sig, args):
@@ -182,8 +165,9 @@ def _to_int(kind: str, scalar: Any):
 
         return target(x), build
 
-    return to_int
+    return cast
 
 
-i32 = _to_int("i4", types.int64)
-u32 = _to_int("u4", types.uint32)
+lanes4, lanes8 = _filled("f4"), _filled("f8")
+real4, real8 = _cast_to("f4", types.float32), _cast_to("f8", types.float64)
+i32, u32 = _cast_to("i4", types.int64), _cast_to("u4", types.uint32)

@@ -1,95 +1,30 @@
-"""The CPU: faces compiled by Numba, float32 as the GPUs have it, or float64 for reference."""
+"""Programs for the CPU, compiled by Numba."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
-import numpy as np
-
-from ...kernels import lang
-from ...linker.link import REALS, Face, link
-from ...linker.store import load, made_by
-from ..devices.host import usable_cores
-
-TOGETHER = 16  # items that one thread takes at a time
-LINE = 32  # elements that fill a cache's lines, or two
-HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
-# compiled with {made_by}
-import math
 import numba
 import numpy as np
-from numba import njit
-from tistreamlines.backends.numba import simd as _simd
-from tistreamlines.linker.store import kept
-from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, i32, lane, lanes{p} as lanes, maximum, minimum,
-    put, real{p} as real, take, team_max, team_min, u32, umulhi, where)
-REAL = np.float{b}
 
-'''
-SCAN = {"scan": "from tistreamlines.backends.numba.simd import scan"}
-# float64 for what the kernels make of float32 bits
-NATIVE = SCAN | {
-    "log": "from tistreamlines.backends.numba.simd import log8 as log",
-    "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
-    "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
-}
+from ...linker.host_arrays import HostArrays
+from ...linker.link import link
+from ...linker.source import Source
+from ...linker.store import load
+from ..devices import usable_cores
+from ..threads import thread_pool
+from .face import face, spread_name
 
-
-def _call(name: str):
-    return lambda *args: f"{name}({', '.join(args)})"
-
-
-def _spread(array: str, start: str, pattern: str, _table: str) -> str:
-    return f"_spread_{hashlib.sha1(pattern.encode()).hexdigest()[:8]}({array}, {start})"
-
-
-SPELL = {
-    name: _call(name)
-    for name in (
-        "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane",
-        "lanes", "at", "put", "take", "collect", "team_min", "team_max",
-    )
-} | {
-    "vec3": lambda *a: f"({', '.join(a)})",
-    "words": lambda *a: f"({', '.join(a)})",
-    "barrier": lambda: "pass",
-    "spread": _spread,
-}  # fmt: skip
-
-
-def face(bits: int = 32, fast: bool = False) -> Face:
-    """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
-    # they are called by kernels alone and make no arrays: no wrappers to compile, and no arrays to count references of
-    inner = "no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
-    options = f"error_model='numpy', nogil=True, {inner}" + (", fastmath=True" if fast else "")
-    native = NATIVE if bits == 64 else SCAN
-    return Face(
-        name=f"numba{bits}{'fast' if fast else ''}",
-        header=HEADER.format(p=bits // 8, b=bits, made_by=made_by()) + "".join(f"{text}\n\n\n" for text in native.values()),
-        decorator=f"@njit({options})",
-        spell=SPELL,
-        literal=lambda x: f"real({x!r})",
-        handed=lambda x: f"i32({x})",  # for a literal Numba would compile a version of its own
-        wrap_words=True,
-        replaced=tuple(native),
-    )
-
-
-@cache
-def _workers(process: int, count: int) -> ThreadPoolExecutor:
-    """Threads that wait for kernels; a process that was forked has none of its parent's."""
-    return ThreadPoolExecutor(count, thread_name_prefix="kernels")
+TOGETHER = 16  # items that a thread takes in a row
+LINE = 32  # elements that fill one or two cache lines
 
 
 def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
-    """A thread's loop over items: it takes every so-manieth TOGETHER of them.
+    """Text of one thread's loop over the items: with n threads, it takes TOGETHER items in a row, then skips n - 1 times
+    as many.
 
-    Items that follow each other are close in space and share caches; a streamline's two halves go to one thread, since
-    all forward halves may be longer than all backward ones.
+    Neighbouring items are close in space and share caches.  The two halves of a streamline go to one thread, since all
+    forward halves may be longer than all backward ones.
     """
     names = [n for n, _ in signature]
     lines = [
@@ -104,61 +39,33 @@ def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Program:
-    """Kernels linked for the CPU; ``run`` takes numpy arrays.
+class NumbaProgram(HostArrays):
+    """Kernels linked for the CPU.
 
-    The threads are Python's, since kernels let go of its lock: Numba's own loops take longer to compile and to start.
+    The threads are Python's, since kernels release its lock: Numba's own parallel loops take longer to compile and to start.
+
+    Parameters
+    ----------
+    source : what is linked.
+    bits : of a real: 32, or 64 for reference.
+    fast : the compiler may reorder arithmetic.
+    threads : CPU threads, None for as many as the caller has given Numba.
     """
 
-    def __init__(
-        self, roots: list[lang.Twin], fill: dict[str, Any], scratch: dict[str, tuple[str, int]], *, bits: int = 32,
-        fast: bool = False, threads: int | None = None,
-    ) -> None:  # fmt: skip
-        import numba
-
-        self.threads = threads or min(numba.get_num_threads(), usable_cores())  # no more than the caller has
-        linked = link(roots, face(bits, fast), fill)
-        patterns = {v for v in fill.values() if isinstance(v, tuple)}
-        text = linked.text + "".join(
-            f"\n{_spread('', '', repr(p), '').split('(')[0]} = _simd.make_spread({p!r})\n" for p in sorted(patterns)
-        )
-        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
-        self.scratch = scratch
+    def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
+        super().__init__(bits)
+        self.threads = threads or min(numba.get_num_threads(), usable_cores())
+        linked = link(source.roots, face(bits, fast), source.fill)
+        patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
+        text = linked.text + "".join(f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns)
+        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
+        self.scratch = source.scratch
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature)
         self.module = load(text)
-        self.real = np.dtype(f"float{bits}")
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """An array that kernels can take."""
-        return np.ascontiguousarray(values, self.real if values.dtype.kind == "f" else np.int32)
-
-    def empty(self, size: int, kind: str) -> np.ndarray:
-        """An array of ``kind`` to be filled by kernels."""
-        return np.zeros(max(size, 1), self.real if kind == REALS else np.int32)
-
-    def upload(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Copy values to the front of an array."""
-        array[: len(values)] = values
-        return array
-
-    def host(self, array: np.ndarray, count: int) -> np.ndarray:
-        """A copy of the first ``count`` elements in the host's memory."""
-        return array[:count].copy()
-
-    def sync(self) -> None:
-        """Wait for the device."""
-
-    def kernel_seconds(self) -> float:
-        """Seconds in kernels since the last call; not measured here."""
-        return 0.0
-
-    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> None:
-        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted on the host."""
-        self.run(name, count, values | {"out": out})
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
-        """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; several threads may do so at once."""
+        """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
         call = getattr(self.module, f"run_{name}")
         threads = max(1, min(self.threads, -(-count // TOGETHER)))
         shared = {n: self._scalar(values[n], k) for n, k in self.signatures[name] if n in values}
@@ -167,14 +74,14 @@ class Program:
             call(items, thread, threads, *self._arguments(name, shared))
 
         if threads > 1 and not call.signatures:
-            share(0, 0)  # compiled by one thread
-        others = [_workers(os.getpid(), self.threads - 1).submit(share, thread) for thread in range(1, threads)]
+            share(0, 0)  # one thread compiles
+        others = [thread_pool("kernels", self.threads - 1).submit(share, thread) for thread in range(1, threads)]
         share(0)
         for other in others:
             other.result()
 
     def _arguments(self, name: str, shared: dict[str, Any]) -> list[Any]:
-        """Arguments of a kernel, with team memory that shares no line of a cache with another thread's."""
+        """Arguments of a kernel, with team memory that shares no cache line with another thread's."""
         team = {n: self.empty(size + LINE, kind)[:size] for n, (kind, size) in self.scratch.items()}
         return [team[n] if n in team else shared[n] for n, _ in self.signatures[name] if n != "item"]
 

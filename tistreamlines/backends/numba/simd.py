@@ -13,26 +13,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin
 
-from .lanes import (  # noqa: F401
-    F4,
-    F8,
-    I4,
-    I32,
-    I64,
-    LANES,
-    U4,
-    Lanes,
-    common,
-    convert,
-    i32,
-    lanes4,
-    lanes8,
-    real4,
-    real8,
-    splat,
-    u32,
-    vector_type,
-)
+from .lanes import ELEMENTS, F4, F8, I4, I32, I64, LANES, U4, Lanes, common, convert, splat, vector_type
 
 
 @intrinsic
@@ -54,20 +35,22 @@ def umulhi(typingctx, a, b):
     return target(a, b), build
 
 
-@intrinsic
-def bits(typingctx, x):
-    """The bits of a float32."""
-    if isinstance(x, Lanes):
-        return I4(x), lambda context, builder, sig, args: builder.bitcast(args[0], vector_type("i4"))
-    return types.int32(types.float32), lambda context, builder, sig, args: builder.bitcast(args[0], I32)
+def _bits_as(kind: str, target: types.Type, source: types.Type):
+    @intrinsic
+    def bits_as(typingctx, x):
+        """The same bits as another type."""
+        vector = isinstance(x, Lanes)
+
+        def build(context, builder, sig, args):
+            return builder.bitcast(args[0], vector_type(kind) if vector else ELEMENTS[kind])
+
+        return (Lanes(kind)(x) if vector else target(source)), build
+
+    return bits_as
 
 
-@intrinsic
-def from_bits(typingctx, x):
-    """The float32 that has these bits."""
-    if isinstance(x, Lanes):
-        return F4(x), lambda context, builder, sig, args: builder.bitcast(args[0], vector_type("f4"))
-    return types.float32(types.int32), lambda context, builder, sig, args: builder.bitcast(args[0], ir.FloatType())
+bits = _bits_as("i4", types.int32, types.float32)
+from_bits = _bits_as("f4", types.float32, types.int32)
 
 
 @intrinsic

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ...linker.link import INTS, REALS
+from ...linker.records import INTS, REALS
+from ...linker.source import Source
 from ..devices import Device
 from .team import BARRIERS
-
-if TYPE_CHECKING:
-    from ...methods.boot import Prepared
 
 SHARED_BYTES = 48 * 1024  # what a block may have on every GPU that is not Apple's
 MOST_TEAMS = {"warp": 8, "subgroup": 16}  # CUDA keeps several blocks on a multiprocessor, NVIDIA's Vulkan only one
@@ -31,7 +28,7 @@ class Block:
         return BARRIERS[self.kind]
 
 
-def lay_out(device: Device, prepared: Prepared, kind: str) -> Block:
+def lay_out(device: Device, source: Source, kind: str) -> Block:
     """Choose the teams of a block: where a barrier of one team will do, several, that share the tables read most.
 
     NVIDIA's Vulkan driver gives a multiprocessor one such block, so a block has as many teams as its memory holds, a
@@ -41,24 +38,24 @@ def lay_out(device: Device, prepared: Prepared, kind: str) -> Block:
     """
     if kind == "block":
         return Block(kind, 1, (), not device.software)
-    team = sum(4 * size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares) + 4
+    team = sum(4 * size for name, (_, size) in source.scratch.items() if name not in source.shares) + 4
     teams = max(1, min(MOST_TEAMS[kind], 2 * SHARED_BYTES // 3 // team))
     room = SHARED_BYTES - 4 - teams * team
     tables: tuple[str, ...] = ()
-    for name in prepared.often_read:
-        if 4 * prepared.arrays[name].size <= room:
-            tables, room = (*tables, name), room - 4 * prepared.arrays[name].size
+    for name, (_, size) in source.tables.items():
+        if 4 * size <= room:
+            tables, room = (*tables, name), room - 4 * size
     return Block(kind, teams, tables, True)
 
 
-def _memory_lines(used: list[str], prepared: Prepared, block: Block) -> list[str]:
+def _memory_lines(used: list[str], source: Source, block: Block) -> list[str]:
     """Declare the team memory, a slice of the block's for each team."""
     lines, guests = [], []
     for name in used:
-        kind, size = prepared.scratch[name]
-        home, start = prepared.shares.get(name, ("", 0))
+        kind, size = source.scratch[name]
+        home, start = source.shares.get(name, ("", 0))
         if home in used:
-            guests.append(f"{name} = Slice(_all_{home}, _team * {prepared.scratch[home][1]} + {start})")
+            guests.append(f"{name} = Slice(_all_{home}, _team * {source.scratch[home][1]} + {start})")
         else:
             lines += [
                 f"_all_{name} = SharedArray(({size * block.teams},), ti.{'i32' if kind == INTS else 'f32'})",
@@ -67,13 +64,13 @@ def _memory_lines(used: list[str], prepared: Prepared, block: Block) -> list[str
     return lines + guests
 
 
-def _table_lines(used: list[str], prepared: Prepared, threads: int) -> list[str]:
+def _table_lines(used: list[str], source: Source, threads: int) -> list[str]:
     """Copy tables to the block's memory, under their own names."""
     lines = []
     for name in used:
-        size = prepared.arrays[name].size
+        kind, size = source.tables[name]
         lines += [
-            f"_shared_{name} = SharedArray(({size},), ti.{'i32' if prepared.arrays[name].dtype.kind in 'iu' else 'f32'})",
+            f"_shared_{name} = SharedArray(({size},), ti.{'i32' if kind == INTS else 'f32'})",
             f"for _turn in range({-(-size // threads)}):",
             f"    _at = _turn * {threads} + _thread % {threads}",
             f"    if _at < {size}:",
@@ -82,14 +79,14 @@ def _table_lines(used: list[str], prepared: Prepared, threads: int) -> list[str]
     return [*lines, "ti.simt.block.sync()"] if lines else []
 
 
-def entry_text(name: str, signature: list[tuple[str, str]], prepared: Prepared, block: Block) -> str:
+def entry_text(name: str, signature: list[tuple[str, str]], source: Source, block: Block) -> str:
     """A kernel over items: each team draws a number from a queue until none is left.
 
     Streamlines differ a hundredfold in length; with a fixed share each, the GPU would wait for the unluckiest team.
     """
     names = [n for n, _ in signature]
-    outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in prepared.scratch]
-    used = [n for n in names if n in prepared.scratch]
+    outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in source.scratch]
+    used = [n for n in names if n in source.scratch]
     tables = [n for n in names if n in block.tables]
     threads = 32 * block.teams
     inner = ", ".join(["_zero", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])
@@ -105,8 +102,8 @@ def entry_text(name: str, signature: list[tuple[str, str]], prepared: Prepared, 
         f"_team = (_thread >> 5) % {block.teams}",
         f"_pool = SharedArray(({32 if block.kind == 'block' else 1},), ti.f32)",
         f"_ticket = SharedArray(({block.teams},), ti.i32)",
-        *_memory_lines(used, prepared, block),
-        *_table_lines(tables, prepared, threads),
+        *_memory_lines(used, source, block),
+        *_table_lines(tables, source, threads),
         "item = _thread >> 5",
         *(draw if block.queued else []),
         "while item < count:",

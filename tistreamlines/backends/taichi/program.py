@@ -7,19 +7,18 @@ The guard that stops a compiler from fusing or reordering is an or with a zero t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...kernels import lang
-from ...linker.link import INTS, REALS, Face, link
+from ...linker.face import Face
+from ...linker.link import link
+from ...linker.records import INTS, REALS
+from ...linker.source import Source
 from ..devices import Device
 from .block import entry_text, lay_out
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, team_kind
-
-if TYPE_CHECKING:
-    from ...methods.boot import Prepared
 
 TEAMS = 4096  # in flight at once: what fills the largest GPUs, and Taichi's 131,072 threads of a Vulkan dispatch
 
@@ -101,8 +100,7 @@ class TaichiProgram:
     Parameters
     ----------
     device : where to run.
-    roots : kernels to be run by name.
-    prepared : constants, holes, team memory and shared tables.
+    source : what is linked.
     exact : keep to the order of operations.
     profile : time the kernels.
     kind : what a team is, None for what suits the device if it tells the truth about its subgroups.
@@ -110,19 +108,19 @@ class TaichiProgram:
     """
 
     def __init__(
-        self, device: Device, roots: list[lang.Twin], prepared: Prepared, *, exact: bool, profile: bool = False,
-        kind: str | None = None, queued: bool = True,
+        self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
+        queued: bool = True,
     ) -> None:  # fmt: skip
         self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
-        self.ti, self.scratch = self.runtime.ti, prepared.scratch
+        self.ti, self.scratch = self.runtime.ti, source.scratch
         kind = kind or team_kind(device.arch, device.subgroup)
-        linked = link(roots, face(device.arch, exact, kind, device.int64), prepared.fill)
-        self.block = lay_out(device, prepared, kind)
+        linked = link(source.roots, face(device.arch, exact, kind, device.int64), source.fill)
+        self.block = lay_out(device, source, kind)
         self.block = replace(self.block, queued=self.block.queued and queued)
-        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in roots}
+        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         text = linked.text
         for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature, prepared, self.block)
+            text += "\n\n" + entry_text(name, signature, source, self.block)
         self.module = self.runtime.module(text, exact)
         self._queue = self.empty(1, INTS)
         self._gathered, self._gathered_size = None, 0

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from ...kernels.lang import (
     umulhi,
     where,
 )
+from ...linker.source import Source
 from ..devices import choose
 from .program import TaichiProgram
 from .runtime import start
@@ -144,9 +144,8 @@ def judged(device: Device, profile: bool = False) -> Verdict:
 def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
     """What of the trial a device gets wrong, with teams of a kind."""
     a, b, tiny = _inputs()
-    nothing: Any = SimpleNamespace(fill={}, arrays={}, scalars={}, scratch=SCRATCH, shares={}, tables=())
     # without a queue: a team that is none would read a number that nobody has drawn, and write anywhere
-    program = TaichiProgram(device, [trial], nothing, exact=True, profile=profile, kind=kind, queued=False)
+    program = TaichiProgram(device, Source([trial], scratch=SCRATCH), exact=True, profile=profile, kind=kind, queued=False)
     values = {"a": program.array(a), "b": program.array(b), "tiny": program.array(tiny)}
     values |= {"out": program.empty(TEAMS * 5 * ROW, "reals"), "found": program.empty(TEAMS * 2 * ROW, "ints")}
     program.run("trial", TEAMS, values)

@@ -1,0 +1,68 @@
+"""How Numba spells the kernel language, in float32, as GPUs have it, or in float64 for reference."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ...linker.face import Face, calls
+from .cache import made_by
+
+HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
+# compiled with {made_by}
+import math
+import numba
+import numpy as np
+from numba import njit
+from tistreamlines.backends.numba import simd
+from tistreamlines.backends.numba.cache import kept
+from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
+from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_max,
+    team_min, umulhi, where)
+REAL = np.float{b}
+
+'''
+SCAN = {"scan": "from tistreamlines.backends.numba.simd import scan"}
+# float64 for what the kernels make of float32 bits
+NATIVE = SCAN | {
+    "log": "from tistreamlines.backends.numba.simd import log8 as log",
+    "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
+    "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
+}
+
+
+def spread(array: str, start: str, pattern: str, _table: str = "") -> str:
+    """A call of the function that reads lanes by one pattern of offsets."""
+    return f"{spread_name(pattern)}({array}, {start})"
+
+
+def spread_name(pattern: str) -> str:
+    """Name of that function."""
+    return f"_spread_{hashlib.sha1(pattern.encode()).hexdigest()[:8]}"
+
+
+def _tuple(*texts: str) -> str:
+    return f"({', '.join(texts)})"
+
+
+SPELL = calls(
+    "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
+    "at", "put", "take", "collect", "team_min", "team_max",
+) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}  # fmt: skip
+
+
+def face(bits: int = 32, fast: bool = False) -> Face:
+    """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
+    # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
+    inner = "no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
+    options = f"error_model='numpy', nogil=True, {inner}" + (", fastmath=True" if fast else "")
+    native = NATIVE if bits == 64 else SCAN
+    return Face(
+        name=f"numba{bits}{'fast' if fast else ''}",
+        header=HEADER.format(p=bits // 8, b=bits, made_by=made_by()) + "".join(f"{text}\n\n\n" for text in native.values()),
+        decorator=f"@njit({options})",
+        spell=SPELL,
+        literal=lambda x: f"real({x!r})",
+        handed=lambda x: f"i32({x})",  # Numba would compile another version for a literal
+        wrap_words=True,
+        replaced=tuple(native),
+    )

@@ -1,0 +1,25 @@
+"""What the kernels of a method are linked with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..kernels.lang import Twin
+from ..linker.records import INTS, REALS
+from ..linker.source import Source
+from ..methods.given import Prepared
+
+
+def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
+    """Kernels linked with a method's constants, holes, team memory and tables.
+
+    Parameters
+    ----------
+    roots : kernels that are run by name.
+    prepared : tables of the method and the stopping rule.
+    fill : further constants and holes.
+    """
+    read = {name: prepared.arrays[name] for name in prepared.often_read}
+    tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
+    return Source(roots, prepared.fill | fill, prepared.scratch, prepared.shares, tables)

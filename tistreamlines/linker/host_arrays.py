@@ -1,0 +1,56 @@
+"""Programs whose arrays are numpy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .records import REALS
+
+Array = npt.NDArray[Any]
+
+
+class HostArrays:
+    """What programs that run on the host share; see ``backends.program.Program`` for what each method is for.
+
+    Parameters
+    ----------
+    bits : of a real, 32 or 64.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.real = np.dtype(f"float{bits}")
+
+    def array(self, values: Array) -> Array:
+        """Return an array that kernels can take."""
+        return np.ascontiguousarray(values, self.real if values.dtype.kind == "f" else np.int32)
+
+    def empty(self, size: int, kind: str) -> Array:
+        """Return an array of ``kind`` for kernels to fill."""
+        return np.zeros(max(size, 1), self.real if kind == REALS else np.int32)
+
+    def upload(self, array: Array, values: Array) -> Array:
+        """Copy values to the front of an array."""
+        array[: len(values)] = values
+        return array
+
+    def host(self, array: Array, count: int) -> Array:
+        """Return a copy of the first ``count`` elements."""
+        return array[:count].copy()
+
+    def sync(self) -> None:
+        """Wait for the device, which is the host itself."""
+
+    def kernel_seconds(self) -> float:
+        """Return 0: the time in kernels is not measured here."""
+        return 0.0
+
+    def gather(self, name: str, count: int, values: dict[str, Any], out: Array, most: int) -> None:
+        """Run a kernel that fills the int32 array ``out``."""
+        self.run(name, count, values | {"out": out})
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Run a kernel."""
+        raise NotImplementedError
