@@ -98,7 +98,7 @@ def _no_arch(arch: str) -> str:
     try:
         choose(arch)
     except DeviceError as error:
-        return str(error)
+        return error.on_command_line
     return ""
 
 
