@@ -25,7 +25,7 @@ from scipy.spatial.transform import Rotation
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.measures import correlation, density, lengths_mm
-from tistreamlines.benchmarks.targets import joined
+from tistreamlines.benchmarks.tracked import joined
 from tistreamlines.io.tractogram import Space
 from tistreamlines.run.record import versions
 

@@ -27,13 +27,13 @@ class TestRefused:
         [
             ({"max_angle": 60}, "radians"),
             ({"min_separation_angle": 45}, "radians"),
-            ({"max_angle": 0}, "max-angle"),
+            ({"max_angle": 0}, "max_angle"),
             ({"ngpus": 2}, "rng_offset"),
             ({"min_pts": 5, "max_pts": 4}, "max_pts"),
             ({"rng_offset": -1}, "rng_offset"),
-            ({"step_size": 0}, "step-size"),
-            ({"relative_peak_thresh": 2}, "relative-peak"),
-            ({"chunk_size": 0}, "chunk-size"),
+            ({"step_size": 0}, "step_size"),
+            ({"relative_peak_thresh": 2}, "relative_peak"),
+            ({"chunk_size": 0}, "chunk_size"),
             ({"arch": "opencl"}, "arch"),
         ],
     )
@@ -87,7 +87,7 @@ class TestRefused:
             with pytest.raises(ts.InputError, match=words):
                 ts.Tracker(dg, data, scene.stop, THRESHOLD, *ball, arch="cpu")
         for options, words in (
-            ({"pmf_threshold": 2}, "pmf-threshold"), ({"max_directions": 0}, "max-directions"),
+            ({"pmf_threshold": 2}, "pmf_threshold"), ({"max_directions": 0}, "max_directions"),
             ({"sh_basis": "mrtrix"}, "tournier07"),
         ):  # fmt: skip
             with pytest.raises(ts.ParameterError, match=words):

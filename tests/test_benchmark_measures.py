@@ -7,7 +7,7 @@ import pytest
 
 from tistreamlines.benchmarks import measures
 from tistreamlines.benchmarks.cases import CASES
-from tistreamlines.benchmarks.targets import Tracked, joined
+from tistreamlines.benchmarks.tracked import Tracked, joined
 from tistreamlines.io.tractogram import Space
 from tistreamlines.phantom.phantom import make_phantom
 

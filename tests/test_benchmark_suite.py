@@ -21,6 +21,7 @@ from tistreamlines.benchmarks.limits import shares
 from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.report import markdown
+from tistreamlines.benchmarks.schedule import Folders, Schedule
 from tistreamlines.benchmarks.targets import TARGETS, Target
 from tistreamlines.engine.engine import Engine
 from tistreamlines.errors import InputError
@@ -126,8 +127,8 @@ def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monke
     targets = [TARGETS["dipy"], replace(TARGETS["tckgen"], missing=lambda: ""), absent, TARGETS["cpu"]]
     monkeypatch.setattr(suite, "device_limits", lambda targets, time_limit, report: {})
     told, kept = [], []
-    plan = suite.Plan([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
-    results = suite.benchmark(plan, told.append, keep=lambda found: kept.append(len(found["runs"])))
+    schedule = Schedule([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
+    results = suite.benchmark(schedule, told.append, keep=lambda found: kept.append(len(found["runs"])))
     assert kept == [4]
     assert asked == ["dipy", "tckgen", "cpu"]
     assert [r["status"] for r in results["runs"]] == ["timeout", "failed", "missing", "ok"]
@@ -197,13 +198,13 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
 
     monkeypatch.setattr(sweeping, "run_process", ran)
     monkeypatch.setattr(sweeping, "usable_cores", lambda: 4)
-    plan = suite.Plan([CASES["demo"]], [METHODS["prob"]], [TARGETS["cpu"]], 5000)
-    folders = sweeping.Folders(small[0], CASES["demo"], plan)
+    schedule = Schedule([CASES["demo"]], [METHODS["prob"]], [TARGETS["cpu"]], 5000)
+    folders = Folders(small[0], CASES["demo"], schedule)
     folders._made[1.0] = small
 
     def values(name: str) -> list:
         asked.clear()
-        return sweeping.swept(SWEEPS[name], METHODS["prob"], TARGETS["cpu"], folders, plan)[0]["values"]
+        return sweeping.swept(SWEEPS[name], METHODS["prob"], TARGETS["cpu"], folders, schedule)[0]["values"]
 
     assert values("seeds") == [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
     assert [request.nseeds for request in asked] == [1_000_000]
@@ -215,7 +216,7 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
     assert all(request.nseeds == 5000 and request.repeat == 0 for request in asked)
     own = replace(CASES["demo"], phantom=None)
     assert not sweeping.swept(SWEEPS["voxels"], METHODS["prob"], TARGETS["cpu"],
-                              sweeping.Folders(small[0], own, plan), plan)  # fmt: skip
+                              Folders(small[0], own, schedule), schedule)  # fmt: skip
 
 
 def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path, monkeypatch):

@@ -295,7 +295,7 @@ class TestAllOrNothing:
     def test_existing_file_is_kept(self, tmp_path, suffix):
         path = tmp_path / f"out{suffix}"
         path.write_bytes(b"precious")
-        with pytest.raises(OutputError, match=rf"out\{suffix}: exists already; .*--force"):
+        with pytest.raises(OutputError, match=rf"out\{suffix}: exists already; .*force"):
             open_writer(path, SPACES["plain"])
         assert path.read_bytes() == b"precious"
 

@@ -78,6 +78,32 @@ def test_imports_point_downwards(path):
             assert RANKS[other] < RANKS[own], f"{own} must not import {other}"
 
 
+def module_of(path: Path) -> str:
+    """Name of a file below the package; of a folder for its ``__init__``."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_within(room: str) -> dict[str, set[str]]:
+    """The modules of a room, and which of them each imports."""
+    files = {module_of(path): path for path in (PACKAGE / room).rglob("*.py")}
+    found: dict[str, set[str]] = {}
+    for name, path in files.items():
+        names = [[".".join(parts[:end]) for end in range(len(parts), 1, -1)] for parts in own_imports(path)]
+        nearest = {next((one for one in tried if one in files), name) for tried in names}
+        found[name] = nearest - {name}
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_modules_of_a_room_have_an_order(room):
+    """No module imports one that imports it, also not by way of others or within a function."""
+    waiting = imports_within(room)
+    while waiting:
+        ready = {name for name, needed in waiting.items() if not needed & waiting.keys()}
+        assert ready, f"these import each other: {sorted(waiting)}"
+        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_private_names_stay_in_their_room(path):
     for other, *names in own_imports(path):

@@ -361,11 +361,11 @@ def test_peaks_of_five_axes_are_checked_too(save):
     [
         (14, "descoteaux07", ["14 volumes", "valid: 6, 15, 28, 45, 66, 91", "one volume per coefficient"]),
         (1, "descoteaux07", ["1 volumes", "valid: 6, 15"]),
-        (16, "tournier07_legacy", ["perhaps --sh-basis tournier07_legacy_full"]),
-        (15, "tournier07_full", ["valid: 4, 9, 16, 25, 36, 49, 64, 81", "perhaps --sh-basis tournier07 "]),
+        (16, "tournier07_legacy", ["perhaps sh_basis tournier07_legacy_full"]),
+        (15, "tournier07_full", ["valid: 4, 9, 16, 25, 36, 49, 64, 81", "perhaps sh_basis tournier07 "]),
         (7, "tournier07_full", ["one volume per coefficient"]),
-        (362, "descoteaux07", ["perhaps --odf with --sphere default"]),
-        (181, "descoteaux07_full", ["perhaps --odf with --sphere small"]),
+        (362, "descoteaux07", ["perhaps odf with sphere default"]),
+        (181, "descoteaux07_full", ["perhaps odf with sphere small"]),
     ],
 )
 def test_count_of_no_order(save, count, basis, parts):
@@ -378,10 +378,10 @@ def test_count_of_no_order(save, count, basis, parts):
 @pytest.mark.parametrize(
     ("count", "sphere", "parts"),
     [
-        (724, "default", ["724 volumes, but sphere default has 362 vertices", "give --sphere full"]),
-        (362, "small", ["small has 181", "give --sphere default"]),
-        (181, "full", ["full has 724", "give --sphere small"]),
-        (45, "default", ["default has 362, full has 724, small has 181", "--sh"]),
+        (724, "default", ["724 volumes, but sphere default has 362 vertices", "give sphere full"]),
+        (362, "small", ["small has 181", "give sphere default"]),
+        (181, "full", ["full has 724", "give sphere small"]),
+        (45, "default", ["default has 362, full has 724, small has 181", "sh"]),
     ],
 )
 def test_count_of_another_sphere(save, load, count, sphere, parts):
@@ -401,7 +401,7 @@ def test_negative_pmf(save):
     data = flat_data(181)
     data[2, 3, 4, 5] = -0.25
     path = save(data)
-    with fails(path, "value -0.25 in voxel (2, 3, 4) of volume 5", "--odf"):
+    with fails(path, "value -0.25 in voxel (2, 3, 4) of volume 5", "odf"):
         load_pmf(path, "small")
     assert load_odf(path, "small").values.min() == -0.25
 
@@ -437,7 +437,7 @@ def test_harmonics_in_another_order(save, scale):
     values[..., 0] = np.abs(values[..., 0]) + 1e-3
     values[:, 1:] *= scale  # empty voxels have no say
     path = save(values)
-    with fails(path, "times as large as an orientation function allows", "--sh-basis descoteaux07"):
+    with fails(path, "times as large as an orientation function allows", "sh_basis descoteaux07"):
         load_sh(path, "descoteaux07")
 
 

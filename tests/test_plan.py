@@ -119,11 +119,11 @@ class TestModels:
         assert any("several shells" in note and f"b={gtab.bvals.max():.0f}" in note for note in notes)
 
     def test_no_voxel_for_the_response(self, head):
-        with pytest.raises(ts.InputError, match="--fa-response"):
+        with pytest.raises(ts.InputError, match="fa_response"):
             plan_of(head, fa_response=0.999)
 
     def test_too_few_directions(self, head):
-        with pytest.raises(ts.InputError, match="--sh-order"):
+        with pytest.raises(ts.InputError, match="sh_order"):
             plan_of(head, model="csa", sh_order=8)
 
 
@@ -210,7 +210,7 @@ class TestFiles:
         assert "--seed-mask" in said(pmf=files["pmf"], stop_map=files["stop_map"])
         for seeds in ("seeds", "seed_mask"):
             assert not said(pmf=files["pmf"], stop_map=files["stop_map"], **{seeds: "a"})
-        with pytest.raises(ts.ParameterError, match="--stop-map"):
+        with pytest.raises(ts.ParameterError, match="give stop_map"):
             ts.track(pmf=files["pmf"])
         with pytest.raises(ts.ParameterError, match="all three"):
             ts.track("dwi.nii", "dwi.bval", pmf=files["pmf"])

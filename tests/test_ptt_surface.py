@@ -62,12 +62,12 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("named", "word"),
         [
-            ({"dg": "prob", "probe_length": 2}, "--dg ptt"), ({"dg": "boot", "probe_rule": "paper"}, "--dg ptt"),
-            ({"probe_length": 0}, "--probe-length"), ({"probe_radius": -1}, "--probe-radius"),
-            ({"probe_quality": 1}, "--probe-quality"), ({"probe_count": 0}, "--probe-count"),
-            ({"data_support_exponent": 0}, "--data-support-exponent"), ({"probe_rule": "mrtrix"}, "dipy, paper"),
-            ({"odf": "a.nii", "sphere": "full", "asymmetric": True}, "--dg prob or det"),
-            ({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"}, "--dg prob or det"),
+            ({"dg": "prob", "probe_length": 2}, "dg ptt"), ({"dg": "boot", "probe_rule": "paper"}, "dg ptt"),
+            ({"probe_length": 0}, "probe_length"), ({"probe_radius": -1}, "probe_radius"),
+            ({"probe_quality": 1}, "probe_quality"), ({"probe_count": 0}, "probe_count"),
+            ({"data_support_exponent": 0}, "data_support_exponent"), ({"probe_rule": "mrtrix"}, "dipy, paper"),
+            ({"odf": "a.nii", "sphere": "full", "asymmetric": True}, "dg prob or det"),
+            ({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"}, "dg prob or det"),
         ],
     )  # fmt: skip
     def test_wrong_use(self, named, word):
@@ -199,7 +199,7 @@ class TestDropIn:
         with pytest.raises(ParameterError, match="max_curvature is -1"):
             ts.PttDirectionGetter(max_curvature=-1)
         for named in ({"probe_length": 0}, {"probe_quality": 0}, {"probe_rule": "cuslines"}, {"pmf_threshold": 2}):
-            with pytest.raises(ParameterError, match="--p"):
+            with pytest.raises(ParameterError, match=r"^p[a-z_]+ (is|has)"):
                 ts.PttDirectionGetter(**named)
         ball = (scene.sphere.vertices, scene.sphere.edges)
         with pytest.raises(ts.InputError, match="not the diffusion series"):

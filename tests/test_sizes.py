@@ -96,7 +96,7 @@ def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
     except ts.ParameterError as error:
         least = 4 * (sum(seed.values()) + fill["seeds_most"] * sum(streamline.values()))
         assert limit < tables + 1.2 * least
-        assert "--memory-limit" in str(error)
+        assert "memory_limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)
         enough = float(str(error).split("give ")[1].split()[0])
         assert room_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
@@ -187,7 +187,7 @@ def test_buffers_of_a_run_without_a_limit_are_no_larger_than_its_streamlines():
 
 
 def test_tables_beyond_the_limit_are_refused():
-    with pytest.raises(ts.ParameterError, match=r"--memory-limit is 0\.0001 GB, but the tables .*: give .* or more"):
+    with pytest.raises(ts.ParameterError, match=r"memory_limit is 0\.0001 GB, but the tables .*: give .* or more"):
         engine(memory_limit=100_000)
 
 
@@ -196,7 +196,7 @@ def test_a_device_without_memory_says_what_helps(monkeypatch):
         raise RuntimeError("[cuda_driver.h] out of memory\nand more")
 
     monkeypatch.setattr(_numba.NumbaProgram, "empty", full)
-    with pytest.raises(DeviceError, match=r"has no memory for .* GB of seeds or .*--memory-limit") as raised:
+    with pytest.raises(DeviceError, match=r"has no memory for .* GB of seeds or .*memory_limit") as raised:
         engine()
     assert "\n" not in str(raised.value)
 

@@ -91,7 +91,7 @@ def test_teams_fall_back_to_shared_memory(opened):
 
 
 def test_an_unkept_order_matters_to_exact_runs_alone(opened):
-    with pytest.raises(DeviceError, match=f"{ORDER}: use --fast, or another arch"):
+    with pytest.raises(DeviceError, match=f"{ORDER}: use exact=False, or another arch"):
         opened(subgroup=(ORDER,))
     assert opened(exact=False, subgroup=(ORDER,)) == "subgroup"
     with pytest.raises(DeviceError, match=f"{WORDS}: use another arch"):
@@ -141,7 +141,7 @@ def test_a_device_whose_subgroups_are_smaller_than_it_says_is_caught():
     assert found["honest"] == {"kind": "block", "lied": False, "faults": []}
     assert found["lied"] == {"kind": "block", "lied": True, "faults": []}
     assert found["streamlines"][0] == found["streamlines"][1]  # and test_one_taichi.py has the CPU's beside them
-    assert f"{ORDER}: use --fast" in found["unguarded"]
+    assert f"{ORDER}: use exact=False" in found["unguarded"]
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])

@@ -14,14 +14,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .cases import COMMON
-
-if TYPE_CHECKING:
-    from .problem import Problem
+from .problem import Problem
+from .tracked import Session, Tracked, joined
 
 CHUNK = 25_000  # seeds; its first chunk is to be as large as any, or it writes past the room that it made
 GPU = ("boot", "prob", "ptt")
@@ -84,12 +83,10 @@ def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[An
     return getattr(module, prefix + kind)(), problem.pmf
 
 
-def open_tracker(backend: str, problem: Problem) -> Any:
+def open_tracker(backend: str, problem: Problem) -> Session:
     """Track with cuslines, in voxels of 1 mm, as it knows no others."""
     import nibabel as nib
     from dipy.data import default_sphere
-
-    from .targets import joined
 
     name, _, patched = backend.partition("-")
     if patched:
@@ -113,7 +110,7 @@ def open_tracker(backend: str, problem: Problem) -> Any:
             getter.sphere_vertices_lut_d = [_on_device(texture) for texture in getter.sphere_vertices_lut_d]
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
 
-    def track(count: int, keep: bool = True) -> Any:
+    def track(count: int, keep: bool = True) -> Tracked:
         begun = time.perf_counter()
         tractogram = opened.generate_sft(problem.seeds[:count], image)
         seconds = time.perf_counter() - begun

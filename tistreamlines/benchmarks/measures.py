@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..io.tractogram import Space
 
 if TYPE_CHECKING:
     from ..phantom.phantom import Phantom
-    from .targets import Tracked
+    from .tracked import Tracked
 
 Array = npt.NDArray[Any]
 MIDDLE_MM = 2.0
@@ -135,8 +136,6 @@ def truth(phantom: Phantom, tracked: Tracked) -> dict[str, Any]:
 
 def _some(tracked: Tracked, kept: Array) -> Tracked:
     """The streamlines that are kept."""
-    from dataclasses import replace
-
     lengths = np.diff(tracked.offsets)
     points = tracked.points[np.repeat(kept, lengths)]
     return replace(tracked, points=points, offsets=np.concatenate([[0], np.cumsum(lengths[kept])]))

@@ -7,12 +7,13 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .problem import Problem
+from ..sphere.harmonics import turned
+from .problem import Problem, samples
+from .tracked import Session, Tracked, joined
 
 THRESHOLD = 0.1
 ALGORITHMS = {"prob": "iFOD2", "det": "SD_STREAM"}
@@ -25,18 +26,13 @@ def missing() -> str:
 
 def in_world(problem: Problem) -> np.ndarray:
     """The harmonics along the axes of RASmm, as MRtrix3 has them; DIPY's lie along the image's axes."""
-    from ..sphere.harmonics import turned
-
     return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 
 
-def open_tckgen(problem: Problem) -> Any:
+def open_tckgen(problem: Problem) -> Session:
     """Write what tckgen reads; it places its own seeds in the same mask."""
     import nibabel as nib
     from dipy.reconst.shm import convert_sh_descoteaux_tournier
-
-    from .problem import samples
-    from .targets import joined
 
     folder = tempfile.TemporaryDirectory()
     root = Path(folder.name)
@@ -61,7 +57,7 @@ def open_tckgen(problem: Problem) -> Any:
     if problem.threads:
         command += ["-nthreads", str(problem.threads)]
 
-    def track(count: int, keep: bool = True, room: Any = folder) -> Any:
+    def track(count: int, keep: bool = True, room: Any = folder) -> Tracked:
         begun = time.perf_counter()
         subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL)
         seconds = time.perf_counter() - begun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,50 +21,25 @@ from .limits import shares
 from .machine import commit, machine
 from .problem import Problem
 from .runs import device_limits, run_process
-from .sweeping import Folders, sweep_record, swept
-from .targets import Target, Tracked
+from .schedule import Folders, Schedule
+from .sweeping import sweep_record, swept
+from .targets import Target
+from .tracked import Tracked
 from .worker import Request
 
 DIPY = "dipy"
 SHARES = (0.125, 0.25, 0.5)  # of the seeds, timed besides
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to benchmark.
-
-    Parameters
-    ----------
-    cases, methods, targets : all of the first two with those of the third that have them.
-    nseeds, threads, repeat : of each run.
-    time_limit : seconds a run may take; what takes longer is stopped.
-    seconds : a run's repeats stop after so many.
-    paths, mask : the user's own series, for the case that has neither phantom nor download.
-    sweeps : made with every target that can vary it.
-    """
-
-    cases: Sequence[Case]
-    methods: Sequence[Method]
-    targets: Sequence[Target]
-    nseeds: int
-    threads: int | None = None
-    repeat: int = 3
-    time_limit: float = 600.0
-    seconds: float = 20.0
-    paths: tuple[str, ...] = ()
-    mask: str | None = None
-    sweeps: Sequence[Sweep] = ()
-
-
 def benchmark(
-    plan: Plan, report: Callable[[str], object], command: str = "",
+    schedule: Schedule, report: Callable[[str], object], command: str = "",
     keep: Callable[[dict[str, Any]], object] = lambda results: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run everything and gather the results.
 
     Parameters
     ----------
-    plan : what to run.
+    schedule : what to run.
     report : is told what comes next.
     command : the command line, for the record.
     keep : is given what was found so far, again and again.
@@ -72,24 +47,24 @@ def benchmark(
     results: dict[str, Any] = {
         "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
         "commit": commit(), "machine": machine(),
-        "limits": device_limits(plan.targets, plan.time_limit, report), "runs": [], "sweeps": [], "densities": {},
-        "lengths": {},
+        "limits": device_limits(schedule.targets, schedule.time_limit, report), "runs": [], "sweeps": [],
+        "densities": {}, "lengths": {},
     }  # fmt: skip
-    for case in plan.cases:
+    for case in schedule.cases:
         report(f"{case.name}: {case.title}")
         with tempfile.TemporaryDirectory() as temporary:
-            folders = Folders(Path(temporary), case, plan)
-            for method in plan.methods:
-                one = _Comparison(plan, case, method, folders, results["limits"])
+            folders = Folders(Path(temporary), case, schedule)
+            for method in schedule.methods:
+                one = _Comparison(schedule, case, method, folders, results["limits"])
                 results["runs"] += one.run(report)
                 for name in ("densities", "lengths"):
                     results[name][f"{case.name} {method.name}"] = getattr(one, name)
                 keep(results)
                 results["sweeps"] += one.sweeps
-                for sweep in plan.sweeps:
+                for sweep in schedule.sweeps:
                     for target in one.able(sweep):
                         report(f"{case.name} {method.name}: {target.title}, {sweep.name}")
-                        results["sweeps"] += swept(sweep, method, target, folders, plan)
+                        results["sweeps"] += swept(sweep, method, target, folders, schedule)
                         keep(results)
     return results
 
@@ -97,10 +72,12 @@ def benchmark(
 class _Comparison:
     """All targets on one case with one method."""
 
-    def __init__(self, plan: Plan, case: Case, method: Method, folders: Folders, limits: dict[str, Any]) -> None:
-        self.plan, self.case, self.method = plan, case, method
+    def __init__(
+        self, schedule: Schedule, case: Case, method: Method, folders: Folders, limits: dict[str, Any]
+    ) -> None:
+        self.schedule, self.case, self.method = schedule, case, method
         self.folder, self.phantom = folders.at(1.0)
-        self.problem = Problem(self.folder, method, plan.nseeds)
+        self.problem = Problem(self.folder, method, schedule.nseeds)
         self.ran: list[Target] = []
         self.sweeps: list[dict[str, Any]] = []
         self.densities: dict[str, Any] = {}
@@ -111,7 +88,7 @@ class _Comparison:
         """One process a target, then what they share."""
         runs, kept = [], {}
         with tempfile.TemporaryDirectory() as folder:
-            for target in self.plan.targets:
+            for target in self.schedule.targets:
                 if self.method.name not in target.methods:
                     continue
                 own = Path(folder) / target.name
@@ -133,24 +110,24 @@ class _Comparison:
         return [target for target in self.ran if sweep.name in target.varies]
 
     def _one(self, target: Target, own: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-        plan = self.plan
+        schedule = self.schedule
         row: dict[str, Any] = {
             "case": self.case.name, "dg": self.method.dg, "model": self.method.model, "target": target.name,
-            "kind": target.kind, "nseeds": plan.nseeds, "chunk_size": None,
-            "threads": None if target.name in ARCHS and target.name != "cpu" else plan.threads,
+            "kind": target.kind, "nseeds": schedule.nseeds, "chunk_size": None,
+            "threads": None if target.name in ARCHS and target.name != "cpu" else schedule.threads,
             "exact": True if target.kind == "arch" else None, "status": "missing", "reason": target.missing(),
             "seconds": None, "density_correlation": {}, "length_ks": {}, "identical": {}, "truth": None,
             "limit_share": None,
         }  # fmt: skip
         if row["reason"]:
             return row, {}
-        some = () if SWEEPS["seeds"] in plan.sweeps else SHARES
-        counts = tuple(int(share * plan.nseeds) for share in some if share * plan.nseeds >= 100)
+        some = () if SWEEPS["seeds"] in schedule.sweeps else SHARES
+        counts = tuple(int(share * schedule.nseeds) for share in some if share * schedule.nseeds >= 100)
         request = Request(
-            str(self.folder), str(own), target.name, self.method.name, plan.nseeds, plan.threads, repeat=plan.repeat,
-            seconds=plan.seconds, counts=counts,
+            str(self.folder), str(own), target.name, self.method.name, schedule.nseeds, schedule.threads,
+            repeat=schedule.repeat, seconds=schedule.seconds, counts=counts,
         )  # fmt: skip
-        row["status"], row["reason"] = run_process(request, plan.time_limit)
+        row["status"], row["reason"] = run_process(request, schedule.time_limit)
         if row["status"] != "ok":
             return row, {}
         found = json.loads((own / "run.json").read_text())
@@ -164,7 +141,7 @@ class _Comparison:
     def _shares(self, target: Target, found: dict[str, Any]) -> None:
         """Keep what was timed besides; its memory is that of the whole run."""
         if found["sweep"]:
-            rows = [*found["sweep"], [self.plan.nseeds, found["seconds"]["track"], found["points"]]]
+            rows = [*found["sweep"], [self.schedule.nseeds, found["seconds"]["track"], found["points"]]]
             self.sweeps.append(sweep_record(SWEEPS["seeds"], self.case, self.method, target, rows))
 
     def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:

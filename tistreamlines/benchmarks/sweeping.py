@@ -6,43 +6,19 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..backends.devices import usable_cores
-from ..phantom.phantom import Phantom
 from ..sphere.sphere import load_sphere
-from .cases import SWEEPS, Case, Method, Sweep
-from .problem import Problem, save_problem
+from .cases import Case, Method, Sweep
+from .problem import Problem
 from .runs import run_process
+from .schedule import Folders, Schedule
+from .targets import Target
 from .worker import Request
 
-if TYPE_CHECKING:
-    from .suite import Plan
-    from .targets import Target
 
-
-class Folders:
-    """Problems of a case, by how many times its voxels along each axis; each is made when first asked for."""
-
-    def __init__(self, root: Path, case: Case, plan: Plan) -> None:
-        self.root, self.case, self.plan = root, case, plan
-        self._made: dict[float, tuple[Path, Phantom | None]] = {}
-
-    def at(self, factor: float) -> tuple[Path, Phantom | None]:
-        """Folder, and the phantom if the case is one."""
-        if factor not in self._made:
-            folder = self.root / f"{factor:g}"
-            folder.mkdir()
-            followed = {method.order for method in self.plan.methods if method.model == "csd"}
-            if followed and factor == 1 and SWEEPS["order"] in self.plan.sweeps:
-                followed |= set(SWEEPS["order"].values)
-            case = self.case if factor == 1 else self.case.scaled(factor)
-            found = save_problem(case, folder, paths=self.plan.paths, mask=self.plan.mask, orders=followed)
-            self._made[factor] = folder, found
-        return self._made[factor]
-
-
-def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, plan: Plan) -> list[dict[str, Any]]:
+def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> list[dict[str, Any]]:
     """Vary one thing; values that came to nothing are left out.
 
     Parameters
@@ -50,14 +26,14 @@ def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, plan: 
     sweep : what to vary.
     method, target : of the runs.
     folders : problems to track.
-    plan : of the benchmark; its number of seeds is tracked where the sweep does not say another.
+    schedule : of the benchmark; its number of seeds is tracked where the sweep does not say another.
 
     Returns
     -------
     list
         A record of the results' ``sweeps``; none if nothing can be varied here, or nothing ran.
     """
-    rows = list(_rows(sweep, method, target, folders, plan))
+    rows = list(_rows(sweep, method, target, folders, schedule))
     return [sweep_record(sweep, folders.case, method, target, rows)] if rows else []
 
 
@@ -73,28 +49,28 @@ def sweep_record(
     }  # fmt: skip
 
 
-def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, plan: Plan) -> Iterator[list[Any]]:
+def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> Iterator[list[Any]]:
     """Value, seconds, points and peak memory of each run."""
     if sweep.name == "seeds":
-        yield from _run(folders.at(1.0)[0], method, target, plan, nseeds=sweep.values[-1], counts=sweep.values)
+        yield from _run(folders.at(1.0)[0], method, target, schedule, nseeds=sweep.values[-1], counts=sweep.values)
     elif sweep.name == "voxels":
         # a user's own series has the voxels that it has
         for factor in sweep.values if folders.case.phantom else ():
             folder, _ = folders.at(factor)
             size = Problem(folder, method, 0).mask.size
-            yield from ([size, *row[1:]] for row in _run(folder, method, target, plan))
+            yield from ([size, *row[1:]] for row in _run(folder, method, target, schedule))
     else:
         for value in sweep.values:
-            told, changes = _changed(sweep.name, value, method, plan)
+            told, changes = _changed(sweep.name, value, method, schedule)
             if told is not None:
-                found = _run(folders.at(1.0)[0], method, target, plan, **changes)
+                found = _run(folders.at(1.0)[0], method, target, schedule, **changes)
                 yield from ([told, *row[1:]] for row in found)
 
 
-def _changed(name: str, value: Any, method: Method, plan: Plan) -> tuple[Any, dict[str, Any]]:
+def _changed(name: str, value: Any, method: Method, schedule: Schedule) -> tuple[Any, dict[str, Any]]:
     """How a value is told, None where it makes no sense, and what it changes of a request."""
     if name == "chunk":
-        return (value if value <= plan.nseeds else None), {"chunk_size": value}
+        return (value if value <= schedule.nseeds else None), {"chunk_size": value}
     if name == "threads":
         return (value if value <= usable_cores() else None), {"threads": value}
     if name == "sphere":
@@ -102,10 +78,10 @@ def _changed(name: str, value: Any, method: Method, plan: Plan) -> tuple[Any, di
     return value, {"changes": {"order": value}}
 
 
-def _run(folder: Path, method: Method, target: Target, plan: Plan, **changes: Any) -> list[list[Any]]:
-    common = {"nseeds": plan.nseeds, "threads": plan.threads, "counts": (plan.nseeds,), "repeat": 0}
-    common["seconds"] = plan.time_limit / 2
+def _run(folder: Path, method: Method, target: Target, schedule: Schedule, **changes: Any) -> list[list[Any]]:
+    common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,), "repeat": 0}
+    common["seconds"] = schedule.time_limit / 2
     with tempfile.TemporaryDirectory() as own:
         request = Request(str(folder), own, target.name, method.name, **(common | changes))
-        status, _ = run_process(request, plan.time_limit)
+        status, _ = run_process(request, schedule.time_limit)
         return json.loads((Path(own) / "run.json").read_text())["sweep"] if status == "ok" else []

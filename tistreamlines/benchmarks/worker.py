@@ -24,7 +24,8 @@ from ..io.writer import open_writer
 from .cases import METHODS
 from .measures import summary
 from .problem import Problem
-from .targets import TARGETS, Session, Tracked
+from .targets import TARGETS
+from .tracked import Session, Tracked
 
 SHORT = 2.0  # seconds
 

@@ -62,20 +62,21 @@ def benchmark(
     time_limit: float, skip_cpu: bool, fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
 ) -> int:
     from ..benchmarks import compare, report, suite
+    from ..benchmarks.schedule import Schedule
 
     if len(series) not in (0, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
     earlier = _earlier(against)
     chosen_methods = _chosen(METHODS, methods or ("boot", "prob", "det", "ptt"), "--dg")
     targets = _targets(archs, peers, skip_cpu)
-    plan = suite.Plan(
+    schedule = Schedule(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
         paths=series, mask=mask, sweeps=_chosen(SWEEPS, sweeps, "--sweeps"),
     )  # fmt: skip
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
         command = shlex.join(["tistreamlines", *sys.argv[1:]])
-        results = suite.benchmark(plan, display.stage, command, partial(report.write_json, folder=folder))
+        results = suite.benchmark(schedule, display.stage, command, partial(report.write_json, folder=folder))
     report.write(results, folder)
     if not quiet:
         tell(report.markdown(results))

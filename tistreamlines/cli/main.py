@@ -66,9 +66,9 @@ def _run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except ParameterError as error:
-        return _failed(error, WRONG_USE)
+        return _failed(error.on_command_line, WRONG_USE)
     except TrackingError as error:
-        return _failed(error, COULD_NOT)
+        return _failed(error.on_command_line, COULD_NOT)
     except MemoryError as error:
         return _failed(f"not enough memory: {error}; give fewer voxels or a smaller --chunk-size", COULD_NOT)
     except Exception as error:
@@ -77,7 +77,7 @@ def _run(arguments: list[str]) -> int:
         return _failed(f"unexpected {type(error).__name__}: {error} (-v shows where)", COULD_NOT)
 
 
-def _failed(error: object, code: int) -> int:
-    interrupts.check()  # a library may have made an error of its own of it
-    click.echo("Error: " + " ".join(str(error).split()), err=True)
+def _failed(message: str, code: int) -> int:
+    interrupts.check()  # a library may have turned an interrupt into an error of its own
+    click.echo("Error: " + " ".join(message.split()), err=True)
     return code

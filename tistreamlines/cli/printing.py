@@ -32,7 +32,7 @@ def tell(text: str) -> None:
     try:
         click.echo(text)
     except OutputError as error:
-        click.echo(f"Warning: {error}", err=True)
+        click.echo(f"Warning: {error.on_command_line}", err=True)
 
 
 def print_table(table: Table) -> None:

@@ -208,7 +208,7 @@ def main() -> int:
     try:
         result = work(job)
     except TrackingError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{error.on_command_line}\n")
         return 1
     (Path(job["folder"]) / "result.json").write_text(json.dumps(result), encoding="utf-8")
     return 0

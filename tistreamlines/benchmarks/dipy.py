@@ -1,0 +1,102 @@
+"""DIPY as a peer: LocalTracking, and the threaded trackers of :mod:`dipy.tracking.tracker`."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .cases import COMMON
+from .problem import Problem
+from .tracked import Session, Tracked, joined
+
+Array = npt.NDArray[Any]
+
+
+def dipy_getter(problem: Problem) -> Any:
+    """DIPY's direction getter for a problem."""
+    from dipy.data import default_sphere
+    from dipy.direction import (
+        BootDirectionGetter,
+        DeterministicMaximumDirectionGetter,
+        ProbabilisticDirectionGetter,
+        PTTDirectionGetter,
+    )
+    from dipy.reconst.shm import CsaOdfModel, OpdtModel
+
+    method = problem.method
+    common = COMMON | {"max_angle": method.max_angle, "sphere": default_sphere}
+    if method.dg == "boot":
+        fit = {"smooth": method.options["sm_lambda"], "min_signal": method.options["min_signal"]}
+        model = {"opdt": OpdtModel, "csa": CsaOdfModel}[method.model](problem.gtab, sh_order_max=method.order, **fit)
+        return BootDirectionGetter.from_data(problem.data.astype(float), model, sh_order=method.order, **common)
+    kind = {
+        "prob": ProbabilisticDirectionGetter, "det": DeterministicMaximumDirectionGetter, "ptt": PTTDirectionGetter,
+    }[method.dg]  # fmt: skip
+    return kind.from_shcoeff(problem.csd.astype(float), **common, **method.options)
+
+
+def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | None = None, **others: Any) -> Any:
+    """Iterable over the streamlines of DIPY's LocalTracking from the first so many seeds."""
+    from dipy.tracking.local_tracking import LocalTracking
+
+    return LocalTracking(
+        getter, _criterion(problem), problem.space.to_ras(problem.seeds[:count]), problem.space.affine,
+        problem.step_mm, maxlen=problem.method.max_steps, random_seed=random_seed, **others,
+    )  # fmt: skip
+
+
+def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
+    """Number of each initial direction's seed, and the direction: a DIPY getter's peaks at the seeds."""
+    found = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
+    return np.repeat(np.arange(len(found)), [len(directions) for directions in found]), np.concatenate(found)
+
+
+def threaded_lines(problem: Problem, number: Array, directions: Array, random_seed: int, **others: Any) -> Any:
+    """Iterable over the streamlines of DIPY's threaded trackers, which find no initial directions themselves."""
+    from dipy.data import default_sphere
+    from dipy.tracking import tracker
+
+    method = problem.method
+    run = getattr(tracker, {"prob": "probabilistic", "det": "deterministic", "ptt": "ptt"}[method.dg] + "_tracking")
+    return run(
+        problem.space.to_ras(problem.seeds)[number], _criterion(problem), problem.space.affine,
+        seed_directions=directions, sh=problem.csd.astype(float), sphere=default_sphere, step_size=problem.step_mm,
+        voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
+        max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=random_seed,
+        nbr_threads=problem.threads or 0, **others,
+    )  # fmt: skip
+
+
+def _criterion(problem: Problem) -> Any:
+    from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
+
+    return ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
+
+
+def open_local(problem: Problem) -> Session:
+    """Track with DIPY's LocalTracking; each call draws anew."""
+    getter, random_seeds = dipy_getter(problem), itertools.count(1)
+
+    def track(count: int, keep: bool = True) -> Tracked:
+        begun = time.perf_counter()
+        lines = list(local_lines(problem, getter, next(random_seeds), count))
+        return joined(lines, time.perf_counter() - begun)
+
+    return track
+
+
+def open_threaded(problem: Problem) -> Session:
+    """Track with DIPY's threaded trackers from its own peaks; each call draws anew."""
+    number, directions = initial_directions(problem, dipy_getter(problem))
+    random_seeds = itertools.count(1)
+
+    def track(count: int, keep: bool = True) -> Tracked:
+        begun, some = time.perf_counter(), number < count
+        lines = list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
+        return joined(lines, time.perf_counter() - begun)
+
+    return track
