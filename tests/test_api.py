@@ -182,7 +182,7 @@ class TestTracker:
             tables = tracker._tables(scene.seeds, scene.space)
             assert (tables.fill["ANGULAR"], tables.scalars["method_angular_weight"]) == (1, 0.9)
             dg.angular_weight = 2
-            with pytest.raises(ts.ParameterError, match="angular-weight"):
+            with pytest.raises(ts.ParameterError, match="angular_weight"):
                 tracker.generate_sft(scene.seeds, scene.image)
 
     def test_batches(self, scene):

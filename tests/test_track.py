@@ -260,10 +260,10 @@ class TestCache:
         assert caching.code_versions.__wrapped__()["numba"] != whole["numba"]
 
     def test_only_kernels_are_imported(self, tmp_path):
-        from tistreamlines.io.cache import _decoded
+        from tistreamlines.methods.packing import _decoded
 
         with pytest.raises(ValueError, match="none of the kernels"):
-            _decoded({"kernel": "os:system"})
+            _decoded({"kernel": "os:system"}, {})
 
 
 class TestWriterThread:

@@ -100,7 +100,7 @@ class Fits:
         try:
             return MODELS[model].fit(data, gtab, self.mask, options, self._threads, self._progress)
         except InputError as error:
-            raise InputError(f"{dwi.path}: {error}") from error
+            raise InputError(f"{dwi.path}: {error.on_command_line}") from error
 
 
 def _spread(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:

@@ -112,7 +112,7 @@ def _fit_csd(
     try:
         response, _ = csd_response(data, gtab, mask, options.fa_response)
     except InputError as error:
-        words = str(error).replace("lower fa_threshold or give the response yourself", "lower --fa-response")
+        words = error.on_command_line.replace("lower fa_threshold or give the response yourself", "lower --fa-response")
         raise InputError(words) from error
     return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..backends.devices import Device
+from ..errors import python_names
 
 
 class Watcher:
@@ -25,7 +26,7 @@ class Watcher:
 
     def warn(self, text: str) -> None:
         """Note that the result may be wrong, and what to do."""
-        warnings.warn(text, stacklevel=2)
+        warnings.warn(python_names(text), stacklevel=2)
 
     def fitted(self, share: float) -> None:
         """Note the share of voxels in which the model is fitted, 0 to 1."""
