@@ -265,7 +265,7 @@ def _constants(chosen: BootOptions, tables: BootTables, row_width: int, degrees:
     """What the linker fixes."""
     width = padded(tables.signals)
     return {
-        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "CANDIDATES": 64,
+        "ROW_CHUNKS": row_width // 32, "STOP_CHANNEL": row_width - 1, "STOP_CHANNELS": 1, "CANDIDATES": 64,
         "SIGNAL_CHUNKS": width // 32,
         "PASSES": -(-width // (32 * boot.PASS)), "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split,
         "HALF_ORDER": chosen.sh_order // 2, "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,

@@ -138,8 +138,8 @@ def prepare_pmf(
         "method_threshold": chosen.pmf_threshold,
     }  # fmt: skip
     constants = ball | own | {
-        "ROW_CHUNKS": made.width // 32, "STOP_CHANNEL": made.width - 1, "SAMPLED": int(made.sampled),
-        "HALF_ORDER": made.half_order,
+        "ROW_CHUNKS": made.width // 32, "STOP_CHANNEL": made.width - 1, "STOP_CHANNELS": 1,
+        "SAMPLED": int(made.sampled), "HALF_ORDER": made.half_order,
         # a third of the vertices: no neighbour of a maximum is one, plateaus aside
         "CANDIDATES": max(padded(len(vertices) // 3), SCAN), "NEGATIVE_PEAK": 0,
     }  # fmt: skip
