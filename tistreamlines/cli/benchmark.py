@@ -12,9 +12,12 @@ import click
 
 from ..benchmarks.cases import CASES, METHODS, SWEEPS, Case
 from ..errors import InputError, OutputError
+from ..methods import registry
 from .options import GroupedCommand, GroupedOption, verbosity
 from .printing import tell
 from .progress import Display
+
+DEFAULT = tuple(name for name in METHODS if name in registry.METHODS)
 
 HELP = """Time the archs here and their peers on the same data, and compare what they track.
 
@@ -42,7 +45,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
         help="By commas.  [default: all that are here, software devices too]")
 @option("--peers", metavar="NAMES", callback=_named, help="By commas, or none.  [default: all]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,
-        help=f"By commas, of {', '.join(METHODS)}.  [default: boot, prob, det, ptt]")
+        help=f"By commas, of {', '.join(METHODS)}.  [default: {', '.join(DEFAULT)}]")
 @option("--nseeds", type=click.IntRange(1), default=10_000, metavar="SEEDS", show_default=False,
         help="Number of random seeds.  [default: 10000 seeds]")
 @option("--sweeps", metavar="NAMES", callback=_named, help=f"Vary these too, by commas, of {', '.join(SWEEPS)}.")
@@ -67,7 +70,7 @@ def benchmark(
     if len(series) not in (0, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
     earlier = _earlier(against)
-    chosen_methods = _chosen(METHODS, methods or ("boot", "prob", "det", "ptt"), "--dg")
+    chosen_methods = _chosen(METHODS, methods or DEFAULT, "--dg")
     targets = _targets(archs, peers, skip_cpu)
     schedule = Schedule(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,

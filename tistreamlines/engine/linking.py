@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.lang import Twin
+from ..kernels.lang import Record, Twin
 from ..linker.records import INTS, REALS
 from ..linker.source import Source
 from ..methods.given import Prepared
+
+NO_FILTER = {"Filter": Record, "REJECTS": 0}
 
 
 def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
@@ -22,4 +24,4 @@ def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
     """
     read = {name: prepared.arrays[name] for name in prepared.often_read}
     tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
-    return Source(roots, prepared.fill | fill, prepared.scratch, prepared.shares, tables)
+    return Source(roots, NO_FILTER | prepared.fill | fill, prepared.scratch, prepared.shares, tables)

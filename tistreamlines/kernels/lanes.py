@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .interpolate import CHUNK_MASK, Volume
+from .interpolate import CHUNK_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
 from .lang import (
     Constant,
     Ints,
@@ -25,7 +25,6 @@ from .lang import (
 )
 from .maths import floored, reciprocal_root
 from .peaks import SYMMETRIC, VERTEX_CHUNKS, dot
-from .stopping.threshold import STOP_CHANNEL
 
 CELLS = Constant("cells along an edge of each of the three maps of half the sphere")
 CELL_WORDS = Constant("words of the list of the vertices that may be nearest to a direction of a cell")
@@ -162,7 +161,10 @@ def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
 
 @twin
 def read_stop(volume: Volume, p: vec3, row: Reals):
-    """The stop map alone: a lane reads a corner, added in the order of ``interpolate_row``."""
+    """Interpolate the channels of the stopping rule alone: each lane reads a corner; ``interpolate_row``'s order of addition.
+
+    The first 32 numbers of the row are overwritten, so several channels need a longer row.
+    """
     x = lanes(p[0] - floored(p[0]))
     y = lanes(p[1] - floored(p[1]))
     z = lanes(p[2] - floored(p[2]))
@@ -170,10 +172,12 @@ def read_stop(volume: Volume, p: vec3, row: Reals):
     j = (lane() >> 1) & 1
     k = lane() & 1
     weight = (where(i == 1, x, 1.0 - x) * where(j == 1, y, 1.0 - y)) * where(k == 1, z, 1.0 - z)
-    put(row, 0, weight * take(volume.rows, corner_row(volume, p, i, j, k) + STOP_CHANNEL))
-    barrier()
-    total = row[0]
-    for corner in range(7):
-        total = total + row[corner + 1]
-    barrier()
-    row[STOP_CHANNEL] = total
+    begin = corner_row(volume, p, i, j, k) + STOP_CHANNEL
+    for channel in unrolled(STOP_CHANNELS):
+        put(row, 0, weight * take(volume.rows, begin + channel))
+        barrier()
+        total = row[0]
+        for corner in range(7):
+            total = total + row[corner + 1]
+        barrier()
+        row[STOP_CHANNEL + channel] = total

@@ -22,7 +22,7 @@ from .lang import (
     where,
 )
 from .peaks import NONE
-from .stop_reasons import Stop
+from .stop_reasons import KEPT, Stop
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
@@ -33,6 +33,9 @@ depart = Hole("what a method that carries more than its last code makes of a hal
 choose = Hole("the method's choice of a step")
 moved = Hole("the point that a step leads to")
 classify = Hole("the stopping rule")
+Filter = Hole("record of what rejects streamlines by their points")
+reject = Hole("GROWING, or the stop reason of a streamline with this point")
+REJECTS = Constant("1: reject is asked about each point, 0: nothing rejects streamlines by their points")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("reals besides its point that a half carries from step to step (0: its last code says it all)")
 ABREAST = Constant("0: a team carries what one half does; 1: that of 32, a lane each, as the host lays points out")
@@ -170,14 +173,19 @@ def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
 
 
 @twin
-def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals) -> i32:
-    """Read the rows at a point and say whether the streamline may go on from it."""
+def visit(
+    p: vec3, volume: Volume, stopping: Stopping, filter: Filter, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints
+) -> i32:
+    """Read the rows at a point; return the reason to stop there, or GROWING."""
     reason = OUTSIDE_IMAGE
     barrier()
     if inside(volume, p) == 1:
         read(volume, p, row)
         barrier()
-        reason = classify(stopping, row)
+        reason = classify(stopping, row, c0, c1, c2, key)
+        if REJECTS:
+            if reason == GROWING:
+                reason = reject(filter, p)
     return reason
 
 
@@ -189,6 +197,7 @@ def grow(
     rules: Rules,
     volume: Volume,
     stopping: Stopping,
+    filter: Filter,
     method: Method,
     scratch: Scratch,
 ):
@@ -204,7 +213,7 @@ def grow(
         if CARRIED:
             take_up(half, seed, branch, halves, rules, method, scratch)
         status = GROWING
-        if visit(p, volume, stopping, scratch.row) == OUTSIDE_IMAGE:
+        if visit(p, volume, stopping, filter, scratch.row, seed, u32(taken), branch, rules.key) == OUTSIDE_IMAGE:
             status = OUTSIDE_IMAGE
         attempt = 0
         while (status == GROWING) & (taken < last):
@@ -221,12 +230,14 @@ def grow(
                     attempt = 0
                     code = choice
                     ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
-                status = visit(ahead, volume, stopping, scratch.row)
-                if (status == GROWING) & (choice >= 0):
+                status = visit(
+                    ahead, volume, stopping, filter, scratch.row, seed, u32(taken + where(choice >= 0, 1, 0)), branch, rules.key
+                )
+                if ((KEPT >> status) & 1 == 1) & (choice >= 0):
                     p = ahead
                     halves.codes[half * rules.max_steps + taken] = code
                     taken = taken + 1
-                    if taken == rules.max_steps:
+                    if (status == GROWING) & (taken == rules.max_steps):
                         status = MAX_LENGTH
         lay_down(half, p, taken, status, halves, scratch)
 
@@ -240,11 +251,12 @@ def advance(
     rules: Rules,
     volume: Volume,
     stopping: Stopping,
+    filter: Filter,
     method: Method,
     scratch: Scratch,
 ):
     """Grow half ``item * stride``."""
-    grow(item * stride, steps, halves, rules, volume, stopping, method, scratch)
+    grow(item * stride, steps, halves, rules, volume, stopping, filter, method, scratch)
 
 
 @twin

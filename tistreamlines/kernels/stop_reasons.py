@@ -1,4 +1,7 @@
-"""Why a streamline ended, and whether the point at which it ended is kept."""
+"""Why a half-streamline ended, and whether its streamline keeps the point where it ended.
+
+A stopping rule answers with any of these reasons.  A new reason is a member of ``Stop`` and a line in both tables.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from enum import IntEnum
 
 
 class Stop(IntEnum):
-    """State of one half of a streamline; everything but GROWING is a reason to stop."""
+    """State of a half-streamline; every member but GROWING is a reason to stop."""
 
     GROWING = 0
     END_POINT = 1
@@ -22,6 +25,7 @@ KEEPS_LAST_POINT = {
     Stop.NO_DIRECTION: True,  # the last point was accepted; no step was taken from it
     Stop.MAX_LENGTH: True,
 }
+KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
 
 LABELS = {
     Stop.GROWING: "still growing",

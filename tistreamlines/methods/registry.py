@@ -107,6 +107,11 @@ STOPPING_RULES: dict[str, StoppingRule] = {
 }  # fmt: skip
 
 
+def default_method(follows: str) -> str:
+    """The method that is taken where none is named: the first that follows this."""
+    return next(name for name, row in METHODS.items() if row.follows == follows)
+
+
 def owners(name: str) -> dict[str, tuple[str, ...]]:
     """Methods and stopping rules that an option belongs to, by 'dg' and 'stopping'; none where it belongs to all."""
     out = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..fit.models import GROUP
-from ..methods.registry import METHODS, STOPPING_RULES
+from ..methods.registry import METHODS, STOPPING_RULES, default_method
 from ..options.option import PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
 
@@ -48,7 +48,7 @@ class MethodChoice:
     stopping: str = option("threshold", SEEDS, "Stopping rule.", choices=STOPPING_RULES.keys())
     dg: str = option(
         None, GROUP, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
-        choices=METHODS.keys(), absent="boot, or prob with " + listed(map(flag, SOURCES)),
+        choices=METHODS.keys(), absent=f"{default_method('signals')}, or {default_method('functions')} with {listed(map(flag, SOURCES))}",
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ class Parameters(
     def _resolve(self) -> None:
         """Fill in the defaults that depend on the method, the model or the file of orientations."""
         if self.dg is None:
-            self._set("dg", "boot" if self.source == "model" else "prob")
+            self._set("dg", registry.default_method("signals" if self.source == "model" else "functions"))
         method, fitted = METHODS[self.dg], self.source == "model"
         known = {**method.defaults, **({} if fitted else {"model": None})}
         for name in known:

@@ -11,7 +11,7 @@ OPDT: Tristan-Vega et al. 2009, 2010.  CSA: Aganj et al. 2010.
 from __future__ import annotations
 
 from ..harmonics import harmonic
-from ..interpolate import ROW_CHUNKS
+from ..interpolate import STOP_CHANNEL
 from ..lang import (
     Constant,
     Ints,
@@ -95,7 +95,7 @@ class BootScratch(Record):
 @twin
 def b0_scale(method: Boot, row: Reals) -> real:
     """One over the mean b0 signal."""
-    return divide(1.0, maximum(row[32 * ROW_CHUNKS - 2], method.min_signal))
+    return divide(1.0, maximum(row[STOP_CHANNEL - 1], method.min_signal))
 
 
 @twin
@@ -189,7 +189,7 @@ def end_fit(method: Boot, scratch: BootScratch):
 def fit_plain(method: Boot, scratch: BootScratch):
     """Fit the model to the signals as they are."""
     scale = b0_scale(method, scratch.row)
-    mean = scratch.row[32 * ROW_CHUNKS - 3]
+    mean = scratch.row[STOP_CHANNEL - 2]
     begin_fit(scratch)
     for turn in range(PASSES):
         chunk = turn * PASS

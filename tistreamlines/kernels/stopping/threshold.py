@@ -1,14 +1,11 @@
-"""Stop where a scalar map, interpolated, is not above a threshold (DIPY's ``ThresholdStoppingCriterion``).
-
-The map is the last channel of the voxel's row, so that it comes with the row's interpolation.
-"""
+"""Stop where an interpolated scalar map is not above a threshold (DIPY's ``ThresholdStoppingCriterion``)."""
 
 from __future__ import annotations
 
-from ..lang import Constant, Reals, Record, i32, real, twin
+from ..interpolate import STOP_CHANNEL
+from ..lang import Ints, Reals, Record, i32, real, twin, u32
 from ..stop_reasons import Stop
 
-STOP_CHANNEL = Constant("where in a voxel's row the stop map lies")
 GROWING = int(Stop.GROWING)
 END_POINT = int(Stop.END_POINT)
 
@@ -20,7 +17,7 @@ class Threshold(Record):
 
 
 @twin
-def classify(stopping: Threshold, row: Reals) -> i32:
+def classify(stopping: Threshold, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING."""
     reason = END_POINT
     if row[STOP_CHANNEL] > stopping.threshold:

@@ -1,0 +1,45 @@
+"""The host side of a small method and of a small stopping rule, and their rows in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fading
+import numpy as np
+import straightest
+
+from tistreamlines.methods import pmf
+from tistreamlines.methods.given import Given, Prepared, StopTables
+from tistreamlines.methods.registry import Method, StoppingRule
+from tistreamlines.methods.threshold import ThresholdOptions, needs_fa
+
+CHANCE = 0.1  # of a step's end, where the map is 0
+
+
+def prepare_straightest(given: Given, options: pmf.PmfOptions) -> Prepared:
+    """Tables of the straightest path."""
+    return pmf.prepare_pmf(given, options, {"next_direction": straightest.next_direction, "OPEN_CONE": 0})
+
+
+STRAIGHTEST = Method(
+    title="straightest path", use="a test needs one", follows="functions", prepare=prepare_straightest,
+    options=pmf.PmfOptions, models=("csd", "opdt"), references=("Mori 1999",), count_step=pmf.count_step,
+    defaults={"model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0},
+)  # fmt: skip
+
+
+def prepare_fading(
+    maps: Mapping[str, np.ndarray], anisotropy: Callable[[], np.ndarray], options: ThresholdOptions
+) -> StopTables:
+    """Tables of the rule: the map, and the chance to end, which falls as the map rises."""
+    stop_map: Any = maps["stop_map"] if "stop_map" in maps else anisotropy()
+    channels = np.stack([stop_map, CHANCE * np.maximum(1 - stop_map, 0)], axis=-1).astype(np.float32)
+    fill = {"Stopping": fading.Fading, "classify": fading.classify}
+    return StopTables(fading.Fading(threshold=options.threshold), channels, stop_map > options.threshold, fill)
+
+
+FADING = StoppingRule(
+    title="ends at a threshold, or by chance", prepare=prepare_fading, options=ThresholdOptions, maps=("stop_map",),
+    needs_fa=needs_fa,
+)  # fmt: skip
