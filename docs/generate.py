@@ -66,7 +66,7 @@ def command_options() -> str:
             own = [found for found in command.params if isinstance(found, click.Option)]
             own = [found for found in own if (found.opts[0], found.help) not in shared]
             records = [found.get_help_record(click.Context(command)) for found in own]
-            rows = [(f"`{record[0]}`", _plain(record[1])) for record in records]
+            rows = [("`" + record[0].replace("|", ", ") + "`", _plain(record[1])) for record in records]
             parts.append(f"### tistreamlines {name}\n\n{COMMANDS[name]}\n\n{table(('Option', 'Meaning'), rows)}")
     return "\n\n".join(parts)
 
