@@ -67,6 +67,12 @@ def test_source_files_that_are_named_are_there(name):
         assert "NAME" in path or (ROOT / path).exists() or (PACKAGE / path).exists(), f"{name} names {path}"
 
 
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_links_lead_to_files_that_are_there(name):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(name)):
+        assert (ROOT / name).parent.joinpath(link).exists(), f"{name} links to {link}"
+
+
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_results_have_their_commands(path):
     text = path.read_text()
@@ -117,7 +123,8 @@ def test_every_option_is_on_the_options_page_with_its_unit_and_default():
 # ----------------------------------------------------------------------------------------------- commands and scripts
 def commands(page: str) -> list[list[str]]:
     """Arguments of each ``tistreamlines`` command in the blocks of code and in the running text."""
-    lines = [line for language, body in BLOCK.findall(page) if language in ("", "bash") for line in body.splitlines()]
+    scripts = [body.replace("\\\n", " ") for language, body in BLOCK.findall(page) if language in ("", "bash")]
+    lines = [line for script in scripts for line in script.splitlines()]
     lines += re.findall(r"`(tistreamlines [^`]+)`", re.sub(BLOCK, "", page))
     found = [part.strip() for line in lines for part in re.split(r"&&|;", line)]
     return [shlex.split(part)[1:] for part in found if part.startswith("tistreamlines ")]
