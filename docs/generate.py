@@ -100,8 +100,8 @@ def parity() -> str:
         cells = [f"{one['percent']:+.2f} ± {one['standard_error']:.2f}" for one in apart]
         density = run["density_correlation"]
         cells += [f"{density['ours_with_dipy']:.4f}", f"{density['dipy_run_to_run']:.4f}"]
-        rows.append([run["data"], f"`{run['dg']}`", run["model"], f"{run['seeds']:,}", *cells])
-    head = ("data", "getter", "model", "seeds", "streamlines (%)", "mean points (%)", "density", "DIPY with itself")
+        rows.append([run["data"], f"`{run['dg']}`, {run['model']}", f"{run['seeds']:,}", *cells])
+    head = ("data", "getter, model", "seeds", "streamlines (%)", "mean points (%)", "density", "DIPY twice")
     return table(head, rows)
 
 

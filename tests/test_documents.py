@@ -150,6 +150,14 @@ def test_commands_have_options_that_exist_and_go_together(name):
             check(arguments)
 
 
+def test_commands_of_the_workflows_have_options_that_exist():
+    runs = "".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    found = [shlex.split(line) for line in re.findall(r"run: tistreamlines (.*)", runs)]
+    assert ["verify", "--arch", "metal", "--arch", "cpu"] in [arguments[:5] for arguments in found]
+    for arguments in found:
+        check(arguments)
+
+
 def test_most_guides_have_commands():
     assert sum(bool(commands(text(name))) for name in PAGES) > 8
     assert len(commands(text("docs/guides/dwi.md"))) > 4
