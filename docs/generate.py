@@ -35,8 +35,8 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep Markdown from reading marks in a cell: bars, asterisks and angle brackets."""
-    return re.sub(r"([|*<>])", r"\\\1", " ".join(text.split()))
+    """Keep Markdown from reading marks in a cell: bars, asterisks and brackets."""
+    return re.sub(r"([|*<>\[\]])", r"\\\1", " ".join(text.split()))
 
 
 def _value(name: str, option: Any) -> str:
