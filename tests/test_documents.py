@@ -1,37 +1,76 @@
-"""What the documents quote can be traced: to a file of results, which has its commands."""
+"""What the documents say can be traced: figures to files of results, options and commands to the code."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import re
+import shlex
 from pathlib import Path
+from types import ModuleType
 
+import click
 import pytest
 
+from tistreamlines.cli.main import cli
+from tistreamlines.cli.options import explanation, given
+from tistreamlines.run.parameters import Parameters, bounds, flag, options
+
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tistreamlines"
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
-FILE = re.compile(r"\b(?:suite|sweeps|h200|cpu|parity|micro)-[a-z0-9*-]+\.json")
-MEASURED = re.compile(r"\d (?:Mpoints/s|million points|[mnu]?s\b|seconds\b|%|times\b|percent)|\b1e-\d")
+PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", *PAGES)
+FILE = re.compile(r"\b(?:suite|sweeps|h200|cpu|parity|micro|frames|attack)-[a-z0-9*-]+\.json")
+MEASURED = re.compile(r"\d (?:Mpoints/s|million points|[mnu]?s\b(?!/mm)|seconds\b|%|times\b|percent)|\b1e-\d")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PATH = re.compile(r"`([a-z0-9_.]+(?:/[A-Za-z0-9_.]+)+\.(?:py|md|yml|cff)|\.ci/run)`")
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def sections(text: str) -> list[str]:
-    """Headed parts of a document, without blocks of code."""
-    return re.split(r"^(?=##)", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), flags=re.M)
+    """Headed parts of a document, without blocks of code and options, whose source is the code."""
+    prose = re.sub(r"^```.*?^```|<!-- generated: [a-z]+-options -->.*?<!-- /generated", "", text, flags=re.M | re.S)
+    return re.split(r"^(?=##)", prose, flags=re.M)
 
 
+def generator() -> ModuleType:
+    """The script that makes the generated parts."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ------------------------------------------------------------------------------------------------- figures and files
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_files_of_results_that_are_named_are_there(name):
-    for pattern in FILE.findall((ROOT / name).read_text()):
+    for pattern in FILE.findall(text(name)):
         assert list(RESULTS.glob(pattern)), f"{name} names {pattern}"
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_sections_with_measurements_name_their_source(name):
-    for section in sections((ROOT / name).read_text()):
+    for section in sections(text(name)):
         found = MEASURED.search(section)
         held = FILE.search(section) or re.search(r"tests/test_\w+\.py", section)
         assert not found or held, f"{name}: {section.splitlines()[0]}: {found}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_source_files_that_are_named_are_there(name):
+    for path in PATH.findall(text(name)):
+        assert "NAME" in path or (ROOT / path).exists() or (PACKAGE / path).exists(), f"{name} names {path}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_links_lead_to_files_that_are_there(name):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(name)):
+        assert (ROOT / name).parent.joinpath(link).exists(), f"{name} links to {link}"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
@@ -44,8 +83,119 @@ def test_results_have_their_commands(path):
     assert not re.search(r"/(?:home|root|tmp|work)/", text)
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md"])
+def test_shares_of_short_streamlines_are_those_of_the_results(name):
+    runs = json.loads((RESULTS / "cpu-two-cores-lengths.json").read_text(encoding="utf-8"))["runs"]
+    shares = {run["dg"]: run["percent_under_10_mm"] for run in runs if run["data"] == "sherbrooke_1p8mm"}
+    page = " ".join(text(name).split())
+    assert f"{shares['boot']:.0f} % of the streamlines of `boot`, " in page
+    for dg in ("prob", "det", "ptt"):
+        assert f"{shares[dg]:.0f} % of `{dg}`" in page
+
+
 def test_a_measurement_without_a_source_is_found():
     assert MEASURED.search("It does 27 Mpoints/s in chunks")
     assert MEASURED.search("a wait takes 0.57 ms there")
-    assert not MEASURED.search("8 of 3 kB, in 40 lines, 5.5 degrees")
+    assert not MEASURED.search("8 of 3 kB, in 40 lines, 5.5 degrees, b=50 s/mm2")
     assert len(sections("# a\n\n## b\n```\n## not this\n```\n### c\n")) == 3
+
+
+# --------------------------------------------------------------------------------------------------- generated parts
+def test_generated_parts_are_up_to_date():
+    made, found = generator(), []
+    for path in made.documents():
+        page = path.read_text(encoding="utf-8")
+        assert made.renewed(page) == page, f"{path.name}: run python docs/generate.py"
+        found += re.findall("<!-- generated: ([a-z-]+) -->", page)
+    assert sorted(found) == sorted(made.PARTS)
+
+
+def test_a_part_that_is_out_of_date_is_found():
+    old = "before\n<!-- generated: references -->\n\n- nobody\n\n<!-- /generated: references -->\nafter\n"
+    new = generator().renewed(old)
+    assert "nobody" not in new
+    assert "Garyfallidis" in new
+    assert new.startswith("before\n")
+    assert new.endswith("-->\nafter\n")
+
+
+def test_every_option_is_on_the_options_page_with_its_unit_and_default():
+    rows = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.*) \|$", text("docs/options.md"), re.MULTILINE))
+    for name, option in options().items():
+        row = rows[flag(name)]
+        assert option.unit in row
+        assert all(f"`{word}`" in row for word in option.choices)
+        assert explanation(name, option).rpartition("default: ")[2].rstrip("]") in row.replace("\\", "")
+        if bounds(option) != "a number":
+            assert bounds(option).removeprefix("a number ") in row
+
+
+# ----------------------------------------------------------------------------------------------- commands and scripts
+def commands(page: str) -> list[list[str]]:
+    """Arguments of each ``tistreamlines`` command in the blocks of code and in the running text."""
+    scripts = [body.replace("\\\n", " ") for language, body in BLOCK.findall(page) if language in ("", "bash")]
+    lines = [line for script in scripts for line in script.splitlines()]
+    lines += re.findall(r"`(tistreamlines [^`]+)`", re.sub(BLOCK, "", page))
+    found = [part.strip() for line in lines for part in re.split(r"&&|;", line)]
+    return [shlex.split(part)[1:] for part in found if part.startswith("tistreamlines ")]
+
+
+def check(arguments: list[str]) -> None:
+    """Parse a command without running it, and check that its options go together."""
+    name, *rest = arguments
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None, name
+    # a command named in the running text stands for itself, without the arguments that it needs
+    with command.make_context(name, rest) as context:
+        chosen = given(context)
+        if name == "track":
+            Parameters.given(chosen)
+            assert context.params["citations"] or not rest or context.params["output"], arguments
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_commands_have_options_that_exist_and_go_together(name):
+    for arguments in commands(text(name)):
+        if "--help" not in arguments:
+            check(arguments)
+
+
+def test_commands_of_the_workflows_have_options_that_exist():
+    runs = "".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    found = [shlex.split(line) for line in re.findall(r"run: tistreamlines (.*)", runs)]
+    assert ["verify", "--arch", "metal", "--arch", "cpu"] in [arguments[:5] for arguments in found]
+    for arguments in found:
+        check(arguments)
+
+
+def test_most_guides_have_commands():
+    assert sum(bool(commands(text(name))) for name in PAGES) > 8
+    assert len(commands(text("docs/guides/dwi.md"))) > 4
+
+
+@pytest.mark.parametrize(
+    "wrong", ["track --no-such-option", "track --dg prob --angular-weight 1 -o a.trx", "track --sh a.nii -o a.trx"]
+)
+def test_a_wrong_command_is_found(wrong):
+    (arguments,) = commands(f"```\ntistreamlines {wrong}\n```\n")
+    with pytest.raises((click.UsageError, ValueError)):
+        check(arguments)
+
+
+def calls(source: str) -> list[ast.Call]:
+    """Calls of ``ts.track`` in a script."""
+    tree = ast.walk(ast.parse(source))
+    return [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) == "ts.track"]
+
+
+@pytest.mark.parametrize("name", ["README.md", *PAGES])
+def test_python_blocks_have_keywords_that_exist(name):
+    for language, body in BLOCK.findall(text(name)):
+        if language == "python":
+            for call in calls(body):
+                assert {keyword.arg for keyword in call.keywords} <= {*options(), "output", "watcher"}
+
+
+def test_scripts_that_track_are_found():
+    assert calls("import tistreamlines as ts\nfor batch in ts.track(nseeds=1):\n    pass\n")
+    assert any(calls(body) for language, body in BLOCK.findall(text("docs/guides/dipy.md")) if language == "python")

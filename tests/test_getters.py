@@ -18,16 +18,16 @@ def text(name):
     return " ".join((ROOT / name).read_text(encoding="utf-8").split())
 
 
-def test_readme_has_the_table():
-    readme = text("README.md")
+def test_the_page_of_direction_getters_has_the_table():
+    page = text("docs/direction-getters.md")
     for name, *cells in table_rows():
-        assert " | ".join([f"| `{name}`", *cells]) + " |" in readme
+        assert " | ".join([f"| `{name}`", *cells]) + " |" in page
 
 
-def test_readme_has_every_reference():
-    readme = text("README.md")
+def test_the_page_of_citations_has_every_reference():
+    page = text("docs/citations.md")
     for reference in REFERENCES.values():
-        assert reference in readme
+        assert reference in page
 
 
 def test_citation_file_has_no_others():

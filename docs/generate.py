@@ -1,0 +1,131 @@
+"""Renew the generated parts of the documents from the code and the results: python docs/generate.py.
+
+A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. ``tests/test_documents.py`` compares
+the committed parts with what this script makes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tistreamlines.benchmarks.compare import committed
+from tistreamlines.benchmarks.report import rows_for_readme
+from tistreamlines.cli.main import COMMANDS, cli
+from tistreamlines.cli.options import explanation
+from tistreamlines.kernels.stop_reasons import LABELS, Stop
+from tistreamlines.methods.registry import REFERENCES, table_rows
+from tistreamlines.run.parameters import flag, kind, options
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PART = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- /generated: \1 -->", re.DOTALL)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write a Markdown table."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _plain(text: str) -> str:
+    """Keep Markdown from reading marks in a cell: bars, asterisks and brackets."""
+    return re.sub(r"([|*<>\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _value(name: str, option: Any) -> str:
+    """What an option takes: its words, or its unit."""
+    if kind(name) == "flag":
+        return f"flag; `{flag(option.off)}` turns it off" if option.off else "flag"
+    return ", ".join(f"`{word}`" for word in option.choices) or option.unit
+
+
+def track_options() -> str:
+    """The options of ``tistreamlines track``, a table for each group."""
+    groups: dict[str, list[list[str]]] = {}
+    for name, option in options().items():
+        text, _, notes = explanation(name, option).partition("  [")
+        row = [f"`{flag(name)}`", _value(name, option), _plain(text), _plain(notes.removesuffix("]"))]
+        groups.setdefault(option.group, []).append(row)
+    head = ("Option", "Value or unit", "Meaning", "Range and default")
+    return "\n\n".join(f"### {group}\n\n{table(head, rows)}" for group, rows in groups.items())
+
+
+def command_options() -> str:
+    """The options of each command, without those that it shares with tracking."""
+    shared, parts = {(flag(name), explanation(name, option)) for name, option in options().items()}, []
+    with click.Context(cli) as context:
+        for name in COMMANDS:
+            command = cli.get_command(context, name)
+            own = [found for found in command.params if isinstance(found, click.Option)]
+            own = [found for found in own if (found.opts[0], found.help) not in shared]
+            records = [found.get_help_record(click.Context(command)) for found in own]
+            rows = [("`" + record[0].replace("|", ", ") + "`", _plain(record[1])) for record in records]
+            parts.append(f"### tistreamlines {name}\n\n{COMMANDS[name]}\n\n{table(('Option', 'Meaning'), rows)}")
+    return "\n\n".join(parts)
+
+
+def getters() -> str:
+    """The direction getters of ``--dg``."""
+    head = ("`--dg`", "what it is", "needs", "models", "take it where", "references")
+    return table(head, ([f"`{name}`", *cells] for name, *cells in table_rows()))
+
+
+def references() -> str:
+    """All references of the getters, the models and what every run uses."""
+    return "\n".join(f"- {reference}" for reference in REFERENCES.values())
+
+
+def stop_reasons() -> str:
+    """Why a streamline ended."""
+    return table(("Number", "Name", "Reason"), ([str(int(stop)), f"`{stop.name}`", LABELS[stop]] for stop in Stop))
+
+
+def speed() -> str:
+    """Throughput of each arch beside the fastest peer on the same data."""
+    return rows_for_readme(committed(RESULTS, "suite-*.json"))
+
+
+def parity() -> str:
+    """Differences between tistreamlines and DIPY, in per cent of DIPY's values."""
+    rows = []
+    for run in json.loads((RESULTS / "parity-dipy.json").read_text(encoding="utf-8")):
+        apart = [run["differences"][name] for name in ("streamlines", "mean_points")]
+        cells = [f"{one['percent']:+.2f} ± {one['standard_error']:.2f}" for one in apart]
+        density = run["density_correlation"]
+        cells += [f"{density['ours_with_dipy']:.4f}", f"{density['dipy_run_to_run']:.4f}"]
+        rows.append([run["data"], f"`{run['dg']}`, {run['model']}", f"{run['seeds']:,}", *cells])
+    head = ("data", "getter, model", "seeds", "streamlines (%)", "mean points (%)", "density", "DIPY twice")
+    return table(head, rows)
+
+
+PARTS = {
+    "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
+    "stop-reasons": stop_reasons, "speed": speed, "parity": parity,
+}  # fmt: skip
+
+
+def renewed(text: str) -> str:
+    """Return a document with its generated parts made anew."""
+
+    def part(found: re.Match[str]) -> str:
+        name = found[1]
+        return f"<!-- generated: {name} -->\n\n{PARTS[name]()}\n\n<!-- /generated: {name} -->"
+
+    return PART.sub(part, text)
+
+
+def documents() -> list[Path]:
+    """Documents that may have generated parts."""
+    return sorted((ROOT / "docs").rglob("*.md"))
+
+
+if __name__ == "__main__":
+    for path in documents():
+        path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,96 @@
+"""Docstrings of the public API follow numpydoc's standard."""
+
+from __future__ import annotations
+
+import inspect
+from enum import Enum
+
+import pytest
+
+import tistreamlines as ts
+
+validate = pytest.importorskip("numpydoc.validate", reason='numpydoc is not installed: pip install ".[docs]"').validate
+
+# Not asked for: an extended summary, See Also and Examples in each docstring; the pages in docs/ have them.
+OPTIONAL = {"ES01", "SA01", "EX01"}
+# The fields of Parameters are described in their definition, from which docs/options.md is made.
+# An Enum's constructor is Python's own.
+DESCRIBED_ELSEWHERE = {"Parameters": {"PR01"}} | {
+    name: {"PR01"} for name in ts.__all__ if inspect.isclass(getattr(ts, name)) and issubclass(getattr(ts, name), Enum)
+}
+# Docstrings still to be corrected: remove a name from this list in the commit that corrects its docstring.
+FAILING: dict[str, set[str]] = {
+    "BootDirectionGetter": {"PR01", "PR05", "PR07"},
+    "BootDirectionGetter.from_dipy_opdt": {"PR01"},
+    "BootDirectionGetter.from_dipy_csa": {"PR01"},
+    "BootDirectionGetter.options": {"PR01", "RT01"},
+    "BootDirectionGetter.symmetric": {"PR01", "RT01"},
+    "BootDirectionGetter.sphere_tables": {"PR01", "RT01"},
+    "BootDirectionGetter.prepare": {"PR01", "RT01"},
+    "Parameters.applies": {"PR01", "RT01"},
+    "Parameters.given": {"PR05", "PR07"},
+    "Parameters.step_mm": {"PR01", "RT01"},
+    "Parameters.as_dict": {"RT01"},
+    "ProbDirectionGetter": {"PR05", "PR07"},
+    "ProbDirectionGetter.options": {"PR01", "RT01"},
+    "ProbDirectionGetter.symmetric": {"PR01", "RT01"},
+    "ProbDirectionGetter.sphere_tables": {"PR01", "RT01"},
+    "ProbDirectionGetter.prepare": {"PR01", "RT01"},
+    "PttDirectionGetter": {"PR05", "PR07"},
+    "PttDirectionGetter.options": {"PR01", "RT01"},
+    "PttDirectionGetter.symmetric": {"PR01", "RT01"},
+    "PttDirectionGetter.sphere_tables": {"PR01", "RT01"},
+    "PttDirectionGetter.prepare": {"PR01", "RT01"},
+    "Space.to_voxel": {"PR01", "RT01"},
+    "Space.to_ras": {"PR01", "RT01"},
+    "Tracker": {"PR01", "PR05", "PR07", "PR08"},
+    "Tracker.set_compression_parameters": {"PR05", "PR07"},
+    "Tracker.generate_sft": {"PR05", "PR06", "PR07"},
+    "Tracker.generate_trx": {"PR05", "PR07"},
+    "Tracker.batches": {"PR01", "RT01"},
+    "Watcher.stage": {"PR01"},
+    "Watcher.device": {"PR01"},
+    "Watcher.note": {"PR01"},
+    "Watcher.warn": {"PR01"},
+    "Watcher.fitted": {"PR01"},
+    "Watcher.progress": {"PR01"},
+}
+
+
+def public_names() -> list[str]:
+    """Names of the public API, and of the public methods and properties that its classes define."""
+    found = []
+    for name in ts.__all__:
+        thing = getattr(ts, name)
+        found.append(name)
+        if inspect.isclass(thing):
+            members = [member for member in vars(thing) if not member.startswith("_")]
+            described = (property, classmethod, staticmethod)
+            own = [m for m in members if callable(getattr(thing, m)) or isinstance(vars(thing)[m], described)]
+            found += [f"{name}.{member}" for member in own]
+    return found
+
+
+def errors(name: str) -> set[str]:
+    """Codes of the rules that a docstring breaks."""
+    found = {code for code, _ in validate(f"tistreamlines.{name}")["errors"]}
+    return found - OPTIONAL - DESCRIBED_ELSEWHERE.get(name, set())
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_docstrings_follow_the_standard(name):
+    assert errors(name) == FAILING.get(name, set())
+
+
+def test_no_name_in_the_list_is_gone():
+    assert set(FAILING) <= set(public_names())
+
+
+def undescribed(points):
+    """Return the points."""
+    return points
+
+
+def test_a_missing_description_is_found():
+    found = {code for code, _ in validate(f"{__name__}.undescribed")["errors"]}
+    assert {"PR01", "RT01"} <= found
