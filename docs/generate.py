@@ -19,8 +19,10 @@ from tistreamlines.benchmarks.report import rows_for_readme
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.kernels.stop_reasons import LABELS, Stop
-from tistreamlines.methods.registry import REFERENCES, table_rows
-from tistreamlines.run.parameters import flag, kind, options
+from tistreamlines.methods.references import REFERENCES
+from tistreamlines.methods.registry import table_rows
+from tistreamlines.options.option import flag
+from tistreamlines.run.parameters import kind, options
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -73,7 +75,7 @@ def command_options() -> str:
 
 def getters() -> str:
     """The direction getters of ``--dg``."""
-    head = ("`--dg`", "what it is", "needs", "models", "take it where", "references")
+    head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
     return table(head, ([f"`{name}`", *cells] for name, *cells in table_rows()))
 
 

@@ -79,22 +79,22 @@ class StoppingRule:
 _DIPY = {"model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0}
 METHODS: dict[str, Method] = {
     "boot": Method(
-        "residual bootstrap", "the spread should come from the noise of the measurement itself", "signals",
+        "residual bootstrap", "the spread should reflect the noise of the measurement", "signals",
         boot.prepare, boot.BootOptions,
         {"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0},
         ("opdt", "csa"), ("Berman 2008",), boot.count_step,
     ),
     "prob": Method(
-        "probabilistic", "all directions that a voxel's fibres allow should be seen, crossings too", "functions",
+        "probabilistic", "all directions that a voxel's fibres allow are of interest, crossings included", "functions",
         pmf.prepare_prob, pmf.PmfOptions, _DIPY, ANY_MODEL, ("Behrens 2003", "Parker 2003"), pmf.count_step,
         asymmetric=True,
     ),
     "det": Method(
-        "deterministic", "only the likeliest path is wanted, the same in each run", "functions", pmf.prepare_det,
+        "deterministic", "only the most likely path is needed, identical in each run", "functions", pmf.prepare_det,
         pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True,
     ),
     "ptt": Method(
-        "parallel transport", "smooth paths are wanted, each step judged by what lies ahead", "functions",
+        "parallel transport", "smooth paths are needed, each step judged by what lies ahead", "functions",
         ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
         step_in_tables=True,
     ),
