@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.program import Program
 from ..errors import DeviceError, ParameterError
+from ..kernels.propagate import Halves, Seeds
+from ..linker.records import INTS, memory
 
 # Of an array: 2 GiB less a word.  Lavapipe gives no more at once; byte offsets of Vulkan and Metal end at 4 GiB; and
 # kernels and Taichi's shapes count elements in 32 bits, one of them the sign.
@@ -18,7 +21,7 @@ PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays ou
 DIRECTIONS = 4  # of a seed, more than most tissue has; where there are more, fewer seeds share a launch
 UNASKED = 2**26  # bytes that buffers may always have where nobody has set a limit
 WORD = 4  # bytes of an element, a real or a whole number
-REALS = ("seeds_points", "halves_point")  # other buffers hold whole numbers
+Arrays = dict[str, tuple[str, int]]  # kind and number of elements, by flat name
 
 
 @dataclass(frozen=True)
@@ -30,25 +33,34 @@ class Room:
     seeds : to begin together.
     streamlines : to grow together.
     words : of codes to bring back at once, but for a streamline more.
-    each : elements of a buffer for each seed or streamline, by its name.
-    elements : of a whole buffer, by its name; ``packed`` is the array of the words.
+    codes_a_word : codes in a word.
+    each : kind and elements of a buffer for each seed or streamline, by its name.
+    elements : the same for a whole buffer; ``packed`` is the array of the words.
     """
 
     seeds: int
     streamlines: int
     words: int
-    each: dict[str, int]
-    elements: dict[str, int]
+    codes_a_word: int
+    each: Arrays
+    elements: Arrays
 
 
-def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Elements that a chunk's buffers have for each seed, and for each streamline, by name."""
-    seed = {"seeds_points": 3, "seeds_counts": 1, "seeds_peaks": fill["seeds_most"], "slot": 1}
-    streamline = {
-        "halves_seed": 1, "halves_branch": 1, "halves_initial": 1, "halves_point": 2 * (3 + fill["CARRIED"]),
-        "halves_state": 4, "halves_codes": 2 * max_steps, "accepted": 2, "words_slot": 2,
-    }  # fmt: skip
-    return seed, streamline
+def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
+    """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
+    most = fill["seeds_most"]
+    halves = Halves(seed=1, branch=1, initial=1, point=2 * (3 + fill["CARRIED"]), state=4, codes=2 * max_steps)
+    seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
+    return seed, memory("halves", halves) | {"accepted": (INTS, 2), "words_slot": (INTS, 2)}
+
+
+def total(arrays: Arrays) -> int:
+    """Elements of all arrays together."""
+    return sum(count for _, count in arrays.values())
+
+
+def _largest(arrays: Arrays) -> int:
+    return max(count for _, count in arrays.values())
 
 
 def room_for(
@@ -75,8 +87,9 @@ def room_for(
         Where the limit holds not even a chunk of one seed.
     """
     seed, streamline = sizes(fill, max_steps)
-    a_seed, a_streamline = WORD * (sum(seed.values()) + 3), WORD * (sum(streamline.values()) + 4)
-    most, longest = fill["seeds_most"], 2 * -(-max_steps // (32 // fill["CODE_BITS"]))
+    a_seed, a_streamline = WORD * (total(seed) + 3), WORD * (total(streamline) + 4)
+    codes = 32 // fill["CODE_BITS"]
+    most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
     least = a_seed + most * a_streamline + 2 * WORD * (longest + 1)
     left = 2**62
     if limit is not None:
@@ -92,13 +105,13 @@ def room_for(
     words = min(PART_WORDS, max((left - least) // 32, 1))
     left -= 2 * WORD * (words + longest)
     seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), most_seeds)
-    seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // max(seed.values()))
-    streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // max(streamline.values()))
+    seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
+    streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))
     streamlines = max(streamlines, most)
     seeds = max(min(seeds, streamlines), 1)
-    elements = {name: size * seeds for name, size in seed.items()}
-    elements |= {name: size * streamlines for name, size in streamline.items()} | {"packed": words + longest}
-    return Room(seeds, streamlines, words, seed | streamline, elements)
+    elements = {name: (kind, size * seeds) for name, (kind, size) in seed.items()}
+    elements |= {name: (kind, size * streamlines) for name, (kind, size) in streamline.items()}
+    return Room(seeds, streamlines, words, codes, seed | streamline, elements | {"packed": (INTS, words + longest)})
 
 
 class Buffers:
@@ -111,18 +124,18 @@ class Buffers:
     values : the kernels' arguments by name, which the arrays are kept among.
     """
 
-    def __init__(self, program: Any, room: Room, values: dict[str, Any]) -> None:
+    def __init__(self, program: Program, room: Room, values: dict[str, Any]) -> None:
         self._program, self._room, self._values = program, room, values
         self._held: dict[str, int] = {}
 
     def hold(self, name: str, count: int) -> Any:
         """The array of that name, with room for so many seeds or streamlines; it grows by a quarter at least."""
-        size, held = max(count, 1) * self._room.each[name], self._held.get(name, 0)
+        kind, most = self._room.elements[name]
+        size, held = max(count, 1) * self._room.each[name][1], self._held.get(name, 0)
         if held < size:
             self._values.pop(name, None)  # its memory is free before it is needed again
             self._held.pop(name, None)
-            held = min(max(size, int(1.25 * held)), self._room.elements[name])
-            kind = "reals" if name in REALS else "ints"
+            held = min(max(size, int(1.25 * held)), most)
             with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):
                 self._values[name] = self._program.empty(held, kind)
             self._held[name] = held

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,3 +26,10 @@ class Tally:
     streamlines: int = 0
     points: int = 0
     copied_bytes: int = 0
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None, None, None]:
+        """Add the time that a block takes to a stage."""
+        begun = time.perf_counter()
+        yield
+        self.seconds[name] += time.perf_counter() - begun

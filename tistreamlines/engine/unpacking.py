@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Batch, Space
-from ..kernels.lang import LANES
-from ..kernels.unpack import unpack
-from ..linker.records import REALS
+from ..kernels.lang import LANES, fields_of
+from ..kernels.unpack import Affine, Laid, unpack
+from ..linker.records import REALS, spread
 from ..methods.boot import Prepared
 from .linking import source_of
 
 Array = npt.NDArray[Any]
-AFFINE = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")
 
 
 @dataclass
@@ -79,14 +78,13 @@ class Unpacker:
         from ..backends.numba.program import NumbaProgram
 
         self.space = space
-        self.abreast = prepared.fill["CARRIED"] > 0
-        source = source_of([unpack], prepared, ABREAST=int(self.abreast))
+        self.carries = prepared.fill["CARRIED"] > 0
+        source = source_of([unpack], prepared, ABREAST=int(self.carries))
         carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
         self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
-        affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
+        affine = Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
-        self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}
-        self.values |= tables | prepared.scalars
+        self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
 
     def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
         """Points in RASmm, and what is known of each streamline; safe to call from several threads.
@@ -100,17 +98,14 @@ class Unpacker:
         origin = grown.seeds[grown.seed]
         out = np.empty(3 * int(offsets[-1]), np.float32)
         if len(origin):
-            order = in_teams(grown.lengths) if self.abreast else np.arange(2 * len(origin))
-            laid = {
-                "seed": grown.seed, "branch": grown.branch, "initial": grown.initial, "offset": offsets[:-1],
-                "slot": grown.slot, "lengths": grown.lengths.ravel(), "order": order,
-            }  # fmt: skip
-            values = self.values | rules | {
-                "rules_first_seed": grown.first_seed, "words": grown.words, "laid_point": origin.ravel(),
-                "out": out,
-            }  # fmt: skip
-            values |= {f"laid_{name}": np.ascontiguousarray(array, np.int32) for name, array in laid.items()}
-            self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
+            order = in_teams(grown.lengths) if self.carries else np.arange(2 * len(origin))
+            laid = Laid(
+                seed=grown.seed, branch=grown.branch, initial=grown.initial, point=origin.ravel(), offset=offsets[:-1],
+                slot=grown.slot, lengths=grown.lengths.ravel(), order=order,
+            )  # fmt: skip
+            values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
+            values |= {"rules_first_seed": grown.first_seed, "words": grown.words, "out": out}
+            self.program.run("unpack", len(order) // (LANES if self.carries else 1), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
             (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint16),
