@@ -1,4 +1,4 @@
-"""What a run of the engine did."""
+"""Counts and times of a run of the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
 
 @dataclass
 class Tally:
-    """What a run did: seconds by stage, how halves ended, bytes that came back from the device."""
+    """Counts of a run: seconds by stage, half-streamlines by stop reason, bytes copied from the device."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     stop_reasons: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))

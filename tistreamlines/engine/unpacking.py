@@ -1,4 +1,4 @@
-"""From codes to points: what the host does with a chunk that a device has grown."""
+"""From codes to points: the host's part of the work on a chunk."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Grown:
-    """A chunk back on the host: its accepted streamlines as codes.
+    """Accepted streamlines of a chunk, copied to the host as codes.
 
     Parameters
     ----------
     first_seed : number of the chunk's first seed.
     seeds : (n, 3) float32, voxel coordinates.
     seed, branch : (m,) int32, number of each streamline's seed in the chunk, and among its seed's directions.
-    initial : (m,) its initial direction's code, of methods whose codes do not tell it; else 0.
+    initial : (m,) code of its initial direction, for methods whose codes do not give it; else 0.
     lengths, status : (m, 2) steps and stop reasons, forward and backward.
-    words, slot : codes, several to a word, and where each half's begin.
+    words, slot : codes, several to a word, and the first word of each half.
     """
 
     first_seed: int
@@ -44,7 +44,7 @@ class Grown:
     slot: Array
 
     def parts(self, points: int) -> list[Grown]:
-        """Cut into parts of about so many points, which share the words."""
+        """Split into parts of about ``points`` points, which share the words."""
         ends = np.flatnonzero(np.diff(np.cumsum(self.lengths[:, 0] + self.lengths[:, 1] + 1) // points)) + 1
         cuts = [0, *ends.tolist(), len(self.seed)]
         return [
@@ -57,7 +57,7 @@ class Grown:
 
 
 def in_teams(lengths: Array) -> Array:
-    """Halves by side and length, each side's filled up to whole teams by its last one: (LANES * teams,)."""
+    """Sort halves by side and length, and repeat the last one of each side to fill its team: (LANES * teams,)."""
     sides = []
     for side in range(2):
         order = np.argsort(lengths[:, side])
@@ -66,7 +66,7 @@ def in_teams(lengths: Array) -> Array:
 
 
 class Unpacker:
-    """Lays points out by the kernels' own step, on the CPU whatever the device.
+    """Computes points from codes with the kernels' own steps, always on the CPU.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class Unpacker:
         self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
 
     def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
-        """Points in RASmm, and what is known of each streamline; safe to call from several threads.
+        """Return a batch of streamlines in RASmm; several threads may call this at once.
 
         Parameters
         ----------
-        grown : the chunk.
-        rules : the kernels' Rules, by flat name.
+        grown : the streamlines as codes.
+        rules : :class:`..kernels.propagate.Rules` by flat name.
         """
         offsets = np.concatenate([[0], np.cumsum(grown.lengths[:, 0] + grown.lengths[:, 1] + 1)]).astype(np.int64)
         origin = grown.seeds[grown.seed]
