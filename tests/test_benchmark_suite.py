@@ -22,7 +22,7 @@ from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.report import markdown
 from tistreamlines.benchmarks.schedule import Folders, Schedule
 from tistreamlines.benchmarks.targets import TARGETS, Target
-from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.products import Points
 from tistreamlines.errors import InputError
 from tistreamlines.sphere.harmonics import order_of, sampling_matrix
 
@@ -63,13 +63,13 @@ def test_peers_track_what_archs_track(small, tmp_path, target):
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
     clean = run_here(small, tmp_path, "cpu", "boot", 500)
     assert not compare(clean, clean)
-    pack = Engine._pack
+    pack = Points._packed
 
     def slowly(*arguments):
         time.sleep(0.3)
         return pack(*arguments)
 
-    monkeypatch.setattr(Engine, "_pack", slowly)
+    monkeypatch.setattr(Points, "_packed", slowly)
     findings = compare(run_here(small, tmp_path, "cpu", "boot", 500), clean)
     assert findings
     assert {finding.kind for finding in findings} == {"slower"}

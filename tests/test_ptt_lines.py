@@ -20,9 +20,9 @@ from transport import case, framed
 
 from tistreamlines.backends.devices import choose
 from tistreamlines.backends.taichi import program as _taichi
-from tistreamlines.engine import engine as engine_module
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.linking import source_of
+from tistreamlines.engine.pace import Pace
 from tistreamlines.engine.settings import Settings
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.stop_reasons import Stop
@@ -93,9 +93,10 @@ def test_streamlines_stay_with_straight_and_helical_fibres():
 
 def test_points_end_where_the_devices_do():
     batch, used = tracked(fibres(circle()), np.tile(SEEDS, (4, 1)))
-    carried = 3 + used.prepared.fill["CARRIED"]
-    ends = used.values["halves_point"][: 2 * len(batch) * carried].reshape(len(batch), 2, carried)
-    order = np.lexsort([used.values["halves_branch"][: len(batch)], used.values["halves_seed"][: len(batch)]])
+    carried = 3 + used.growth.prepared.fill["CARRIED"]
+    ends = used.growth.values["halves_point"][: 2 * len(batch) * carried].reshape(len(batch), 2, carried)
+    branch, seed = (used.growth.values[f"halves_{name}"][: len(batch)] for name in ("branch", "seed"))
+    order = np.lexsort([branch, seed])
     for line, reasons, (forward, backward) in zip(lines(batch), batch.stop_reasons, ends[order], strict=True):
         for tip, reason, end in ((line[0], reasons[0], backward), (line[-1], reasons[1], forward)):
             # a dead end is dropped from the streamline, so there the device stands a step further on
@@ -109,7 +110,7 @@ def test_launches_chunks_and_threads_change_no_bit(monkeypatch):
         settings = Settings(0.5, max_steps=200, chunk_size=chunk, threads=threads)
         assert same(once, tracked(values, seeds, settings=settings)[0])
     for steps in (1, 3):
-        monkeypatch.setattr(engine_module.Pace, "steps", lambda *_, steps=steps: steps)
+        monkeypatch.setattr(Pace, "steps", lambda *_, steps=steps: steps)
         assert same(once, tracked(values, seeds)[0])
 
 
@@ -120,7 +121,7 @@ def test_probes_read_all_the_voxels_that_they_reach():
     options = {"stop_map": stop_map, "pmf_threshold": 0.01, "voxel_sizes": (1.2, 1.2, 1.2)}
     few, used = tracked(values, seeds, everywhere=False, **options)
     every, other = tracked(np.where(values == 0, 1e-12, values), seeds, **options)
-    assert used.prepared.arrays["volume_rows"].size < other.prepared.arrays["volume_rows"].size
+    assert used.growth.prepared.arrays["volume_rows"].size < other.growth.prepared.arrays["volume_rows"].size
     assert same(few, every)
 
 

@@ -24,11 +24,11 @@ from test_ptt_lines import tracked as tracked_ptt
 import tistreamlines as ts
 from tistreamlines.backends.devices import Device, choose, usable_cores
 from tistreamlines.backends.numba import program as _numba
-from tistreamlines.engine import engine as engine_module
+from tistreamlines.engine import growth as growth_module
 from tistreamlines.engine import room as room_module
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.pace import Pace
-from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes
+from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes, total
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
@@ -71,15 +71,15 @@ def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
     """With 139 GiB free, 10,000 steps and 100,000 seeds Taichi was asked for 2,800,520,000 codes."""
     tables = 10**9
     room = room_for(fill, max_steps, tables, asked=asked, limit=limit, free=None if limit else 139 * 2**30)
-    assert max(room.elements.values()) <= MOST_ELEMENTS
+    assert max(count for _, count in room.elements.values()) <= MOST_ELEMENTS
     assert 4 * MOST_ELEMENTS < 2**31  # bytes
     halves = 2 * room.streamlines
     assert max(halves * max_steps + max_steps, (3 + fill["CARRIED"]) * halves, 2 * halves + 1) < 2**31
     assert room.seeds * fill["seeds_most"] < 2**31
     assert room.streamlines >= max(room.seeds, fill["seeds_most"])
     words = -(-max_steps // (32 // fill["CODE_BITS"]))
-    assert room.elements["packed"] >= room.words + 2 * words
-    assert 4 * sum(room.elements.values()) + tables <= (limit or 139 * 2**30)
+    assert room.elements["packed"][1] >= room.words + 2 * words
+    assert 4 * total(room.elements) + tables <= (limit or 139 * 2**30)
     assert room.seeds <= (asked or 100_000)
     if limit is None and max_steps == 500 and fill is BOOT:
         assert room.seeds == min(asked or 100_000, 536_870)  # as before there were bounds
@@ -94,15 +94,15 @@ def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
     try:
         room = room_for(fill, 100, tables, limit=limit)
     except ts.ParameterError as error:
-        least = 4 * (sum(seed.values()) + fill["seeds_most"] * sum(streamline.values()))
+        least = 4 * (total(seed) + fill["seeds_most"] * total(streamline))
         assert limit < tables + 1.2 * least
         assert "memory_limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)
         enough = float(str(error).split("give ")[1].split()[0])
         assert room_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
         return
-    taken = 4 * sum(room.elements.values())
-    on_the_way = 4 * max(3 * room.seeds, 4 * room.streamlines, room.elements["packed"])
+    taken = 4 * total(room.elements)
+    on_the_way = 4 * max(3 * room.seeds, 4 * room.streamlines, room.elements["packed"][1])
     assert tables + taken + on_the_way <= limit
 
 
@@ -140,8 +140,8 @@ class Counted:
 @contextmanager
 def counted() -> Iterator[Counted]:
     """Count what engines made in the block allocate on their device."""
-    counting, real = Counted(), engine_module.open_program
-    with mock.patch.object(engine_module, "open_program", lambda *a, **k: counting.watch(real(*a, **k))):
+    counting, real = Counted(), growth_module.open_program
+    with mock.patch.object(growth_module, "open_program", lambda *a, **k: counting.watch(real(*a, **k))):
         yield counting
 
 
@@ -183,7 +183,7 @@ def test_buffers_of_a_run_without_a_limit_are_no_larger_than_its_streamlines():
     with counted() as counting:
         made = engine(max_steps=10_000)
         batch = whole(made.track(SEEDS))
-    assert counting.most < made.prepared.arrays["volume_rows"].nbytes + 4 * 2 * 10_000 * len(batch) * 1.5 + 2**20
+    assert counting.most < made.growth.prepared.arrays["volume_rows"].nbytes + 4 * 2 * 10_000 * len(batch) * 1.5 + 2**20
 
 
 def test_tables_beyond_the_limit_are_refused():
@@ -319,9 +319,9 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
     def opened(device: Device, source: Source, **_: Any) -> Any:
         return Slow(source)
 
-    monkeypatch.setattr(engine_module, "open_program", opened)
-    monkeypatch.setattr(engine_module, "free_memory", lambda _: 2**34)
-    monkeypatch.setattr(engine_module, "Pace", lambda seconds: Pace(seconds, clock))
+    monkeypatch.setattr(growth_module, "open_program", opened)
+    monkeypatch.setattr(growth_module, "free_memory", lambda _: 2**34)
+    monkeypatch.setattr(growth_module, "Pace", lambda seconds: Pace(seconds, clock))
     gpu = replace(choose("cpu"), arch="vulkan")
     made = Engine(crossing(), Space(np.eye(4), (24, 24, 5)), gpu, Settings(0.5, max_steps=40))
     batches = []
@@ -336,7 +336,7 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
 
 def test_a_cpu_counts_by_its_own_rules():
     made = engine()
-    made._pace._rate = 1.0  # halves a second: a GPU would get a streamline at a time
+    made.growth.pace._rate = 1.0  # halves a second: a GPU would get a streamline at a time
     assert len(list(made.track(SEEDS))) == 1
 
 
@@ -432,8 +432,8 @@ def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypa
 
     monkeypatch.setattr(_numba, "thread_pool", told)
     made = engine(threads=asked)
-    assert made.program.threads == expected
-    assert made._pool._max_workers == (asked or usable_cores())
+    assert made.growth.program.threads == expected
+    assert made.points.pool._max_workers == (asked or usable_cores())
     list(made.track(SEEDS[:9]))
     RandomSeeds(np.zeros((1, 3), np.int32), 100, 0, threads=asked).points(0, 100)
     assert set(pools) == ({expected - 1} if expected > 1 else set())  # the thread that calls is one

@@ -108,16 +108,16 @@ def engine(request, folder, device):
     problem = Problem(folder, METHODS[request.param], SEEDS)
     settings = Settings(problem.step_mm, max_steps=problem.method.max_steps)
     made, chunks = Engine(prepared_for(problem), problem.space, device, settings), []
-    lay_out = made.unpacker.batch
+    lay_out = made.points.unpacker.batch
 
     def noted(grown, rules):
         chunks.append(grown)
         return lay_out(grown, rules)
 
-    made.unpacker.batch = noted
+    made.points.unpacker.batch = noted
     assert sum(map(len, made.track(problem.seeds))) > SEEDS / 2
-    made.unpacker.batch = lay_out
-    found = {"seeds": problem.seeds, "chunks": list(chunks), "rules": made.rules}
+    made.points.unpacker.batch = lay_out
+    found = {"seeds": problem.seeds, "chunks": list(chunks), "rules": made.growth.rules}
     return SimpleNamespace(track=made.track, lay_out=lay_out, **found)
 
 

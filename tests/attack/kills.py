@@ -70,7 +70,7 @@ def _forget(room: Room, cold: str) -> None:
 
 def at_call(rng: random.Random, room: Room) -> list[str]:
     """Send a signal at a random call of the package's own code."""
-    run, cold = rng.choice(("boot", "det")), rng.choice(("", "", "exclusive"))
+    run, cold = rng.choice(("boot", "det")), rng.choice(("", "", "place_seed"))
     number = rng.choice(sorted(CODES))
     calls = _calls(room.material, run, cold)
     at = calls - rng.choice((rng.randrange(calls), rng.randrange(calls // 10)))  # files are written at the end

@@ -94,7 +94,7 @@ def limits(rng: random.Random, room: Room) -> list[str]:
     }[name]  # fmt: skip
     cache = room.own("cache")
     if rng.random() < 0.5:  # small kernels have to be compiled, and kept
-        for path in cache.rglob("*exclusive*"):
+        for path in cache.rglob("*place_seed*"):
             path.unlink()
     room.did.append(f"RLIMIT_{name} {value}")
     limit = getattr(resource, f"RLIMIT_{name}"), (value, value)

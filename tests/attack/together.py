@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from .material import track
 from .room import COMPILING, Room
 
-MODULES = ("exclusive", "unpack", "place_seed")
+MODULES = ("unpack", "place_seed")
 
 
 def processes(rng: random.Random, room: Room) -> list[str]:

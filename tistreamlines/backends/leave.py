@@ -1,4 +1,4 @@
-"""A signal handler in compiled code, for libraries that keep Python from running while they compile, as Taichi does."""
+"""A compiled signal handler: Taichi keeps Python's own from running while it compiles."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = N
     Raises
     ------
     DeviceError
-        Where the device cannot start, or computes something else than it should.
+        If the device cannot start or computes wrong results.
     """
     program = open_program(device, Source([number_reals, copy_reals, sum_reals, multiply_add]), threads=threads)
     return {

@@ -1,4 +1,4 @@
-"""How many steps a launch may take: desktop systems reset a GPU that is long at work."""
+"""How many steps a launch may take: desktop systems reset a GPU whose kernel runs too long."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-LEFT = 8  # the steps of a launch are taken to last this part of it at least, or of what they may
+LEFT = 8  # the steps are assumed to take at least one eighth of a launch, or of the time that they may take
 
 
 class Pace:
-    """Foretells launches from how long the last ones took.
+    """Predicts the duration of launches from earlier ones.
 
-    A launch takes ``overhead + steps * (latency + halves / rate)`` seconds: a few halves are as slow as many, very many
-    wait for a place on the device.  The overhead is what an idle launch takes, most of the time in software; each other
-    launch shows a rate that the device has at least and a latency that it has at most.  What passes while a caller has
-    the last batches may be the device's time or not: where a launch looks slower than foretold, it is left out.
+    A launch takes ``overhead + steps * (latency + halves / rate)`` seconds: a few halves take as long as many, very
+    many have to wait for free multiprocessors.  The overhead is the duration of an idle launch, mostly spent in
+    software.  Each other launch gives a lower bound of the rate and an upper bound of the latency.  The device may be
+    idle while the caller works on the last batches, so this time is left out if a launch seems slower than predicted.
 
     Parameters
     ----------
-    seconds : that the steps of a launch may take.
-    clock : returns seconds.
+    seconds : how long the steps of a launch may take.
+    clock : returns the time in seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -30,11 +30,11 @@ class Pace:
         self._taken = self._deepest = 0
 
     def steps(self, growing: int) -> int:
-        """Steps that so many halves may take in a launch: one, as long as nothing is known."""
+        """Return how many steps ``growing`` halves may take in a launch; 1 before the first measurement."""
         return max(1, int(self.seconds / self._step(growing))) if self._rate else 1
 
     def halves(self) -> int | None:
-        """Halves that can take a step in a launch; None as long as nothing is known."""
+        """Return how many halves can take a step in a launch; None before the first measurement."""
         return int(self.seconds * self._rate) if self._rate else None
 
     def _step(self, growing: int) -> float:
@@ -42,14 +42,14 @@ class Pace:
 
     @contextmanager
     def idle(self) -> Generator[None, None, None]:
-        """Time a launch of halves that all stand still."""
+        """Measure a launch in which no half takes a step."""
         begun = self._clock()
         yield
         seconds = self._clock() - begun
         self._overhead = min(self._overhead or seconds, seconds)
 
     def begin(self, growing: int, steps: int, *, anew: bool = False) -> None:
-        """Note that a launch begins; ``anew``: a chunk's first, whose halves have taken no step yet."""
+        """Note the start of a launch; ``anew`` if it is a chunk's first, whose halves have taken no step yet."""
         if anew:
             self._taken = self._deepest = 0
         self._begun, self._away = self._clock(), 0.0
@@ -57,7 +57,7 @@ class Pace:
 
     @contextmanager
     def away(self) -> Generator[None, None, None]:
-        """Let others work while the device may, or may not, be at work."""
+        """Measure the time that the caller takes, during which the device may or may not be busy."""
         begun = self._clock()
         try:
             yield
@@ -65,10 +65,10 @@ class Pace:
             self._away += self._clock() - begun
 
     def end(self, taken: int, deepest: int) -> None:
-        """Note that a launch has ended: steps of all halves by now, and of the one that has most."""
+        """Note the end of a launch; ``taken``: steps of all halves so far, ``deepest``: of the half with most steps."""
         whole = max(self._clock() - self._begun, 1e-9)
         self._overhead = min(self._overhead, whole)
-        # of an overhead that wavers not too much is to be left
+        # the overhead varies, so what is left after subtracting it may be too little
         seconds = max(whole - self._overhead, min(whole, self.seconds) / LEFT)
         slower = (seconds - self._away) / self._expected
         if slower > 1:

@@ -1,4 +1,4 @@
-"""What a chunk may hold, by a device's memory and by the numbers of 32 bits, and the arrays that hold it."""
+"""How large a chunk may be, limited by the device's memory and by 32-bit indices, and the arrays that hold it."""
 
 from __future__ import annotations
 
@@ -7,48 +7,60 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.program import Program
 from ..errors import DeviceError, ParameterError
+from ..kernels.propagate import Halves, Seeds
+from ..linker.records import INTS, memory
 
-# Of an array: 2 GiB less a word.  Lavapipe gives no more at once; byte offsets of Vulkan and Metal end at 4 GiB; and
-# kernels and Taichi's shapes count elements in 32 bits, one of them the sign.
+# Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
+# and kernels and Taichi index elements with signed 32-bit integers.
 MOST_ELEMENTS = 2**29 - 1
-MOST_SEEDS = 100_000  # a chunk: with more, the host would wait long for points to lay out
-CPU_SEEDS = 4096  # a chunk of a CPU, or of a device that is one in disguise
-PART_WORDS = 2**22  # brought back at once: 16 MB, whose points the host lays out while the next part is on its way
-DIRECTIONS = 4  # of a seed, more than most tissue has; where there are more, fewer seeds share a launch
-UNASKED = 2**26  # bytes that buffers may always have where nobody has set a limit
+MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
+CPU_SEEDS = 4096  # of a chunk on a CPU, or on a device emulated by one
+PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
+DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
+UNASKED = 2**26  # bytes that buffers may always take if no limit is set
 WORD = 4  # bytes of an element, a real or a whole number
-REALS = ("seeds_points", "halves_point")  # other buffers hold whole numbers
+Arrays = dict[str, tuple[str, int]]  # kind and number of elements, by flat name
 
 
 @dataclass(frozen=True)
 class Room:
-    """Greatest sizes of a chunk.
+    """Maximum sizes of a chunk.
 
     Parameters
     ----------
-    seeds : to begin together.
-    streamlines : to grow together.
-    words : of codes to bring back at once, but for a streamline more.
-    each : elements of a buffer for each seed or streamline, by its name.
-    elements : of a whole buffer, by its name; ``packed`` is the array of the words.
+    seeds : number of seeds to start together.
+    streamlines : number of streamlines to grow together.
+    words : words of codes to copy back at once, plus at most one streamline.
+    codes_a_word : number of codes in a word.
+    each : kind and elements of a buffer for each seed or streamline, by its name.
+    elements : the same for a whole buffer; ``packed`` is the array of the words.
     """
 
     seeds: int
     streamlines: int
     words: int
-    each: dict[str, int]
-    elements: dict[str, int]
+    codes_a_word: int
+    each: Arrays
+    elements: Arrays
 
 
-def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Elements that a chunk's buffers have for each seed, and for each streamline, by name."""
-    seed = {"seeds_points": 3, "seeds_counts": 1, "seeds_peaks": fill["seeds_most"], "slot": 1}
-    streamline = {
-        "halves_seed": 1, "halves_branch": 1, "halves_initial": 1, "halves_point": 2 * (3 + fill["CARRIED"]),
-        "halves_state": 4, "halves_codes": 2 * max_steps, "accepted": 2, "words_slot": 2,
-    }  # fmt: skip
-    return seed, streamline
+def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
+    """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
+    most = fill["seeds_most"]
+    halves = Halves(seed=1, branch=1, initial=1, point=2 * (3 + fill["CARRIED"]), state=4, codes=2 * max_steps)
+    seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
+    return seed, memory("halves", halves) | {"accepted": (INTS, 2), "words_slot": (INTS, 2)}
+
+
+def total(arrays: Arrays) -> int:
+    """Elements of all arrays together."""
+    return sum(count for _, count in arrays.values())
+
+
+def _largest(arrays: Arrays) -> int:
+    return max(count for _, count in arrays.values())
 
 
 def room_for(
@@ -57,26 +69,27 @@ def room_for(
 ) -> Room:  # fmt: skip
     """Fit a chunk to a device.
 
-    What Taichi copies on its way to or from the device takes memory twice, and counts so.
+    Arrays that Taichi copies to or from the device are counted twice, since it needs memory for both copies.
 
     Parameters
     ----------
-    fill : the method's constants and scalars.
-    max_steps : greatest number of steps of a half-streamline.
-    tables : bytes that are taken already.
-    asked : seeds of a chunk that the user asked for; there will not be more.
-    limit : bytes that tables and buffers may have together.
-    free : bytes that the device has free before the tables, of which half the rest is taken where no limit is set.
-    most_seeds : of a chunk, unless more are asked for.
+    fill : constants and scalars of the method.
+    max_steps : maximum number of steps of a half-streamline.
+    tables : bytes that the tables take.
+    asked : maximum number of seeds in a chunk that the user asked for.
+    limit : bytes that tables and buffers may take together.
+    free : free bytes of the device before the tables; without a limit, buffers take half of what the tables leave.
+    most_seeds : maximum number of seeds in a chunk, unless the user asked for more.
 
     Raises
     ------
     ParameterError
-        Where the limit holds not even a chunk of one seed.
+        If the limit is too small for the tables and a chunk of one seed.
     """
     seed, streamline = sizes(fill, max_steps)
-    a_seed, a_streamline = WORD * (sum(seed.values()) + 3), WORD * (sum(streamline.values()) + 4)
-    most, longest = fill["seeds_most"], 2 * -(-max_steps // (32 // fill["CODE_BITS"]))
+    a_seed, a_streamline = WORD * (total(seed) + 3), WORD * (total(streamline) + 4)
+    codes = 32 // fill["CODE_BITS"]
+    most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
     least = a_seed + most * a_streamline + 2 * WORD * (longest + 1)
     left = 2**62
     if limit is not None:
@@ -92,37 +105,37 @@ def room_for(
     words = min(PART_WORDS, max((left - least) // 32, 1))
     left -= 2 * WORD * (words + longest)
     seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), most_seeds)
-    seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // max(seed.values()))
-    streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // max(streamline.values()))
+    seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
+    streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))
     streamlines = max(streamlines, most)
     seeds = max(min(seeds, streamlines), 1)
-    elements = {name: size * seeds for name, size in seed.items()}
-    elements |= {name: size * streamlines for name, size in streamline.items()} | {"packed": words + longest}
-    return Room(seeds, streamlines, words, seed | streamline, elements)
+    elements = {name: (kind, size * seeds) for name, (kind, size) in seed.items()}
+    elements |= {name: (kind, size * streamlines) for name, (kind, size) in streamline.items()}
+    return Room(seeds, streamlines, words, codes, seed | streamline, elements | {"packed": (INTS, words + longest)})
 
 
 class Buffers:
-    """A chunk's arrays on a device: made when they are needed, larger when need be, and never beyond their bounds.
+    """A chunk's arrays on a device, allocated when they are first needed and enlarged up to their maximum sizes.
 
     Parameters
     ----------
-    program : makes arrays.
-    room : their bounds.
-    values : the kernels' arguments by name, which the arrays are kept among.
+    program : allocates the arrays.
+    room : their maximum sizes.
+    values : the kernels' arguments by flat name, where the arrays are stored.
     """
 
-    def __init__(self, program: Any, room: Room, values: dict[str, Any]) -> None:
+    def __init__(self, program: Program, room: Room, values: dict[str, Any]) -> None:
         self._program, self._room, self._values = program, room, values
         self._held: dict[str, int] = {}
 
     def hold(self, name: str, count: int) -> Any:
-        """The array of that name, with room for so many seeds or streamlines; it grows by a quarter at least."""
-        size, held = max(count, 1) * self._room.each[name], self._held.get(name, 0)
+        """Return an array with room for ``count`` seeds or streamlines; it grows by a quarter or more."""
+        kind, most = self._room.elements[name]
+        size, held = max(count, 1) * self._room.each[name][1], self._held.get(name, 0)
         if held < size:
-            self._values.pop(name, None)  # its memory is free before it is needed again
+            self._values.pop(name, None)  # frees its memory before the new allocation
             self._held.pop(name, None)
-            held = min(max(size, int(1.25 * held)), self._room.elements[name])
-            kind = "reals" if name in REALS else "ints"
+            held = min(max(size, int(1.25 * held)), most)
             with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):
                 self._values[name] = self._program.empty(held, kind)
             self._held[name] = held
@@ -131,7 +144,7 @@ class Buffers:
 
 @contextmanager
 def memory_for(what: str) -> Generator[None, None, None]:
-    """Say what a device had no memory for, and what may help."""
+    """Turn a failed allocation into an error that says what needed memory, and what may help."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

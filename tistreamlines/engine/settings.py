@@ -1,11 +1,11 @@
-"""How streamlines are to be grown, in the engine's own terms."""
+"""Settings of the engine."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-ROUNDING = 1e-6  # of a length over that of a step: images tell the sides of voxels in float32
+ROUNDING = 1e-6  # relative error of a length in steps: images store voxel sizes in float32
 
 
 @dataclass(frozen=True)
@@ -14,16 +14,16 @@ class Settings:
 
     Parameters
     ----------
-    step_mm : step length in mm.
-    max_steps : greatest number of steps of a half-streamline.
-    fewest_steps, most_steps : streamlines of fewer or more steps are dropped; so are those of none.
-    rng_seed : key of the random numbers.
-    exact : the same bits on every device; else whatever the compiler makes of it.  A method that carries a frame from
-        step to step is always exact: the host lays points out by the same steps, and has to come to the same places.
+    step_mm : step size in mm.
+    max_steps : maximum number of steps of a half-streamline.
+    fewest_steps, most_steps : streamlines with fewer or more steps are dropped, and always those without a step.
+    rng_seed : RNG seed for tracking, an integer of 64 bits.
+    exact : same bits on every device; if False, the compiler may reorder arithmetic.  A method that carries a frame
+        from step to step is always exact, since the host repeats its steps and must reach the same points.
     threads : CPU threads, None for all.
-    chunk_size : most seeds of a chunk, None to fit the device.
-    memory_limit : bytes that tables and buffers may take on the device, None for half of what is free.
-    profile : time the kernels themselves too (CUDA; costs a wait after each launch, and NVIDIA's Vulkan stands still).
+    chunk_size : maximum number of seeds in a chunk, None to fit the device.
+    memory_limit : bytes that tables and buffers may take on the device, None for half of the free memory.
+    profile : measure the time in kernels (CUDA; each launch is waited for.  NVIDIA's Vulkan driver hangs with it).
     """
 
     step_mm: float
@@ -39,11 +39,11 @@ class Settings:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Fewest and most steps of a streamline that is kept."""
+        """Minimum and maximum number of steps of an accepted streamline."""
         return max(self.fewest_steps, 1), 2 * self.max_steps if self.most_steps is None else self.most_steps
 
 
 def steps_within(step_mm: float, min_mm: float, max_mm: float | None = None) -> tuple[int, int | None]:
-    """Fewest and most steps of a streamline whose length lies within bounds, both allowed, None for no bound."""
+    """Return the minimum and maximum number of steps for lengths of ``min_mm`` to ``max_mm``; None for no maximum."""
     fewest = math.ceil(min_mm / step_mm * (1 - ROUNDING))
     return max(fewest, 1), None if max_mm is None else math.floor(max_mm / step_mm * (1 + ROUNDING))

@@ -1,7 +1,10 @@
-"""What a run of the engine did."""
+"""Counts and times of a run of the engine."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +18,7 @@ STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
 
 @dataclass
 class Tally:
-    """What a run did: seconds by stage, how halves ended, bytes that came back from the device."""
+    """Counts of a run: seconds by stage, half-streamlines by stop reason, bytes copied from the device."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     stop_reasons: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
@@ -23,3 +26,10 @@ class Tally:
     streamlines: int = 0
     points: int = 0
     copied_bytes: int = 0
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None, None, None]:
+        """Add the time that a block takes to a stage."""
+        begun = time.perf_counter()
+        yield
+        self.seconds[name] += time.perf_counter() - begun

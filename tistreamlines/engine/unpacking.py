@@ -1,4 +1,4 @@
-"""From codes to points: what the host does with a chunk that a device has grown."""
+"""From codes to points: the host's part of the work on a chunk."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Batch, Space
-from ..kernels.lang import LANES
-from ..kernels.unpack import unpack
-from ..linker.records import REALS
+from ..kernels.lang import LANES, fields_of
+from ..kernels.unpack import Affine, Laid, unpack
+from ..linker.records import REALS, spread
 from ..methods.given import Prepared
 from .linking import source_of
 
 Array = npt.NDArray[Any]
-AFFINE = ("xx", "xy", "xz", "x", "yx", "yy", "yz", "y", "zx", "zy", "zz", "z")
 
 
 @dataclass
 class Grown:
-    """A chunk back on the host: its accepted streamlines as codes.
+    """Accepted streamlines of a chunk, copied to the host as codes.
 
     Parameters
     ----------
     first_seed : number of the chunk's first seed.
     seeds : (n, 3) float32, voxel coordinates.
     seed, branch : (m,) int32, number of each streamline's seed in the chunk, and among its seed's directions.
-    initial : (m,) its initial direction's code, of methods whose codes do not tell it; else 0.
+    initial : (m,) code of its initial direction, for methods whose codes do not give it; else 0.
     lengths, status : (m, 2) steps and stop reasons, forward and backward.
-    words, slot : codes, several to a word, and where each half's begin.
+    words, slot : codes, several to a word, and the first word of each half.
     """
 
     first_seed: int
@@ -45,7 +44,7 @@ class Grown:
     slot: Array
 
     def parts(self, points: int) -> list[Grown]:
-        """Cut into parts of about so many points, which share the words."""
+        """Split into parts of about ``points`` points, which share the words."""
         ends = np.flatnonzero(np.diff(np.cumsum(self.lengths[:, 0] + self.lengths[:, 1] + 1) // points)) + 1
         cuts = [0, *ends.tolist(), len(self.seed)]
         return [
@@ -58,7 +57,7 @@ class Grown:
 
 
 def in_teams(lengths: Array) -> Array:
-    """Halves by side and length, each side's filled up to whole teams by its last one: (LANES * teams,)."""
+    """Sort halves by side and length, and repeat the last one of each side to fill its team: (LANES * teams,)."""
     sides = []
     for side in range(2):
         order = np.argsort(lengths[:, side])
@@ -67,7 +66,7 @@ def in_teams(lengths: Array) -> Array:
 
 
 class Unpacker:
-    """Lays points out by the kernels' own step, on the CPU whatever the device.
+    """Computes points from codes with the kernels' own steps, always on the CPU.
 
     Parameters
     ----------
@@ -79,38 +78,34 @@ class Unpacker:
         from ..backends.numba.program import NumbaProgram
 
         self.space = space
-        self.abreast = prepared.fill["CARRIED"] > 0
-        source = source_of([unpack], prepared, ABREAST=int(self.abreast))
+        self.carries = prepared.fill["CARRIED"] > 0
+        source = source_of([unpack], prepared, ABREAST=int(self.carries))
         carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
         self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
-        affine = zip(AFFINE, space.affine[:3].ravel(), strict=True)
+        affine = Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
-        self.values: dict[str, Any] = {f"affine_{name}": float(value) for name, value in affine}
-        self.values |= tables | prepared.scalars
+        self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
 
     def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
-        """Points in RASmm, and what is known of each streamline; safe to call from several threads.
+        """Return a batch of streamlines in RASmm; several threads may call this at once.
 
         Parameters
         ----------
-        grown : the chunk.
-        rules : the kernels' Rules, by flat name.
+        grown : the streamlines as codes.
+        rules : :class:`..kernels.propagate.Rules` by flat name.
         """
         offsets = np.concatenate([[0], np.cumsum(grown.lengths[:, 0] + grown.lengths[:, 1] + 1)]).astype(np.int64)
         origin = grown.seeds[grown.seed]
         out = np.empty(3 * int(offsets[-1]), np.float32)
         if len(origin):
-            order = in_teams(grown.lengths) if self.abreast else np.arange(2 * len(origin))
-            laid = {
-                "seed": grown.seed, "branch": grown.branch, "initial": grown.initial, "offset": offsets[:-1],
-                "slot": grown.slot, "lengths": grown.lengths.ravel(), "order": order,
-            }  # fmt: skip
-            values = self.values | rules | {
-                "rules_first_seed": grown.first_seed, "words": grown.words, "laid_point": origin.ravel(),
-                "out": out,
-            }  # fmt: skip
-            values |= {f"laid_{name}": np.ascontiguousarray(array, np.int32) for name, array in laid.items()}
-            self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
+            order = in_teams(grown.lengths) if self.carries else np.arange(2 * len(origin))
+            laid = Laid(
+                seed=grown.seed, branch=grown.branch, initial=grown.initial, point=origin.ravel(), offset=offsets[:-1],
+                slot=grown.slot, lengths=grown.lengths.ravel(), order=order,
+            )  # fmt: skip
+            values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
+            values |= {"rules_first_seed": grown.first_seed, "words": grown.words, "out": out}
+            self.program.run("unpack", len(order) // (LANES if self.carries else 1), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
             (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint16),

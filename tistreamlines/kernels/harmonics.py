@@ -9,7 +9,7 @@ HALF_ORDER = Constant("half the order of the spherical harmonics")
 
 @twin
 def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
-    """Sum of the monomials ``x^p y^q`` with p + q odd, less than the order, in Horner's way.
+    """Sum of the monomials ``x^p y^q`` with p + q odd, less than the order, by Horner's method.
 
     With one more factor y that is all monomials of even p + q, up to the order, but those without y.
     """

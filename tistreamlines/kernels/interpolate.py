@@ -11,10 +11,10 @@ CHUNK_MASK = 0x1FFFFFF
 
 
 class Volume(Record):
-    """Voxels that a live point can touch.
+    """Voxels that tracking can read.
 
-    ``index`` says at which chunk of 32 reals of ``rows`` a voxel's row begins; row 0 is all zeros.  There are at most
-    2**25 chunks: saying so with a mask lets compilers see that no address overflows, and fold the constant offsets.
+    ``index`` gives the first chunk (32 reals) in ``rows`` of each voxel's row; row 0 is all zeros.  There are at most 2**25
+    chunks; the mask shows compilers that no address overflows, so that they can fold constant offsets.
     """
 
     index: Ints
@@ -34,7 +34,7 @@ def inside(volume: Volume, p: vec3) -> i32:
 
 @twin
 def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
-    """Where in ``rows`` the row of a voxel begins; a voxel beyond the border is the border's voxel."""
+    """First element in ``rows`` of a voxel's row; a voxel beyond the border is replaced by the nearest one."""
     i = minimum(maximum(x, 0), volume.shape[0] - 1)
     j = minimum(maximum(y, 0), volume.shape[1] - 1)
     k = minimum(maximum(z, 0), volume.shape[2] - 1)
@@ -45,7 +45,7 @@ def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
 def interpolate_row(volume: Volume, p: vec3, out: Reals):
     """Interpolate every channel at a point inside the image (DIPY's ``trilinear_interpolate4d``).
 
-    The border's voxels reach half a voxel outwards.  The eight terms are added in DIPY's order.
+    Beyond the outermost voxel centres the values are constant.  The eight terms are added in DIPY's order.
     """
     fx = floor(p[0])
     fy = floor(p[1])

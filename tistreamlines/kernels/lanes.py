@@ -1,4 +1,4 @@
-"""What a lane does on its own: look a direction up on the sphere, read a voxel's row anywhere, normalise."""
+"""Functions of lane values: vectors, the vertex nearest to a direction, interpolation at a point of each lane."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .maths import floored, reciprocal_root
 from .peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 
 CELLS = Constant("cells along an edge of each of the three maps of half the sphere")
-CELL_WORDS = Constant("words of the list of the vertices that may be nearest to a direction of a cell")
+CELL_WORDS = Constant("words that list the vertices that may be nearest to a direction in a cell")
 CELL_BITS = Constant("bits of a vertex's number in such a word, 30 // CELL_BITS to a word")
-# of a map: where the greatest of three coordinates is that of one axis, the others are at most sqrt(1/2)
+# of a map: if one coordinate of a unit vector is the greatest, the others are at most sqrt(1/2)
 HALF_WIDTH = 0.7072
 CELLS_A_UNIT = 0.5 / HALF_WIDTH  # times CELLS
 
@@ -76,11 +76,10 @@ def cell_of(d: vec3) -> i32:
 
 @twin
 def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
-    """Vertex nearest to each lane's direction, the lowest among equals (DIPY's ``find_closest``).
+    """Vertex nearest to each lane's direction, the lowest number among equals (DIPY's ``find_closest``).
 
-    Where a direction stands for its opposite too, the nearest to either.
-
-    A cell lists, by rising number, the vertices that may be it; the further words of long lists are rarely needed.
+    On a hemisphere, the vertex nearest to the direction or to its opposite.  ``cells`` lists, for each cell of the cube map,
+    the vertices that may be the nearest, by rising number; only long lists need more than one word.
     """
     cell = cell_of(d)
     best = lanes(-1.0)
@@ -107,13 +106,13 @@ def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
 
 @twin
 def row_of(volume: Volume, line: i32, z: i32) -> i32:
-    """Where in ``rows`` the row of each lane's voxel begins; ``line`` counts the image's lines along z."""
+    """First element in ``rows`` of the row of each lane's voxel; ``line`` is the number of the image's line along z."""
     return (take(volume.index, line * volume.shape[2] + z) & CHUNK_MASK) * 32
 
 
 @twin
 def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
-    """Where in ``rows`` the row of each lane's corner of a point begins; i, j, k are 1 for the farther one on an axis."""
+    """First element in ``rows`` of the row of a voxel around a point; i, j, k are 1 for the farther voxel along an axis."""
     x = minimum(maximum(i32(floored(p[0])) + i, 0), volume.shape[0] - 1)
     y = minimum(maximum(i32(floored(p[1])) + j, 0), volume.shape[1] - 1)
     z = minimum(maximum(i32(floored(p[2])) + k, 0), volume.shape[2] - 1)
@@ -122,7 +121,7 @@ def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
 
 @twin
 def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
-    """Each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d`` and its callers)."""
+    """Interpolate each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d``)."""
     fx = floored(p[0])
     fy = floored(p[1])
     fz = floored(p[2])
@@ -161,9 +160,9 @@ def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
 
 @twin
 def read_stop(volume: Volume, p: vec3, row: Reals):
-    """Interpolate the channels of the stopping rule alone: each lane reads a corner; ``interpolate_row``'s order of addition.
+    """Interpolate only the channels of the stopping rule; the order of additions is that of ``interpolate_row``.
 
-    The first 32 numbers of the row are overwritten, so several channels need a longer row.
+    Each lane reads one corner.  The first 32 numbers of the row are overwritten, so several channels need a longer row.
     """
     x = lanes(p[0] - floored(p[0]))
     y = lanes(p[1] - floored(p[1]))

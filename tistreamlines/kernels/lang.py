@@ -1,4 +1,4 @@
-"""The kernel language: what a kernel function may say, and its plain Python meaning.
+"""The kernel language: the words that a kernel function may use, and their meaning in plain Python.
 
 A kernel function is ordinary Python over scalars and flat arrays.  It is written for a *team* of 32 virtual
 lanes that grows one half-streamline.  Two kinds of value exist:
@@ -9,8 +9,7 @@ lanes that grows one half-streamline.  Two kinds of value exist:
 On a GPU both are one register of a thread; on the CPU a lane value is a SIMD vector of 32; interpreted, it is a
 numpy array of 32.  Every face does the same additions in the same order, so all give the same bits.
 
-The functions below are the interpreted face (float64).  :mod:`tistreamlines.backends` spells the same names for
-the other faces.
+The functions below are the interpreted face (float64); :mod:`tistreamlines.backends` has the other faces.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LANES = 32
 
 
 class Twin:
-    """A kernel function: one source from which each backend makes its own face."""
+    """A kernel function: one source, which is linked for each compiler."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -45,14 +44,14 @@ def twin(function: Callable[..., Any]) -> Twin:
 
 
 class Constant:
-    """A whole number or a flag that is fixed when a face is linked (a table's size, a rule that is on or off)."""
+    """An integer or a flag that is fixed when kernels are linked (a table's size, an option)."""
 
     def __init__(self, meaning: str) -> None:
         self.meaning = meaning
 
 
 class Hole:
-    """A function or a record that the linker fills in (the method, the stopping rule)."""
+    """A function or a record that is chosen when kernels are linked (of the method, of the stopping rule)."""
 
     def __init__(self, meaning: str) -> None:
         self.meaning = meaning
@@ -100,11 +99,11 @@ def _fits(value: Any, note: Any) -> bool:
 
 
 class Reals:
-    """Annotation: a flat array of reals, handed over by reference."""
+    """Annotation: a flat array of reals, passed by reference."""
 
 
 class Ints:
-    """Annotation: a flat array of int32, handed over by reference."""
+    """Annotation: a flat array of int32, passed by reference."""
 
 
 class words:
@@ -219,7 +218,7 @@ def spread(array, start, pattern, table):
 def collect(items, count, marks, limit):
     """List in ``items`` the number ``l + 32 k`` for each bit k of lane l's ``marks``; ``count[0]`` says how many.
 
-    What exceeds ``limit`` is left out.
+    Numbers beyond the first ``limit`` are left out.
     """
     found = [number + 32 * k for number in range(LANES) for k in range(31) if int(marks[number]) >> k & 1][:limit]
     items[: len(found)] = found
@@ -237,14 +236,14 @@ def team_max(x):
 
 
 def barrier():
-    """What the team's lanes wrote before is seen by all of them after."""
+    """Wait until all lanes of the team see what each of them has written."""
 
 
 def each(n):
-    """Share the whole numbers below ``n`` among the lanes; the body sees one number at a time."""
+    """Distribute the numbers below ``n`` over the lanes; the loop's body sees one number at a time."""
     return range(n)
 
 
 def unrolled(n):
-    """``range(n)`` whose body is repeated by the compiler; ``n`` is a constant."""
+    """``range(n)`` that the compiler unrolls; ``n`` is a constant."""
     return range(n)

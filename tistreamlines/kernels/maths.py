@@ -1,7 +1,7 @@
 """Arithmetic that is the same on every device, bit for bit: division, roots, logarithm, exponential.
 
-GPUs round division and square root as they like, and every library has a logarithm of its own.  These use only
-whole numbers, and sums and products of reals, which all devices round alike.
+GPUs differ in how they round division and square root, and libraries in their logarithms.  These functions use only
+integers, and sums and products of reals, which all devices round in the same way.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def exp(x: real) -> real:
 
 @twin
 def floored(x: real) -> real:
-    """Largest whole number not above ``x``, where it fits an int; for lanes too."""
+    """Largest whole number not above ``x``, if it fits an int; for lane values too."""
     whole = real(i32(x))
     return where(whole > x, whole - 1.0, whole)
 

@@ -25,8 +25,8 @@ from .lang import (
 )
 
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
-CANDIDATES = Constant("greatest number of local maxima looked at, far more than an ODF has")
-NEIGHBOURS = Constant("greatest number of neighbours of a vertex")
+CANDIDATES = Constant("maximum number of local maxima, far more than an ODF has")
+NEIGHBOURS = Constant("maximum number of neighbours of a vertex")
 SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for its opposite too")
 NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
 NONE = -1
@@ -119,7 +119,7 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
 
 @twin
 def best_candidate(odf: Reals, scratch: PeakScratch, count: i32) -> i32:
-    """Largest of the candidates that are left, the lowest vertex among equals; NONE where none is left."""
+    """Largest remaining candidate, the lowest vertex among equals; NONE if none remains."""
     best = NONE
     best_value = -1.0
     for i in range(count):
@@ -137,7 +137,7 @@ def best_candidate(odf: Reals, scratch: PeakScratch, count: i32) -> i32:
 
 @twin
 def keep_separated(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch) -> i32:
-    """Keep the candidates in descending order, less those too close to a larger one; return their number.
+    """Keep the candidates in descending order without those too close to a larger one; return their number.
 
     DIPY's ``remove_similar_vertices``.
     """
@@ -181,7 +181,7 @@ def find_peaks(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch,
 
 @twin
 def closest_peak(sphere: Sphere, rule: PeakRule, scratch: PeakScratch, count: i32, heading: vec3) -> i32:
-    """Code of the peak closest to the heading, or NONE where none is within the angle (DIPY's ``closest_peak``).
+    """Code of the peak closest to the heading, or NONE if none is within the angle (DIPY's ``closest_peak``).
 
     A code is twice the vertex, plus one where the direction is the opposite of the vertex.
     """

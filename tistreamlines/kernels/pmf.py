@@ -1,8 +1,8 @@
 """The distribution of directions at a point (PMF), sampled on the sphere, and its peaks: for prob and det.
 
 A voxel's row holds either the samples (DIPY's ``SimplePmfGen``) or coefficients of ``polynomials.monomials``, which are
-evaluated at the sphere's vertices in the step (``SHCoeffPmfGen``).  Samples below a share of the greatest count as 0, the
-negative ones with them, since the greatest counts as 0 at least (DIPY's ``prepare_pmf``).
+evaluated at the sphere's vertices in each step (``SHCoeffPmfGen``).  Samples below a fraction of the maximum, and negative
+ones, count as 0 (DIPY's ``prepare_pmf``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the co
 class Pmf(Record):
     """Tables of the method.
 
-    threshold : what is below this share of the greatest sample counts as 0.
+    threshold : samples below this fraction of the maximum count as 0.
     """
 
     sphere: Sphere
@@ -46,9 +46,9 @@ class Pmf(Record):
 
 
 class PmfScratch(Record):
-    """Team memory: a point's row, the PMF's samples, the sums of a scan (64 reals), the peaks.
+    """Team memory: the row at a point, samples of the PMF, sums of a scan (64 reals), peaks.
 
-    The samples may take the row's place, and the sums that of the peaks' candidates.
+    The samples may overwrite the row, and the sums the candidates for peaks.
     """
 
     row: Reals
@@ -59,9 +59,9 @@ class PmfScratch(Record):
 
 @twin
 def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> real:
-    """Sample the PMF; return its greatest sample, or 0 if that is negative.
+    """Sample the PMF; return its maximum, or 0 if that is negative.
 
-    What is left in ``pmf`` is 0 outside the cone of directions whose cosine to the heading is ``cos_angle`` or more.
+    In ``pmf``, samples outside the cone are 0: directions whose cosine to the heading is less than ``cos_angle``.
     """
     high = lanes(0.0)
     for chunk in range(VERTEX_CHUNKS):
@@ -88,7 +88,7 @@ def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> 
 
 @twin
 def probability(scratch: PmfScratch, c: i32, low: real) -> real:
-    """32 samples from ``c`` on, those below ``low`` as 0."""
+    """32 samples from number ``c`` on; those below ``low`` count as 0."""
     value = at(scratch.pmf, c)
     return where(value < low, 0.0, value)
 
@@ -109,7 +109,7 @@ def pmf_peaks(method: Pmf, scratch: PmfScratch) -> i32:
 
 @twin
 def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
-    """Code of vertex ``number``, or of its opposite if that lies closer to the heading; of NONE, NONE."""
+    """Code of vertex ``number``, or of its opposite if that is closer to the heading; NONE for NONE."""
     code = NONE
     if number >= 0:
         code = 2 * number
@@ -121,6 +121,6 @@ def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
 
 @twin
 def initial_directions(method: Pmf, scratch: PmfScratch) -> i32:
-    """Peaks of the PMF at the point whose row is in the scratch: their number (``kept`` lists the vertices)."""
+    """Find the peaks of the PMF at the point whose row is in the scratch; return their number (``kept`` lists them)."""
     barrier()
     return pmf_peaks(method, scratch)

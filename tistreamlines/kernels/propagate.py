@@ -1,4 +1,4 @@
-"""How a streamline grows: from a seed to its initial directions, and from each, both ways, step by step."""
+"""How a streamline grows: from a seed to its initial directions, and from each one step by step in both directions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
 Stopping = Hole("record of the stopping rule")
 begin = Hole("the method's initial directions at a seed")
-read = Hole("what the method and the stopping rule read of the voxels' rows at a point")
-depart = Hole("what a method that carries more than its last code makes of a half's initial direction")
+read = Hole("reads what the method and the stopping rule need of the voxels' rows at a point")
+depart = Hole("sets what a half carries at its seed, for methods that carry more than the last code")
 choose = Hole("the method's choice of a step")
 moved = Hole("the point that a step leads to")
 classify = Hole("the stopping rule")
@@ -37,9 +37,9 @@ Filter = Hole("record of what rejects streamlines by their points")
 reject = Hole("GROWING, or the stop reason of a streamline with this point")
 REJECTS = Constant("1: reject is asked about each point, 0: nothing rejects streamlines by their points")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
-CARRIED = Constant("reals besides its point that a half carries from step to step (0: its last code says it all)")
-ABREAST = Constant("0: a team carries what one half does; 1: that of 32, a lane each, as the host lays points out")
-DROPS_DEAD_END = Constant("1: a point from which no step leads on is dropped, 0: it is kept")
+CARRIED = Constant("number of reals, besides its point, that a half carries from step to step (0: its last code suffices)")
+ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
+DROPS_DEAD_END = Constant("1: the last point is dropped if the method finds no direction there, 0: it is kept")
 
 GROWING = int(Stop.GROWING)
 OUTSIDE_IMAGE = int(Stop.OUTSIDE_IMAGE)
@@ -48,7 +48,7 @@ MAX_LENGTH = int(Stop.MAX_LENGTH)
 
 
 class Seeds(Record):
-    """Seeds of a chunk (voxel coordinates, x y z in turn) and what was found at them, ``most`` directions at most."""
+    """Seeds of a chunk (voxel coordinates, x y z in turn) and their initial directions, at most ``most`` of each."""
 
     points: Reals
     counts: Ints
@@ -59,9 +59,9 @@ class Seeds(Record):
 class Halves(Record):
     """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
 
-    seed, branch, initial : of each streamline its seed in the chunk, number among the seed's directions, direction
-    code.  point, state, codes : of each half its last point and what it carries; steps taken and stop reason; a code a
-    step.
+    For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
+    ``initial``, the code of its initial direction.  For each half: ``point``, its last point and what it carries;
+    ``state``, steps taken and stop reason; ``codes``, one code a step.
     """
 
     seed: Ints
@@ -73,10 +73,10 @@ class Halves(Record):
 
 
 class Rules(Record):
-    """Steps in voxel units along each axis, their greatest number, the rng key, the number of the chunk's first seed.
+    """Step size in voxels along each axis, maximum number of steps, RNG key, number of the chunk's first seed.
 
-    The key's two words are read where they are used: held in registers with all that compilers derive from them, they
-    would cost a GPU a third of its threads.
+    The two words of the key are read from memory where they are used: if compilers kept them and the values derived from
+    them in registers, a GPU could run only two thirds of its threads.
     """
 
     step_x: real
@@ -101,7 +101,7 @@ def start(item: i32, seeds: Seeds, volume: Volume, method: Method, scratch: Scra
 
 @twin
 def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
-    """Give each direction of seed ``item`` its streamline, from number ``slot[item]`` on."""
+    """Create a streamline for each direction of seed ``item``, the first one with number ``slot[item]``."""
     for i in each(seeds.counts[item]):
         streamline = slot[item] + i
         halves.seed[streamline] = item
@@ -117,9 +117,9 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
 
 @twin
 def heading_code(half: i32, halves: Halves, rules: Rules) -> i32:
-    """Direction in which a half arrives at its last point.
+    """Direction of a half's last step, or of its start.
 
-    The backward half sets out against the forward half's first step, if that was taken, as DIPY's LocalTracking does.
+    As in DIPY's LocalTracking, the backward half starts opposite to the forward half's first step if there is one.
     """
     code = halves.initial[half >> 1]
     taken = halves.state[2 * half]
@@ -134,7 +134,7 @@ def heading_code(half: i32, halves: Halves, rules: Rules) -> i32:
 
 @twin
 def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
-    """Code of the first step of a backward half's forward one; NONE for a forward half, and where none was taken."""
+    """For a backward half, code of the forward half's first step; NONE for a forward half, or if there is no such step."""
     code = NONE
     if (half & 1) == 1:
         if halves.state[2 * half - 2] > 0:
@@ -144,7 +144,7 @@ def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
 
 @twin
 def take_up(half: i32, c0: u32, c2: u32, halves: Halves, rules: Rules, method: Method, scratch: Scratch):
-    """Bring back what a half carries, or set it out from its seed."""
+    """Restore what a half carries, or set it at the seed."""
     if halves.state[2 * half] > 0:
         for i in each(CARRIED):
             scratch.carried[i] = halves.point[(3 + CARRIED) * half + 3 + i]
@@ -155,7 +155,7 @@ def take_up(half: i32, c0: u32, c2: u32, halves: Halves, rules: Rules, method: M
 
 @twin
 def lay_down(half: i32, p: vec3, taken: i32, status: i32, halves: Halves, scratch: Scratch):
-    """Write back where a half has come to."""
+    """Store the state of a half."""
     place = (3 + CARRIED) * half
     if CARRIED:
         for i in each(CARRIED):
@@ -201,7 +201,7 @@ def grow(
     method: Method,
     scratch: Scratch,
 ):
-    """Take up to ``steps`` more steps with a half-streamline."""
+    """Grow a half-streamline by at most ``steps`` steps."""
     if halves.state[2 * half + 1] == GROWING:
         code = heading_code(half, halves, rules)
         taken = halves.state[2 * half]
@@ -223,7 +223,7 @@ def grow(
                 if DROPS_DEAD_END:
                     taken = maximum(taken - 1, 0)
             else:
-                # a method that wants to try again finds the row of the same point anew: its memory may have been spent
+                # for another draw the row of the same point is read again, since the method may have overwritten it
                 attempt = attempt + 1
                 ahead = p
                 if choice >= 0:

@@ -33,9 +33,11 @@ def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
 
 
 class Laid(Record):
-    """Streamlines to lay out: of each its seed in the chunk, number among the seed's directions, initial direction code,
-    seed point, place in ``out``; of each half its first word and its steps; the halves in the order to lay them, if abreast
-    32 of one side together.
+    """Streamlines whose points are computed.
+
+    For each streamline: its seed's number in the chunk, its number among the seed's directions, the code of its initial
+    direction, its seed (voxel), its first point's place in ``out``.  For each half: its first word and its steps.
+    ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
     """
 
     seed: Ints
@@ -52,10 +54,10 @@ class Laid(Record):
 def unpack(
     item: i32, words: Ints, laid: Laid, rules: Rules, method: Method, scratch: Scratch, affine: Affine, out: Reals
 ):
-    """Points of half-streamlines in RASmm, backward ones reversed, from the seed's on: 32 abreast, a lane each, or one.
+    """Compute the points of one half-streamline, or of 32, one in each lane (ABREAST), in RASmm; backward halves reversed.
 
-    Lanes pay where a step is long arithmetic; one half writes faster to memory.  A half that has come to its end writes
-    its last point again while others go on.
+    Lanes are faster if a step needs much arithmetic, a single half if memory is the limit.  A half that has ended writes
+    its last point again while the other lanes go on.
     """
     if ABREAST:
         half = at(laid.order, 32 * item)

@@ -1,6 +1,6 @@
-"""The course along vertices: a step leads to a sampled direction, and its code says where the half is heading.
+"""Steps along vertices of the sphere: the code of a step is its direction, and the next step starts from that.
 
-Methods that move otherwise bring their own ``begin``, ``read``, ``choose`` and ``moved``, and ``depart`` if a half carries
+Methods that step differently have their own ``begin``, ``read``, ``choose`` and ``moved``, and ``depart`` if a half carries
 more than its last code.
 """
 
@@ -17,14 +17,14 @@ next_direction = Hole("the method's choice of a direction")
 
 @twin
 def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch) -> i32:
-    """Initial directions at a point: their number (``scratch.peaks.kept`` lists the vertices)."""
+    """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     interpolate_row(volume, p, scratch.row)
     return initial_directions(method, scratch)
 
 
 @twin
 def read_row(volume: Volume, p: vec3, row: Reals):
-    """All of the interpolated row."""
+    """Interpolate all channels of the row."""
     interpolate_row(volume, p, row)
 
 
@@ -32,7 +32,7 @@ def read_row(volume: Volume, p: vec3, row: Reals):
 def choose_direction(
     volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
-    """Code of the direction to follow from the point whose row is in the scratch, NONE, or AGAIN for a new draw."""
+    """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
     return next_direction(method, scratch, direction(method.sphere, code), attempt, c0, c1, c2, key)
 
 

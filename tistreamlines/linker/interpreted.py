@@ -1,6 +1,6 @@
-"""The interpreted face: kernels as plain Python over numpy in float64, to read, to step through, and to test against.
+"""The interpreted face: kernels as plain Python in float64, for debugging and as a reference in tests.
 
-The kernels' own division, square root and logarithm are made of float32 bits; here numpy's float64 ones stand in.
+The kernels' division, square root and logarithm work on float32 bits; here numpy's float64 functions replace them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""From one kernel source to the text of a face.
+"""From kernel functions to the text of one compiler's module (a *face*).
 
-The linker collects the kernel functions that a root calls, rewrites each for a face and joins them in one module
-of plain text.  That text is all a compiler sees: it can be read, it is cached under a hash of itself, and two
-linkings of one function can never be taken for each other.
+The linker collects the kernel functions that a root calls, rewrites each of them for a face and joins them in the text of
+one module.  Compilers see this text alone.  It can be read, and it is cached under a hash of itself, so that kernels linked
+with different constants are never confused.
 
-What it does to a function's syntax tree:
+It changes a function's syntax tree as follows:
 
-* records are spread into their fields, holes and constants are filled in, branches on constants are cut;
-* a function takes and hands on only what it uses, of a record the fields alone that it or its callees read;
-* every product and every sum of reals is guarded where a face asks for it (see ``Face``), but for running sums;
-* words (u32) wrap at 32 bits; literals take the face's precision; team operations take the face's spelling.
+* records are spread into their fields, holes and constants are filled in, branches on constants are resolved;
+* unused parameters are dropped, and so are the fields of a record that neither the function nor its callees read;
+* products and sums of reals are guarded against fusing and reordering if the face needs it, running sums excepted;
+* words (u32) wrap at 32 bits; literals get the face's precision; words of the language get the face's spelling.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .rewriter import Rewriter
 
 @dataclass
 class Linked:
-    """A linked module: its text, and for each function the flat list of (name, kind) that it takes."""
+    """A linked module: its text, and the flat (name, kind) parameters of each function."""
 
     text: str
     signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -36,16 +36,25 @@ def link(roots: Sequence[lang.Twin], face: Face, fill: Mapping[str, Any]) -> Lin
 
     Parameters
     ----------
-    roots : kernel functions to make callable.
+    roots : kernel functions that are called from outside.
     face : the compiler's spelling.
     fill : values of the constants, and functions and records for the holes, by name.
+
+    Raises
+    ------
+    SyntaxError, NameError
+        If a function uses something that the kernel language does not have, or a name without a value.
+    KeyError
+        If a constant or a hole is not filled.
+    ValueError
+        If two different functions have the same name.
     """
     done: dict[str, str] = {}
     owner: dict[str, lang.Twin] = {}
     linked = Linked("")
 
     def visit(function: lang.Twin) -> list[tuple[str, str]]:
-        """Link a function and its callees, which come first in the text; return what it takes."""
+        """Link a function, after its callees; return its parameters."""
         name = function.__name__
         if owner.setdefault(name, function) is not function:
             raise ValueError(f"two kernel functions are called {name}")

@@ -38,7 +38,7 @@ def tree_of(function: lang.Twin) -> ast.FunctionDef:
 
 
 class Rewriter:
-    """Rewrites one function; statement by statement, expression by expression, carrying each value's kind."""
+    """Rewrites one function, statement by statement, and keeps track of the kind of each expression."""
 
     def __init__(
         self, function: lang.Twin, face: Face, fill: Mapping[str, Any],
@@ -65,7 +65,7 @@ class Rewriter:
         return self.fill[name] if isinstance(value, (lang.Hole, lang.Constant)) else value
 
     def run(self) -> str:
-        """Rewrite the function; parameters that it does not use are let go."""
+        """Rewrite the function, without the parameters that it does not use."""
         body = self.block(self.tree.body[1:] if ast.get_docstring(self.tree) else self.tree.body)
         used = {word for line in body for word in re.findall(r"[A-Za-z_]\w*", line)}
         self.parameters = [(name, kind) for name, kind in self.parameters if name in used]
@@ -117,7 +117,7 @@ class Rewriter:
         return lines
 
     def known(self, test: ast.expr) -> Any:
-        """Value of a test on constants alone, else None."""
+        """Value of a test that depends on constants alone; None for other tests."""
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
         values = {n: self.fill[n] for n in names if isinstance(self.scope.get(n), lang.Constant) and n not in self.env}
         if not names or names != set(values):
@@ -198,13 +198,13 @@ class Rewriter:
         return f"({self.text(node.left)} {symbol} {self.text(node.comparators[0])})", BOOL
 
     def arguments(self, node: ast.Call, callee: lang.Twin) -> list[str]:
-        """Texts of the arguments that the callee takes."""
+        """Texts of the arguments that the callee uses."""
         out: list[str] = []
         taken = {name for name, _ in self.visit(callee)}
         scope = vars(inspect.getmodule(callee.function))
         for argument, parameter in zip(node.args, tree_of(callee).args.args, strict=True):
             if self.record_of(argument) is not None:
-                # what is handed on may extend the record that is taken
+                # the argument may be a record that extends the parameter's
                 record = annotation(ast.unparse(parameter.annotation), scope, self.fill)
                 path = ast.unparse(argument).replace(".", "_")
                 fields = flat_fields("", record)
@@ -219,7 +219,7 @@ class Rewriter:
         return self.guarded(node, text) if kind == REAL else text
 
     def record_of(self, node: ast.expr) -> type | None:
-        """Record that a name or an attribute chain stands for, if it does."""
+        """Record that a name or an attribute chain stands for, or None."""
         if isinstance(node, ast.Name):
             return self.records.get(node.id)
         if isinstance(node, ast.Attribute):

@@ -1,8 +1,8 @@
-"""Where compiled code lies between runs: a folder that is the user's alone, with files that are checked when they are read.
+"""The cache of linked and compiled code: a folder that only the user can write to.
 
-Whoever can write there decides what is run.  So a folder that others may write to is not used, and modules are run from
-the text that was linked, never from its file, which is there to be read.  Each file of compiled code begins with a hash
-of the rest: what is damaged is compiled again, and what cannot be written is not kept.
+Whoever can write there decides which code runs.  So a folder that others can write to is not used, and a module is run from
+the text that was linked, never from its file, which is for readers and debuggers only.  Code that cannot be written is
+compiled again in each run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _told = 0
 
 
 def notes() -> list[str]:
-    """What the user should know of the store and has not been told: one line at most in a process."""
+    """Return what the user should know about the cache and has not been told; at most one line in a process."""
     global _told
     new, _told = _notes[_told:], len(_notes)
     return new
@@ -43,11 +43,11 @@ def _note(reason: str) -> None:
 
 
 def folder() -> Path | None:
-    """The user's own folder for compiled code: in his cache, else among the temporary files; None if neither does."""
+    """Return the user's folder for compiled code, in the cache or among the temporary files; None if neither can be used."""
     places: list[Callable[[], Path]] = [_in_cache, _among_temporary_files]
     tried = []
     for place in places:
-        # a user may have no home, a system no folder for temporary files, and Numba cannot tell of a name not in UTF-8
+        # there may be no home or no folder for temporary files, and Numba fails if a name is not UTF-8
         with suppress(OSError, RuntimeError, UnicodeError):
             path = place()
             str(path).encode()
@@ -71,20 +71,20 @@ def _among_temporary_files() -> Path:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a folder is this user's, no link, and for nobody else to write to."""
+    """Whether a folder belongs to this user, is no link, and cannot be written by others."""
     found = path.lstat()
-    if not hasattr(os, "geteuid"):  # Windows has no such bits; both places are in the user's profile there
+    if not hasattr(os, "geteuid"):  # Windows has no such bits, but both folders are in the user's profile
         return stat.S_ISDIR(found.st_mode)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def load(text: str, fresh: bool = False) -> Any:
-    """Make a module of a linked text, beside whose file compilers can keep what they compile; any thread may ask for it.
+    """Make a module from its text; any thread may call this.
 
     Parameters
     ----------
-    text : of the module; its file is named by a hash of it.
-    fresh : make a module of its own even if that text was loaded before: Taichi's kernels belong to one initialisation.
+    text : of the module; its file, beside which compiled code is stored, is named after a hash of it.
+    fresh : make a new module even if the text was loaded before, since Taichi's kernels belong to one initialisation.
     """
     stem = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     with _loading:
@@ -101,7 +101,7 @@ def load(text: str, fresh: bool = False) -> Any:
 
 
 def _execute(module: ModuleType, text: str, path: Path | None) -> None:
-    """Run a module's text; where debuggers, Taichi and people look for it, they find what was run."""
+    """Run a module's text, and show this text to debuggers and to Taichi, which reads the source of functions."""
     shown = f"<{module.__name__}>" if path is None else str(path)
     if path is not None:
         module.__file__ = shown
@@ -113,13 +113,14 @@ def _execute(module: ModuleType, text: str, path: Path | None) -> None:
 
 
 def read(path: Path) -> bytes | None:
+    """Return a file's content, or None if it cannot be read."""
     with suppress(OSError):
         return path.read_bytes()
     return None
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all; where it cannot be, that is noted."""
+    """Write a file completely or not at all; if it cannot be written, note that."""
     draft = None
     try:
         descriptor, draft = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)

@@ -1,8 +1,8 @@
-"""What can run here: CPU, CUDA, Vulkan and Metal devices, found with ctypes and the standard library alone.
+"""Available devices: CPU, CUDA, Vulkan and Metal, found with ctypes and the standard library alone.
 
-Neither Taichi nor Numba is imported, so asking is quick, and an answer cannot change what they do later. One
-exception belongs to NVIDIA's driver: once a process has asked it (`cuInit`), later changes of CUDA_VISIBLE_DEVICES do
-not count in that process, and a *forked* child cannot use CUDA. Workers for several GPUs have to be spawned.
+Neither Taichi nor Numba is imported, so listing is quick and does not influence them. NVIDIA's driver is an exception:
+once a process has called it (`cuInit`), later changes of CUDA_VISIBLE_DEVICES have no effect in that process, and a
+*forked* child cannot use CUDA. Workers for several GPUs have to be spawned.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .host import Device, MissingError, cpu_devices, host_memory, metal_devices,
 
 ARCHS = ("metal", "cuda", "vulkan", "cpu")  # in the order in which 'auto' tries them
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
-_UNKNOWN_FREE = 0.9  # share of a GPU's memory taken as free where nobody can be asked
+_UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = ["ARCHS", "Device", "choose", "free_memory", "list_devices", "usable_cores", "vulkan_index"]
 
 
 def _probe(arch: str) -> list[Device]:
-    """Devices of one arch, or one entry that says why there is none."""
+    """Devices of one arch, or one entry with the reason why there is none."""
     probes = {"metal": metal_devices, "cuda": cuda_devices, "vulkan": vulkan_devices, "cpu": cpu_devices}
     try:
         return probes[arch]()
@@ -32,13 +32,13 @@ def _probe(arch: str) -> list[Device]:
 
 
 def _rank(device: Device) -> tuple[bool, int, int]:
-    """Smaller is preferred; CUDA's own order stays, since Taichi takes CUDA's first device whatever it is."""
+    """Sort key, smaller is preferred; CUDA keeps its order, since Taichi always uses CUDA's first device."""
     kind = _PREFERENCE.index(device.kind) if device.arch == "vulkan" else 0
     return device.software, kind, device.index
 
 
 def list_devices() -> list[Device]:
-    """List what can run here.
+    """List all devices.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def list_devices() -> list[Device]:
 
 
 def choose(arch: str = "auto") -> Device:
-    """Choose the device to run on; there is no fall-back from an arch that was named.
+    """Choose the device to run on. If the requested arch is unavailable, no other one is used.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def choose(arch: str = "auto") -> Device:
     Raises
     ------
     DeviceError
-        If the name is unknown, or the arch that was named cannot run here.
+        If the name is unknown, or the requested arch is unavailable; the message gives the reason.
     """
     if arch not in ("auto", *ARCHS):
         raise DeviceError(f"unknown arch {arch!r}: use one of {', '.join(('auto', *ARCHS))}")
@@ -78,9 +78,9 @@ def choose(arch: str = "auto") -> Device:
 
 
 def vulkan_index(device: Device) -> int:
-    """Return a Vulkan device's place in vkEnumeratePhysicalDevices, which is what TI_VISIBLE_DEVICE means.
+    """Return a Vulkan device's index in vkEnumeratePhysicalDevices, the meaning of TI_VISIBLE_DEVICE.
 
-    Taichi reads TI_VISIBLE_DEVICE once, before its first use of Vulkan in the process, and takes a wrong one silently.
+    Taichi reads TI_VISIBLE_DEVICE once, before its first use of Vulkan in the process, and ignores a wrong one silently.
     """
     if device.arch != "vulkan" or not device.available:
         raise DeviceError(f"{device.arch} device {device.name!r} is no usable Vulkan device")
@@ -88,7 +88,7 @@ def vulkan_index(device: Device) -> int:
 
 
 def free_memory(device: Device) -> int | None:
-    """Estimate the memory that is free on a device now.
+    """Estimate the free memory of a device.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ def free_memory(device: Device) -> int | None:
     Returns
     -------
     int or None
-        Bytes. The CPU: what the system calls available, within the limit of the job or container. CUDA: what
-        NVIDIA's management library reports. Vulkan: the driver's budget (VK_EXT_memory_budget), and for a software
-        device no more than the CPU has. Where a GPU's driver does not say, 0.9 of the total. None on macOS, which
-        does not say, and for a device that is not there.
+        Bytes. CPU: what the system reports as available, within the limit of the job or container. CUDA: the report of
+        NVIDIA's management library. Vulkan: the driver's budget (VK_EXT_memory_budget), for a software device no more
+        than the CPU has. 0.9 of the total if a GPU's driver reports nothing. None on macOS, and for an unavailable
+        device.
     """
     if not device.available:
         return None

@@ -1,4 +1,4 @@
-"""CUDA and Vulkan devices, asked of their drivers through ctypes; every return code is looked at."""
+"""CUDA and Vulkan devices, queried from their drivers through ctypes; every return code is checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .host import Device, MissingError, load, missing, text
 
 _KINDS = ("other", "integrated", "discrete", "virtual", "cpu")  # VkPhysicalDeviceType
 _SHADER_INT64 = 40  # place of the flag in VkPhysicalDeviceFeatures
-_FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, which cuInit says in a fork of a process that has called it
+_FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, cuInit's answer in a fork of a process that has called it
 
 
 # --------------------------------------------------------------------------------------------------------------- CUDA
@@ -41,7 +41,7 @@ def _cuda() -> tuple[c.CDLL, int]:
 
 @contextmanager
 def _nvml() -> Iterator[c.CDLL | None]:
-    """NVIDIA's management library: it knows the driver and the free memory without a context. None if absent."""
+    """NVIDIA's management library, which reports driver and free memory without a context; None if absent."""
     lib = load("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
     if lib is None or lib.nvmlInit_v2() != 0:
         yield None
@@ -92,7 +92,7 @@ def cuda_free(device: Device) -> int | None:
 
 
 def cuda_context_entry() -> Callable[[], object] | None:
-    """Make a function that gives any thread the CUDA context of this one, for each has its own; None without one."""
+    """Return a function that makes this thread's CUDA context current in its caller's thread; None without a context."""
     lib, context = _cuda()[0], c.c_void_p()
     if lib.cuCtxGetCurrent(c.byref(context)) or not context.value:
         return None
@@ -113,7 +113,7 @@ class _InstanceInfo(c.Structure):
 
 @contextmanager
 def _vulkan() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
-    """Open a Vulkan instance; give the library and its physical devices in vkEnumeratePhysicalDevices' order."""
+    """Open a Vulkan instance; yield the library and its physical devices in vkEnumeratePhysicalDevices' order."""
     names = {"win32": ["vulkan-1.dll"], "darwin": ["libvulkan.1.dylib", "libMoltenVK.dylib"]}
     names = names.get(sys.platform, ["libvulkan.so.1"])
     if (lib := load(*names)) is None:

@@ -22,7 +22,7 @@ REAL = np.float{b}
 
 '''
 SCAN = {"scan": "from tistreamlines.backends.numba.simd import scan"}
-# float64 for what the kernels make of float32 bits
+# in float64, what the kernels compute from the bits of a float32
 NATIVE = SCAN | {
     "log": "from tistreamlines.backends.numba.simd import log8 as log",
     "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
@@ -51,7 +51,7 @@ SPELL = calls(
 
 
 def face(bits: int = 32, fast: bool = False) -> Face:
-    """Numba's spelling; ``bits`` 32 is what tracks, 64 is for reference."""
+    """Return Numba's spelling; ``bits`` is 32 for tracking or 64 for reference."""
     # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
     inner = "no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
     options = f"error_model='numpy', nogil=True, {inner}" + (", fastmath=True" if fast else "")

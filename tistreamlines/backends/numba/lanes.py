@@ -1,6 +1,6 @@
-"""The type of a lane value in Numba: an LLVM vector <32 x T>, its casts, operators and conversions.
+"""The Numba type of a lane value, an LLVM vector <32 x T>, with its casts, operators and conversions.
 
-The operations are plain IEEE ones, lane by lane, so the result does not depend on the width of the hardware.
+All operations are IEEE operations on each lane, so results do not depend on the width of the CPU's vectors.
 """
 
 from __future__ import annotations

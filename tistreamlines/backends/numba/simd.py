@@ -1,6 +1,6 @@
-"""What kernels do with lane values on the CPU: words, memory, choices, reductions, the logarithm.
+"""Functions of lane values on the CPU: words, memory, choices, reductions, the logarithm.
 
-LLVM splits the vectors of 32 over whatever vector registers the CPU has (:mod:`.lanes` has their type).
+LLVM splits the vectors of 32 over the CPU's vector registers (:mod:`.lanes` has their type).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _element(array: types.Array) -> Lanes:
 
 @intrinsic
 def at(typingctx, array, start):
-    """32 neighbours from ``start`` on."""
+    """Read 32 consecutive elements."""
     target = _element(array)
 
     def build(context, builder, sig, args):
@@ -101,7 +101,7 @@ def at(typingctx, array, start):
 
 @intrinsic
 def put(typingctx, array, start, value):
-    """Write 32 neighbours."""
+    """Write 32 consecutive elements."""
     target = _element(array)
 
     def build(context, builder, sig, args):
@@ -138,13 +138,13 @@ def _scatter(context, builder, sig, args):
 
 @intrinsic
 def take(typingctx, array, index):
-    """Read at 32 places."""
+    """Read one element for each lane."""
     return _element(array)(array, index), _take
 
 
 @infer_global(operator.getitem)
 class _Taking(AbstractTemplate):
-    """``array[index of each lane]``, as an interpreter and a GPU's thread read it."""
+    """``array[index]`` with an index in each lane."""
 
     def generic(self, args, kws):
         array, index = args
@@ -154,7 +154,7 @@ class _Taking(AbstractTemplate):
 
 @infer_global(operator.setitem)
 class _Scattering(AbstractTemplate):
-    """The same on the left of an assignment; lane 0 writes first."""
+    """``array[index] = value`` with an index in each lane; lane 0 writes first."""
 
     def generic(self, args, kws):
         array, index, value = args
@@ -163,7 +163,7 @@ class _Scattering(AbstractTemplate):
 
 
 def make_spread(pattern: tuple[int, ...]):
-    """``spread`` for one pattern of offsets: a few scalar loads, each put into its lanes."""
+    """Make ``spread`` for one pattern of offsets: a few scalar loads, each copied to its lanes."""
 
     @intrinsic
     def spread(typingctx, array, start):
@@ -216,7 +216,7 @@ team_max = _reduction("max")
 
 @intrinsic
 def log8(typingctx, x):
-    """Natural logarithm in float64, for the face that is a reference."""
+    """Natural logarithm in float64, for the reference face."""
 
     def build(context, builder, sig, args):
         log = cgutils.get_or_insert_function(
@@ -236,7 +236,7 @@ def log8(typingctx, x):
 def _raise_by(step: int):
     @intrinsic
     def raised(typingctx, value):
-        """Lane l gets what lane l - step holds; 0 where there is none."""
+        """Lane l gets the value of lane l - step, or 0."""
 
         def build(context, builder, sig, args):
             zeros = ir.Constant(vector_type(value.kind), [0.0] * LANES)
@@ -253,7 +253,7 @@ _by_1, _by_2, _by_4, _by_8, _by_16 = (_raise_by(1 << turn) for turn in range(5))
 
 @njit
 def scan(sums, value):
-    """``prob.scan`` in registers: loads that span two stores wait for both."""
+    """``prob.scan`` in registers, since a load from two recent stores would wait for both."""
     total = value + _by_1(value)
     total = total + _by_2(total)
     total = total + _by_4(total)
@@ -350,7 +350,7 @@ def absolute(typingctx, x):
 
 @intrinsic
 def floor(typingctx, x):
-    """Largest whole number not above, as a real."""
+    """Largest whole number not above ``x``, as a real."""
 
     def build(context, builder, sig, args):
         return builder.call(builder.module.declare_intrinsic("llvm.floor", [args[0].type]), args)

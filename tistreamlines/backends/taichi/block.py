@@ -1,4 +1,4 @@
-"""How teams lie in blocks, and the kernels that hand them their items, as text for Taichi."""
+"""Blocks of teams, and the text of the Taichi kernels that distribute items to teams."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ...linker.source import Source
 from ..devices import Device
 from .team import BARRIERS
 
-SHARED_BYTES = 48 * 1024  # what a block may have on every GPU that is not Apple's
-MOST_TEAMS = {"warp": 8, "subgroup": 16}  # CUDA keeps several blocks on a multiprocessor, NVIDIA's Vulkan only one
+SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
+MOST_TEAMS = {"warp": 8, "subgroup": 16}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 
 
 @dataclass(frozen=True)
 class Block:
-    """How teams lie in a block: their number, and the tables that they share in its memory."""
+    """Number of teams in a block, and the tables in its shared memory."""
 
     kind: str
     teams: int
@@ -29,12 +29,12 @@ class Block:
 
 
 def lay_out(device: Device, source: Source, kind: str) -> Block:
-    """Choose the teams of a block: where a barrier of one team will do, several, that share the tables read most.
+    """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
-    NVIDIA's Vulkan driver gives a multiprocessor one such block, so a block has as many teams as its memory holds, a
-    third of it left to tables, which the driver would read past the first cache.  On CUDA eight teams are best (4:
-    40 % slower, 12 and 16: 10 %).  Mesa's software Vulkan loses threads at an atomic operation in a loop, so there
-    nothing is queued.
+    With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
+    memory, a third of which is left to tables, since the driver's reads of arrays bypass the first cache.  With CUDA eight
+    teams are fastest (4: 40 % slower, 12 and 16: 10 %).  Mesa's software Vulkan loses threads at an atomic operation in a
+    loop, so there is no queue.
     """
     if kind == "block":
         return Block(kind, 1, (), not device.software)
@@ -49,7 +49,7 @@ def lay_out(device: Device, source: Source, kind: str) -> Block:
 
 
 def _memory_lines(used: list[str], source: Source, block: Block) -> list[str]:
-    """Declare the team memory, a slice of the block's for each team."""
+    """Lines that declare the team memory, a slice of the block's for each team."""
     lines, guests = [], []
     for name in used:
         kind, size = source.scratch[name]
@@ -65,7 +65,7 @@ def _memory_lines(used: list[str], source: Source, block: Block) -> list[str]:
 
 
 def _table_lines(used: list[str], source: Source, threads: int) -> list[str]:
-    """Copy tables to the block's memory, under their own names."""
+    """Lines that copy tables to the block's shared memory."""
     lines = []
     for name in used:
         kind, size = source.tables[name]
@@ -80,9 +80,9 @@ def _table_lines(used: list[str], source: Source, threads: int) -> list[str]:
 
 
 def entry_text(name: str, signature: list[tuple[str, str]], source: Source, block: Block) -> str:
-    """A kernel over items: each team draws a number from a queue until none is left.
+    """Text of a kernel over items: each team takes the next number from a queue until none is left.
 
-    Streamlines differ a hundredfold in length; with a fixed share each, the GPU would wait for the unluckiest team.
+    Streamlines differ a hundredfold in length: with fixed shares, the GPU would wait for the slowest team.
     """
     names = [n for n, _ in signature]
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in source.scratch]

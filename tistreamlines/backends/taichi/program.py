@@ -1,7 +1,8 @@
-"""GPUs: faces compiled by Taichi for CUDA, Vulkan and Metal.
+"""Programs for GPUs, compiled by Taichi for CUDA, Vulkan and Metal.
 
-A team is 32 threads of a block, whose shared memory it uses; where a warp or a subgroup has 32 threads, it is one.
-The guard that stops a compiler from fusing or reordering is an or with a zero that only the caller knows to be one.
+A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
+Reals are guarded against fusing and reordering by a bitwise or with an argument that is always 0, which compilers cannot
+know.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .block import entry_text, lay_out
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, team_kind
 
-TEAMS = 4096  # in flight at once: what fills the largest GPUs, and Taichi's 131,072 threads of a Vulkan dispatch
+TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
 def _u32(text: str) -> str:
@@ -28,7 +29,7 @@ def _u32(text: str) -> str:
 
 
 def _logic(left: str, symbol: str, right: str) -> str:
-    # Taichi would make a bitwise operation of bools, which SPIR-V does not have
+    # Taichi would make a bitwise operation on bools, which SPIR-V lacks
     return f"((ti.cast({left}, ti.i32) {symbol} ti.cast({right}, ti.i32)) != 0)"
 
 
@@ -73,10 +74,10 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
 
 
 def face(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Face:
-    """Taichi's spelling for an arch.
+    """Return Taichi's spelling for an arch.
 
-    ``kind`` is what a team is (see :func:`team_kind`), None for what does everywhere; ``int64`` says whether the device
-    has whole numbers of 64 bits.
+    ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
+    64-bit integers.
     """
     kind = kind or team_kind(arch, None)
     return Face(
@@ -101,10 +102,10 @@ class TaichiProgram:
     ----------
     device : where to run.
     source : what is linked.
-    exact : keep to the order of operations.
-    profile : time the kernels.
-    kind : what a team is, None for what suits the device if it tells the truth about its subgroups.
-    queued : teams may draw their items from a queue, else each has its share from the beginning.
+    exact : do not reorder arithmetic.
+    profile : measure the time in kernels.
+    kind : what a team is, None for what suits the subgroup size that the device reports.
+    queued : teams may take items from a queue; if False, each has a fixed share.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class TaichiProgram:
         self._gathered, self._gathered_size = None, 0
 
     def array(self, values: np.ndarray) -> Any:
-        """An array on the device that holds these values."""
+        """Return an array on the device that holds these values."""
         kind, dtype = (REALS, np.float32) if values.dtype.kind == "f" else (INTS, np.int32)
         array = self.empty(values.size, kind)
         with self.runtime.turn(self.exact):
@@ -134,12 +135,12 @@ class TaichiProgram:
         return array
 
     def empty(self, size: int, kind: str) -> Any:
-        """An array on the device, to be filled by kernels."""
+        """Return an array of ``kind`` for kernels to fill."""
         with self.runtime.turn(self.exact):
             return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
     def upload(self, array: Any, values: np.ndarray) -> Any:
-        """Copy values to the front of an array."""
+        """Copy values to the front of an array, and return it."""
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
         copy = self.module.upload_reals if dtype is np.float32 else self.module.upload_ints
         with self.runtime.turn(self.exact):
@@ -151,7 +152,7 @@ class TaichiProgram:
             self.module.download_ints(len(out), array, out)  # waits for the device
 
     def host(self, array: Any, count: int) -> np.ndarray:
-        """The first ``count`` elements of an int32 array, in the host's memory."""
+        """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
         out = np.empty(count, np.int32)
         if count:
             self._download(array, out)
@@ -163,7 +164,7 @@ class TaichiProgram:
             self.ti.sync()
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
-        """Launch kernel ``name`` for items 0 to ``count`` - 1 with arguments by name; it may still run on return."""
+        """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if count:
             arguments = [values[n] for n, _ in self.signatures[name] if n != "item" and n not in self.scratch]
             # whole blocks only
@@ -174,7 +175,7 @@ class TaichiProgram:
                 self.runtime.launch(kernel, [count, teams, 0, self._queue, *arguments])
 
     def kernel_seconds(self) -> float:
-        """Seconds in kernels since the last call, where profiling is on, else 0."""
+        """Return the seconds in kernels since the last call; 0 without profiling."""
         if not self.profile:
             return 0.0
         with self.runtime.turn(self.exact):
@@ -183,10 +184,10 @@ class TaichiProgram:
         return seconds
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> None:
-        """Run a kernel whose int32 array ``out``, of at most so many elements, is wanted on the host."""
+        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host."""
         if len(out) > self._gathered_size:
             self._gathered_size = min(int(1.25 * len(out)), most)
-            self._gathered = None  # its memory is free before it is needed again
+            self._gathered = None  # frees its memory before the new allocation
             self._gathered = self.empty(self._gathered_size, INTS)
         self.run(name, count, values | {"out": self._gathered})
         self._download(self._gathered, out)

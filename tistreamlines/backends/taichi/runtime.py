@@ -1,8 +1,8 @@
-"""The one Taichi of this process: for which device it runs, what it has compiled, and whose turn it is to call it.
+"""The process's only Taichi: its device, its compiled kernels, and the lock that callers take.
 
-Taichi is global to a process.  To start it anew makes every array and kernel invalid, and to use one of them then ends
-the process.  So it is started once, its compiled kernels are kept as long as it runs, and it starts anew, for another
-device, only when no program of ours is left.  Taichi that other code has started is left alone.
+Taichi is global to a process.  Starting it again invalidates every array and kernel, and using one of these then ends the
+process.  So Taichi is started once and keeps its compiled kernels.  It is started again, for another device, only when no
+program of this package is left, and never while other code uses it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _runtime: Runtime | None = None
 
 @contextmanager
 def float_environment_kept() -> Iterator[None]:
-    """Undo what Taichi does to the calling thread as it starts: numpy would flush denormals, in later threads as well."""
+    """Restore the floating-point environment after Taichi starts: else numpy would flush denormals, also in new threads."""
     library = ctypes.util.find_library("m")
     if library is None:
         yield
@@ -50,10 +50,10 @@ def float_environment_kept() -> Iterator[None]:
 
 @contextmanager
 def _quick_front_end() -> Iterator[None]:
-    """Spare Taichi what takes it two thirds of the time in which it reads a kernel.
+    """Skip two thirds of the time in which Taichi reads a kernel.
 
-    For each node of a function it draws a picture of the source, for messages that concern whoever writes kernels, and
-    for each function it looks whether it is a class's.
+    For each node of a function it formats the source, for error messages that concern authors of kernels, and for each
+    function it checks whether it belongs to a class.
     """
     from taichi.lang import kernel_impl
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
@@ -69,7 +69,7 @@ def _quick_front_end() -> Iterator[None]:
 
 @contextmanager
 def _environment(name: str, value: str | None) -> Iterator[None]:
-    """Set a variable for a while, since processes that are started later inherit it; None leaves all as it is."""
+    """Set a variable temporarily, since later processes would inherit it; None changes nothing."""
     held = os.environ.get(name)
     if value is not None:
         os.environ[name] = value
@@ -83,14 +83,14 @@ def _environment(name: str, value: str | None) -> Iterator[None]:
 
 
 def start(device: Device, profile: bool = False, program: Any = None) -> Runtime:
-    """Give the Taichi that runs on a device; start it where none does.
+    """Return the Taichi that runs on a device; start it if necessary.
 
     As long as ``program`` is alive, Taichi is not started for another device.
 
     Raises
     ------
     DeviceError
-        If Taichi cannot start there, or runs for somebody else: other code, or a program of ours on another device.
+        If Taichi cannot start on the device, or is in use by other code or by a program on another device.
     """
     global _runtime
     with _starting:
@@ -105,19 +105,19 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
 
 
 def _refuse_to_disturb(device: Device) -> None:
-    """Raise where starting Taichi anew would take arrays from under somebody."""
+    """Raise if starting Taichi again would invalidate arrays that are in use."""
     if _runtime is not None and _runtime.alive:
         if _runtime.programs:
-            gc.collect()  # programs that are only part of a cycle are in nobody's hands
+            gc.collect()  # programs that are only part of a cycle are not in use
         if _runtime.programs:
             raise DeviceError(
                 f"{device.arch}: a run on {_runtime.device.arch} ({_runtime.device.name}) still goes on in this process, "
-                f"and Taichi has one device and one way of timing at a time: end that run first, or {ELSEWHERE}"
+                f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
             )
     elif "taichi" in sys.modules and _of_others():
         raise DeviceError(
             f"{device.arch}: Taichi runs in this process already, started by other code (ti.init), whose arrays a "
-            f"second start would take: {ELSEWHERE}"
+            f"second start would invalidate: {ELSEWHERE}"
         )
 
 
@@ -128,20 +128,20 @@ def _of_others() -> bool:
 
 
 def _initialised(device: Device, profile: bool) -> Any:
-    """Initialise Taichi for a device, or say why it cannot be."""
+    """Initialise Taichi for a device; raise DeviceError with the reason if that fails."""
     named = os.environ.get("TI_ARCH")
     if named is not None and named != device.arch:
         raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named!r}, not {device.arch}: unset it")
-    # for whoever tunes kernels: more of ti.init's options, as JSON
+    # for tuning kernels: further options of ti.init, as JSON
     options = {"kernel_profiler": profile} | _storage() | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
         ti = _imported()
         common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
-        # what Taichi prints as it starts would stand among what a program prints
+        # Taichi's messages would mix with the program's output
         with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
             ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
-            ti.lang.impl.get_runtime().materialize()  # which only the thread that starts Taichi can do
+            ti.lang.impl.get_runtime().materialize()  # only possible in the thread that starts Taichi
     except (RuntimeError, ValueError) as error:
         raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}{_read_by_taichi()}") from error
     return ti
@@ -149,7 +149,7 @@ def _initialised(device: Device, profile: bool) -> Any:
 
 @contextmanager
 def _temporary_folder() -> Iterator[None]:
-    """Name a folder for temporary files where none can be written; what Taichi imports asks for one and writes nothing."""
+    """Name a folder for temporary files if none can be written: Taichi's imports ask for one, but write nothing."""
     held = tempfile.tempdir
     try:
         tempfile.gettempdir()
@@ -162,12 +162,12 @@ def _temporary_folder() -> Iterator[None]:
 
 
 def _imported() -> Any:
-    """Taichi, without a banner and without a question to its makers' server for a newer one."""
+    """Import Taichi without its banner and its check for a newer version."""
     os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
     os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
-    os.environ.setdefault("TI_ENABLE_PYBUF", "0")  # else it tells that standard output is wrapped, as the command's is
+    os.environ.setdefault("TI_ENABLE_PYBUF", "0")  # else it prints a message if standard output is wrapped
     if "XDG_CACHE_HOME" not in os.environ:
-        os.environ.setdefault("HOME", str(Path.home()))  # without either Taichi ends the process, even as that ends
+        os.environ.setdefault("HOME", str(Path.home()))  # without either variable Taichi ends the process
     with _temporary_folder():
         import taichi as ti
 
@@ -176,7 +176,7 @@ def _imported() -> Any:
 
 
 def _read_by_taichi() -> str:
-    """Name the environment's variables that Taichi reads, in case one of them keeps it from starting."""
+    """List the environment variables that Taichi reads, in case one of them keeps it from starting."""
     ours = ("TI_SKIP_VERSION_CHECK", "TI_ENABLE_PYBUF", "TI_VISIBLE_DEVICE")
     read = [name for name in sorted(os.environ) if name.startswith("TI_") and name not in ours]
     given = ", ".join(f"{name}={os.environ[name]}" for name in read)
@@ -184,21 +184,21 @@ def _read_by_taichi() -> str:
 
 
 def _storage() -> dict[str, Any]:
-    """Where Taichi keeps what it compiles; where it cannot, it still wants a folder that exists, or ends the process."""
+    """Options for Taichi's cache of compiled code; even without one, it needs an existing folder, or ends the process."""
     place = folder()
     path = Path(__file__).parent if place is None else place / "taichi"
     return {"offline_cache": place is not None, "offline_cache_file_path": str(path)}
 
 
 class Runtime:
-    """Taichi as it runs on a device.
+    """Taichi running on a device.
 
-    Any thread may call it, but only in its turn: Taichi itself is not made for several.
+    Any thread may call it, but one at a time, since Taichi is not thread-safe.
 
     Attributes
     ----------
     ti : the module ``taichi``.
-    programs : those that have arrays here.
+    programs : programs that have arrays on the device.
     """
 
     def __init__(self, ti: Any, device: Device, profile: bool) -> None:
@@ -206,24 +206,24 @@ class Runtime:
         self._process = os.getpid()
         self.programs: WeakSet[Any] = WeakSet()
         self._impl = ti.lang.impl
-        self._state = self._impl.get_runtime()  # Taichi makes another of these whenever it starts or ends
+        self._state = self._impl.get_runtime()  # Taichi replaces this whenever it starts or stops
         self._config = self._state.prog.config()
         self._modules: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
         self._spent: deque[Any] = deque()
-        self._enter_context: Callable[[], object] | None = None  # CUDA's, for other threads
+        self._enter_context: Callable[[], object] | None = None  # of CUDA, for other threads
         self._array = _array_class(self)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
 
     @property
     def alive(self) -> bool:
-        """Whether this is still the Taichi that runs; a fork's copy does not."""
+        """Whether Taichi still runs as started here; the copy in a forked process does not."""
         running = self._impl.get_runtime() is self._state and self._state.prog is not None
         return running and self._process == os.getpid()
 
     def check_process(self) -> None:
-        """Raise in a process that was forked from the one where Taichi started."""
+        """Raise DeviceError in a process that was forked from the one where Taichi started."""
         if self._process != os.getpid():
             raise DeviceError(
                 f"{self.device.arch}: this process was forked from one that uses a GPU, which does not work in a fork: "
@@ -231,27 +231,27 @@ class Runtime:
             )
 
     def serves(self, device: Device, profile: bool) -> bool:
-        """Whether a program for this device can be run here."""
+        """Whether programs for a device and profiling mode can run here."""
         return (device.arch, device.index, profile) == (self.device.arch, self.device.index, self.profile)
 
     @contextmanager
     def turn(self, exact: bool) -> Iterator[None]:
-        """Call Taichi alone; what is compiled meanwhile keeps to the order of operations if ``exact``.
+        """Hold the lock for calls of Taichi; kernels compiled meanwhile do not reorder arithmetic if ``exact``.
 
         Raises
         ------
         DeviceError
-            If other code has ended or restarted Taichi, and with it the arrays and kernels of the run, or in a fork.
+            If other code has stopped or restarted Taichi, which invalidates arrays and kernels, or in a forked process.
         """
         self.check_process()
         with self._lock:
             if not self.alive:
                 raise DeviceError(
-                    f"{self.device.arch}: other code in this process has called ti.init or ti.reset, which took the "
-                    f"arrays of this run from the device: start the run again, and {ELSEWHERE}"
+                    f"{self.device.arch}: other code in this process has called ti.init or ti.reset, which "
+                    f"invalidated the arrays of this run: start the run again, and {ELSEWHERE}"
                 )
             self._enter()
-            self._config.fast_math = not exact  # Taichi compiles a kernel when it is first called
+            self._config.fast_math = not exact  # read when a kernel is first called
             yield
 
     def _enter(self) -> None:
@@ -259,7 +259,7 @@ class Runtime:
             self._enter_context()
 
     def module(self, text: str, exact: bool) -> Any:
-        """Load linked kernels; the same text is loaded, and so compiled, once."""
+        """Load linked kernels; the same text is loaded and compiled only once."""
         key = (text, exact)
         if key not in self._modules:
             with _quick_front_end():
@@ -267,14 +267,14 @@ class Runtime:
         return self._modules[key]
 
     def array(self, kind: Any, size: int) -> Any:
-        """An array on the device; call it in one's turn."""
+        """Allocate an array on the device; the caller holds the lock."""
         self._free()
         return self._array(kind, (size,))
 
     def launch(self, kernel: Any, arguments: list[Any]) -> None:
-        """Call a kernel in one's turn; it is compiled with small arrays for the true ones.
+        """Call a kernel, which is compiled with small arrays first; the caller holds the lock.
 
-        What Taichi compiles with stays in a cycle of its own, and so in memory, until Python looks for such cycles.
+        Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
         if kernel not in self._ready:
             with _quick_front_end():
@@ -282,7 +282,7 @@ class Runtime:
             self._ready.add(kernel)
         kernel(*arguments)
         if self.device.arch == "cuda" and self._enter_context is None:
-            self._enter_context = cuda_context_entry()  # which a launch leaves to its thread
+            self._enter_context = cuda_context_entry()  # a launch makes it current in its thread
 
     def _stand_in(self, value: Any) -> Any:
         if not isinstance(value, self._array):
@@ -292,7 +292,7 @@ class Runtime:
         return self._stand_ins[value.dtype]
 
     def forget(self, handle: Any) -> None:
-        """Free an array's memory: now, or if somebody has the turn (the calling thread perhaps), when he allocates."""
+        """Free an array's memory now, or, if the lock is held (perhaps by this thread), at the next allocation."""
         self._spent.append(handle)
         if self._lock.acquire(blocking=False):
             try:
@@ -303,7 +303,7 @@ class Runtime:
     def _free(self) -> None:
         if self._spent and self.alive:
             self._enter()
-            # Taichi never frees what a kernel that waits to be launched may use, even later
+            # Taichi never frees an array that a queued kernel may use, not even later
             self.ti.sync()
         while self._spent:
             handle = self._spent.popleft()
@@ -312,10 +312,10 @@ class Runtime:
 
 
 def _array_class(runtime: Runtime) -> type:
-    """Taichi's arrays, but freed in their turn: Python may collect one in any thread, at any time."""
+    """Taichi's array class, freed under the lock: Python may collect an array in any thread, at any time."""
     from taichi.lang._ndarray import ScalarNdarray
 
-    is_finalizing = sys.is_finalizing  # as Python ends, the names of modules go before the last arrays
+    is_finalizing = sys.is_finalizing  # at exit, modules lose their names before the last arrays are collected
 
     class DeviceArray(ScalarNdarray):
         def __del__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a team of 32 threads does together on a GPU: the text that opens every Taichi module."""
+"""Operations of a team of 32 threads on a GPU: the text at the beginning of every Taichi module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SharedArray = ti.simt.block.SharedArray
 
 
 class Slice(SharedArray):
-    """A team's part of an array that the block's teams share out among them."""
+    """A team's part of an array in the block's shared memory."""
 
     def __init__(self, whole, start):
         self.whole, self.start, self.shape, self.dtype = whole, start, whole.shape, whole.dtype
@@ -50,7 +50,7 @@ def download_ints(n: ti.i32, values: INTS, out: ti.types.ndarray(dtype=ti.i32, n
 
 '''
 
-# For devices without whole numbers of 64 bits.
+# For devices without 64-bit integers.
 HALVES = '''
 @ti.func
 def _high_word(a, b):
@@ -61,7 +61,7 @@ def _high_word(a, b):
     return (a >> half) * (b >> half) + (first >> half) + (second >> half)
 
 '''
-# Team operations.  Least and greatest do not round, sums of whole numbers do not either: any order gives the same bits.
+# Team operations.  Minima, maxima and sums of integers are not rounded, so any order gives the same bits.
 SHARED_OPERATIONS = '''
 @ti.func
 def _team_min(x, _pool: ti.template(), _lane):
@@ -140,7 +140,7 @@ def _team_scan(n, _pool: ti.template(), _lane):
     return ti.simt.subgroup.inclusive_add(n)
 
 '''
-# An atomic counter would do the same, but Vulkan orders all memory around one, and the caches with it.
+# An atomic counter would be simpler, but on Vulkan it orders all memory accesses around it.
 COLLECT = '''
 @ti.func
 def _collect(items: ti.template(), count: ti.template(), marks, limit, _pool: ti.template(), _lane):
@@ -174,7 +174,7 @@ OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS, "block":
 
 
 def team_kind(arch: str, subgroup: int | None) -> str:
-    """What a team is: a warp, a subgroup of 32, or, where subgroups have another size, a whole block."""
+    """Return what a team is: a warp, a subgroup of 32 threads, or, if subgroups have another size, a whole block."""
     if arch == "cuda":
         return "warp"
     return "subgroup" if arch == "vulkan" and subgroup == 32 else "block"

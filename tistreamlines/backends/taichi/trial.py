@@ -1,8 +1,8 @@
-"""Whether a device does what it says: a small kernel that is run when the device is opened, before any other.
+"""Test of a device: a small kernel that runs before any other when the device is opened.
 
-A driver may report subgroups of 32 threads and run 8 or 16 of them together, and Taichi cannot ask for a size.  A team
-whose operations fail the trial meets in the block's shared memory instead.  Normal float32 are all that the kernels
-need: what is smaller than 2**-126 may be kept or, as on CUDA, be taken for 0.
+A driver may report subgroups of 32 threads but run 8 or 16 of them together, and Taichi cannot request a size.  If the
+operations of teams fail the test, teams exchange values in shared memory instead.  Kernels need only normal float32
+numbers: those below 2**-126 may be kept or, as on CUDA, flushed to 0.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     Reals32 = npt.NDArray[np.float32]
 
 PACKAGES = str(Path(__file__).parents[3])
-# The folder of the package comes last, where it cannot hide a module of Python's own.
+# The folder of the package comes last, so that it cannot hide a standard module.
 WORKER = """
 import sys
 sys.path = [*filter(None, sys.path), sys.argv[1]]
 from tistreamlines.backends.taichi.trial import main
 sys.exit(main(sys.argv[2]))
 """
-SECONDS = 300  # that a trial may take; drivers have hung
+SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW = 48, 3, 32  # a block of 16 teams, three times
 SMALLEST = np.float32(2.0**-126)
 TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations", "small numbers", "products of words"
@@ -69,7 +69,7 @@ SCRATCH = {"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1
 def trial(
     item: i32, a: Reals, b: Reals, tiny: Reals, out: Reals, found: Ints, room: Reals, listed: Reals, counted: Ints
 ):
-    """What a device must be able to do, each row of 32 results for itself (see :func:`_expected`)."""
+    """Compute what a device must do correctly, each row of 32 results on its own (see :func:`_expected`)."""
     x = at(a, 32 * item)
     y = at(b, 32 * item)
     put(out, 160 * item, x * x + y)
@@ -99,7 +99,7 @@ def trial(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a trial: what teams are, and what the device gets wrong nevertheless."""
+    """Result of the test: what a team is, whether that differs from the driver's report, and what is computed wrongly."""
 
     kind: str
     lied: bool
@@ -110,26 +110,26 @@ _verdicts: dict[tuple[str, int, str], Verdict] = {}
 
 
 def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
-    """Start Taichi on a device, and say what a team is there (see ``team.team_kind``).
+    """Start Taichi on a device and test it; return what a team is (see ``team.team_kind``).
 
     Raises
     ------
     DeviceError
-        If the device fails the trial.
+        If the device fails the test.
     """
     start(device, profile)
     verdict = judged(device, profile)
     if faults := [f for f in verdict.faults if exact or f != ORDER]:
         way_out = "use another arch" if faults != [ORDER] else "use --fast, or another arch"
         raise DeviceError(
-            f"{device.arch}: {device.name} ({device.driver}) computes something else than it should, tried with "
+            f"{device.arch}: {device.name} ({device.driver}) computes wrong results in a test of "
             f"{', '.join(faults)}: {way_out}"
         )
     return verdict.kind
 
 
 def judged(device: Device, profile: bool = False) -> Verdict:
-    """Try the device, once in this process."""
+    """Test the device, once in this process."""
     told = team_kind(device.arch, device.subgroup)
     key = (device.arch, device.index, told)
     if key not in _verdicts:
@@ -142,9 +142,9 @@ def judged(device: Device, profile: bool = False) -> Verdict:
 
 
 def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
-    """What of the trial a device gets wrong, with teams of a kind."""
+    """Names of the parts of the test that a device fails, with teams of a kind."""
     a, b, tiny = _inputs()
-    # without a queue: a team that is none would read a number that nobody has drawn, and write anywhere
+    # no queue: if teams do not work, a lane could read an undefined number from it, and write anywhere
     program = TaichiProgram(device, Source([trial], scratch=SCRATCH), exact=True, profile=profile, kind=kind, queued=False)
     values = {"a": program.array(a), "b": program.array(b), "tiny": program.array(tiny)}
     values |= {"out": program.empty(TEAMS * 5 * ROW, "reals"), "found": program.empty(TEAMS * 2 * ROW, "ints")}
@@ -154,7 +154,7 @@ def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
 
 
 def _inputs() -> tuple[Reals32, Reals32, Reals32]:
-    """Numbers from 1 to 2; what takes all away from their squares but what rounding does; small ones and factors."""
+    """Numbers from 1 to 2; the negative of their rounded squares; small numbers and factors."""
     a = np.random.default_rng(10).uniform(1, 2, TEAMS * ROW).astype(np.float32)
     tiny = np.repeat(np.float32([SMALLEST, 1]), ROW)
     tiny[ROW:] = np.float32(2.0) ** (np.arange(ROW) - 8)
@@ -162,7 +162,7 @@ def _inputs() -> tuple[Reals32, Reals32, Reals32]:
 
 
 def _expected() -> tuple[Reals32, npt.NDArray[np.int64]]:
-    """What the trial leaves where all is well, a row of 32 for each of its results."""
+    """Correct results, a row of 32 for each."""
     a, b, tiny = _inputs()
     x, y = a.reshape(TEAMS, ROW), b.reshape(TEAMS, ROW)
     out, found = np.zeros((TEAMS, 5, ROW), np.float32), np.zeros((TEAMS, 2, ROW), np.int64)
@@ -187,7 +187,7 @@ def _expected() -> tuple[Reals32, npt.NDArray[np.int64]]:
 
 
 def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
-    """Name what differs."""
+    """Names of the parts that differ."""
     good, whole = _expected()
     same = (out.view(np.int32) == good.view(np.int32)).all(axis=(0, 2))
     small = (np.abs(good[:, 2]) < SMALLEST) & (out[:, 2] == 0) | (out[:, 2] == good[:, 2])
@@ -201,7 +201,7 @@ def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
 
 
 def in_own_process(device: Device) -> dict[str, Any]:
-    """A device's verdict as a dictionary; where there is none, the reason is its fault."""
+    """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
     names = {"vulkan": "TI_VISIBLE_DEVICE", "cuda": "CUDA_VISIBLE_DEVICES"}
     environment, number = dict(os.environ), str(device.index)
     if device.arch == "cuda" and (shown := environment.get("CUDA_VISIBLE_DEVICES")):
@@ -222,7 +222,7 @@ def in_own_process(device: Device) -> dict[str, Any]:
 
 
 def main(arch: str) -> int:
-    """Try the device that an arch takes; the verdict is the last line on standard output."""
+    """Test the device of an arch; the verdict is the last line on standard output."""
     try:
         verdict = judged(choose(arch))
     except DeviceError as error:

@@ -1,9 +1,9 @@
 """Residual bootstrap of an OPDT or CSA orientation function (DIPY's ``BootDirectionGetter``).
 
-At each step the signal's fit by spherical harmonics gets residuals drawn with replacement (Berman et al. 2008,
-Haroon et al. 2009), the model is fitted to that signal, and the closest peak of its ODF is followed.  What is
-linear in the signal is done once for each voxel: a row holds the leveraged, centred residuals and the coefficients
-of the fit, so no square matrix is left.  Fit and ODF are evaluated as polynomials of the directions.
+At each step, residuals drawn with replacement are added to the signal's fit by spherical harmonics (Berman et al. 2008,
+Haroon et al. 2009), the model is fitted to this signal, and the closest peak of its ODF is followed.  Everything linear in
+the signal is computed once for each voxel: a row holds the leverage-corrected, centred residuals and the coefficients of the
+fit.  Fit and ODF are evaluated as polynomials of the directions.
 
 OPDT: Tristan-Vega et al. 2009, 2010.  CSA: Aganj et al. 2010.
 """
@@ -51,13 +51,13 @@ FIT_STEPS = Constant("how many of a chunk's signals each of them adds up (a mult
 FIT_PATTERN = Constant("where in the transformed signals each of the first 32 lanes begins")
 SETS = Constant("sets of transformed signals: one (CSA), or one a harmonic degree (OPDT)")
 OPDT = Constant("1: OPDT, 0: CSA")
-ATTEMPTS = Constant("draws made before giving up")
+ATTEMPTS = Constant("maximum number of draws at a point")
 UNTIL_FIT = Constant("1: draw again until a peak is within the angle (cuslines), 0: until there is a peak (DIPY)")
 ANGULAR = Constant("1: weight the ODF by its angle to the heading")
 
-PASS = 2  # chunks of signals that are drawn by one word a lane, and fitted before the next: GPUs' team memory is scarce
-SPAN = 32 * PASS + 1  # of a set of transformed signals: sets that began in one bank of shared memory would wait in line
-PATTERN_MASK = 0xFFFF  # more than any offset; tells compilers that no address overflows
+PASS = 2  # chunks of signals that are drawn with one word a lane and fitted together: GPUs have little team memory
+SPAN = 32 * PASS + 1  # of a set of transformed signals, so that sets begin in different banks of shared memory
+PATTERN_MASK = 0xFFFF  # more than any offset; shows compilers that no address overflows
 
 
 class Boot(Record):
@@ -100,7 +100,7 @@ def b0_scale(method: Boot, row: Reals) -> real:
 
 @twin
 def fitted(method: Boot, row: Reals, c: i32) -> real:
-    """The harmonics' fit of 32 signals from ``c`` on."""
+    """The fit of 32 signals by spherical harmonics, from number ``c`` on."""
     x = at(method.gradients, c)
     y = at(method.gradients, c + 32 * SIGNAL_CHUNKS)
     z = at(method.gradients, c + 64 * SIGNAL_CHUNKS)
@@ -109,7 +109,7 @@ def fitted(method: Boot, row: Reals, c: i32) -> real:
 
 @twin
 def transform(method: Boot, scratch: BootScratch, signal: real, scale: real, place: i32):
-    """Clip and normalise 32 signals and put down what the model's fit is linear in."""
+    """Clip and normalise 32 signals, and store the transform in which the model's fit is linear."""
     attenuation = maximum(signal, method.min_signal) * scale
     if OPDT:
         logarithm = log(attenuation)
@@ -134,7 +134,7 @@ def share(method: Boot, scratch: BootScratch, group: i32, t: i32) -> real:
 
 @twin
 def begin_fit(scratch: BootScratch):
-    """Nothing has been fitted yet."""
+    """Set the sums to zero."""
     for group in range(GROUPS):
         put(scratch.sums, 32 * group, lanes(0.0))
 
@@ -166,9 +166,9 @@ def fit_pass(method: Boot, scratch: BootScratch, chunk: i32, count: i32):
 
 @twin
 def end_fit(method: Boot, scratch: BootScratch):
-    """Join the parts' sums to coefficients of harmonics, and change those to coefficients of monomials.
+    """Add the partial sums to coefficients of harmonics, and convert these to coefficients of monomials.
 
-    The harmonics' take the place of the transformed signals, which are spent, the monomials' perhaps that of the sums.
+    The former overwrite the transformed signals; the latter may overwrite the sums.
     """
     for group in range(GROUPS):
         j = (lane() & (32 // SPLIT - 1)) + 32 * group
@@ -187,7 +187,7 @@ def end_fit(method: Boot, scratch: BootScratch):
 
 @twin
 def fit_plain(method: Boot, scratch: BootScratch):
-    """Fit the model to the signals as they are."""
+    """Fit the model to the measured signals."""
     scale = b0_scale(method, scratch.row)
     mean = scratch.row[STOP_CHANNEL - 2]
     begin_fit(scratch)
@@ -235,7 +235,7 @@ def fit_drawn(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32, c3:
 
 @twin
 def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
-    """Sample the ODF on the sphere; its least and greatest sample go to ``sums``."""
+    """Sample the ODF on the sphere; store its minimum and maximum in ``sums``."""
     low = lanes(3.0e38)
     high = lanes(-3.0e38)
     for chunk in range(VERTEX_CHUNKS):
@@ -263,7 +263,7 @@ def odf_peaks(method: Boot, scratch: BootScratch, heading: vec3) -> i32:
 
 @twin
 def initial_directions(method: Boot, scratch: BootScratch) -> i32:
-    """Peaks of the plain ODF at the point whose row is in the scratch: their number (``kept`` lists the vertices)."""
+    """Find the peaks of the measured signals' ODF at a point; return their number (``kept`` lists the vertices)."""
     barrier()
     fit_plain(method, scratch)
     return odf_peaks(method, scratch, vec3(0.0, 0.0, 0.0))
@@ -273,7 +273,7 @@ def initial_directions(method: Boot, scratch: BootScratch) -> i32:
 def next_direction(
     method: Boot, scratch: BootScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
-    """Code of the direction to follow from the point whose row is in the scratch, NONE, or AGAIN for a new draw."""
+    """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
     fit_drawn(method, scratch, c0, c1, c2, u32(attempt << 16), key)
     count = odf_peaks(method, scratch, heading)
     code = NONE

@@ -28,7 +28,7 @@ GREATEST = Constant("1: follow the greatest sample in the cone, 0: the closest p
 
 @twin
 def greatest(method: Pmf, scratch: PmfScratch, heading: vec3) -> i32:
-    """Vertex of the greatest sample in the cone, the lowest among equals; NONE where none is above 0."""
+    """Vertex of the greatest sample in the cone, the lowest number among equals; NONE if no sample is above 0."""
     low = method.threshold * sample(method, scratch, heading, method.rule.cos_angle)
     best = lanes(0.0)
     place = lanes(0)
@@ -47,7 +47,7 @@ def greatest(method: Pmf, scratch: PmfScratch, heading: vec3) -> i32:
 def next_direction(
     method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
-    """Code of the direction to follow from the point whose row is in the scratch, or NONE."""
+    """Code of the next direction at the point whose row is in the scratch, or NONE."""
     barrier()
     if GREATEST:
         code = toward(method.sphere, greatest(method, scratch, heading), heading)

@@ -32,10 +32,10 @@ def scan(sums: Reals, value: real):
 
 @twin
 def draw(scratch: PmfScratch, low: real, u: real) -> i32:
-    """Vertex at share ``u`` of the cumulative sum of the samples that reach ``low``; NONE where all are 0.
+    """Vertex at fraction ``u`` of the cumulative sum of the samples that reach ``low``; NONE if all are 0.
 
-    Of lanes, and of a lane's vertices, it is the last one above 0 that begins at or before the place sought.  So no
-    vertex of probability 0 is drawn, however sums are rounded.
+    It is the last lane above 0, and the last of this lane's vertices above 0, whose cumulative sum starts at or before that
+    fraction.  So no vertex of probability 0 is drawn, however sums are rounded.
     """
     own = lanes(0.0)
     for chunk in range(VERTEX_CHUNKS):
@@ -61,7 +61,7 @@ def draw(scratch: PmfScratch, low: real, u: real) -> i32:
 def next_direction(
     method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
-    """Code of the direction to follow from the point whose row is in the scratch, or NONE."""
+    """Code of the next direction at the point whose row is in the scratch, or NONE."""
     barrier()
     high = sample(method, scratch, heading, method.rule.cos_angle)
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))

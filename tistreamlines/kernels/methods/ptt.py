@@ -1,10 +1,10 @@
 """Parallel transport tractography (Aydogan and Shi 2021; DIPY's ``PTTDirectionGetter``).
 
-A half carries a frame, and each step bends it by two curvatures (k1, k2) drawn from a disc.  A draw is accepted with a
-probability proportional to its data support: the sum of the PMF along a probe, a short arc of these curvatures.  Each
-lane tries one candidate.  Numbers below SAMPLES give the greatest support, twice which is the bound of the rejection
-sampling; of the TRIES after them the lowest accepted one wins.  Its number is the step's code, from which anybody draws
-the curvatures again.
+A half carries a frame, and each step bends it by two curvatures (k1, k2) drawn from a disc.  A candidate is accepted with
+a probability proportional to its data support: the sum of the PMF along a probe, a short arc with these curvatures.  Each
+lane tries one candidate.  The first SAMPLES candidates give the maximum support; twice that bounds the rejection sampling.
+Of the TRIES after them, the first accepted one is taken.  Its number is the step's code, from which the host draws the same
+curvatures.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from ..propagate import ABREAST, Rules
 from ..rng import philox, uniform
 
 SEGMENTS = Constant("segments of a probe, one less than its quality")
-PROBES = Constant("parallel lines that make a probe")
+PROBES = Constant("number of parallel lines of a probe")
 POWERED = Constant("1: the data support is raised to a power")
-PAPER = Constant("1: what DIPY does otherwise than the paper is done as in the paper")
+PAPER = Constant("1: where DIPY and the paper differ, follow the paper")
 
 SAMPLES = 10
 TRIES = 100
@@ -52,7 +52,7 @@ FRAMES = 1 << 16  # of a counter: the random vector of a half's first frame
 class Ptt(Pmf):
     """Tables of the method.
 
-    cells : see ``probe.nearest_vertex``; ring : cosines and sines that place a probe's lines about its axis, times its
+    cells : see ``lanes.nearest_vertex``; ring : cosines and sines that place a probe's lines about its axis, times its
     radius.  max_curvature : 1/mm; step, segment : mm; x, y, z : voxels a mm; probe_x, ... : the same for probes;
     share : one over the number of a probe's look-ups; power : of the data support; slack : 2**power.
     """
@@ -82,7 +82,7 @@ class PttScratch(PmfScratch):
 # ------------------------------------------------------------------------------------------------- a candidate
 @twin
 def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
-    """Curvatures (k1, k2) from the disc of the greatest one, all points alike, and the share to accept them by."""
+    """Curvatures (k1, k2), uniform in the disc up to the maximum curvature, and the random number to accept them by."""
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
     u = uniform(w[0])
     radius = method.max_curvature * (u * reciprocal_root(u))
@@ -97,7 +97,7 @@ def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) ->
 
 @twin
 def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
-    """A random unit vector at a right angle to ``t`` (DIPY's ``random_perpendicular_vector``)."""
+    """A random unit vector perpendicular to ``t`` (DIPY's ``random_perpendicular_vector``)."""
     w = philox(c0, c1, c2, number | u32(FRAMES), u32(key[0]), u32(key[1]))
     r = vec3(2.0 * uniform(w[0]) - 1.0, 2.0 * uniform(w[1]) - 1.0, 2.0 * uniform(w[2]) - 1.0)
     return normalised(cross(t, r))
@@ -106,7 +106,7 @@ def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3
 # ------------------------------------------------------------------------------------------------ data support
 @twin
 def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: real) -> real:
-    """The PMF along ``t`` where a lane's probe has come to, what is not above ``low`` as 0; its lines' sum."""
+    """The PMF in direction ``t`` at the end of each lane's probe, summed over its lines; 0 if not above ``low``."""
     number = nearest_vertex(method.sphere.vertices, method.cells, t)
     total = lanes(0.0)
     if PROBES == 1:
@@ -136,7 +136,7 @@ def data_support(
 ) -> vec3:
     """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
 
-    As in DIPY, the frame of a probe is not made orthonormal again but for its tangent.
+    As in DIPY, only the tangent of a probe's frame is normalised again.
     """
     s = method.segment
     total = last
@@ -158,7 +158,7 @@ def data_support(
 
 @twin
 def bound_of(method: Ptt, greatest: real) -> real:
-    """Bound of the rejection sampling: twice the greatest support; DIPY raises what has been raised once more."""
+    """Bound of the rejection sampling: twice the maximum support; DIPY raises it to the exponent a second time."""
     bound = 2.0 * greatest
     if POWERED:
         if PAPER:
@@ -170,7 +170,7 @@ def bound_of(method: Ptt, greatest: real) -> real:
 
 @twin
 def accepted(share: real, bound: real, support: real) -> i32:
-    """1 in the lanes whose candidate is accepted; one without support is in DIPY where none has any."""
+    """1 in the lanes whose candidate is accepted; DIPY accepts any candidate if none has support."""
     if PAPER:
         taken = where(share * bound < support, 1, 0)
     else:
@@ -184,7 +184,7 @@ def choose_try(
     volume: Volume, p: vec3, code: i32, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
     key: Ints,
 ) -> i32:  # fmt: skip
-    """Number of the candidate to follow from a point, or NONE; the first step's brings its frame about the tangent."""
+    """Number of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
     here = everywhere(p)
     t = everywhere(held(scratch, 0))
     n = everywhere(held(scratch, 3))
@@ -223,7 +223,7 @@ def choose_try(
 
 @twin
 def held(scratch: PttScratch, first: i32) -> vec3:
-    """A vector of the frame that is carried: 0 tangent, 3 normal, 6 binormal."""
+    """Read a vector of the carried frame: 0 tangent, 3 normal, 6 binormal."""
     if ABREAST:
         c = 32 * first
         v = vec3(at(scratch.carried, c), at(scratch.carried, c + 32), at(scratch.carried, c + 64))
@@ -255,7 +255,7 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
 
 @twin
 def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
-    """Move the frame along the arc of a candidate; return how far that led, mm (DIPY's ``propagate``)."""
+    """Move the frame along the arc of a candidate; return the displacement in mm (DIPY's ``propagate``)."""
     t = held(scratch, 0)
     n = held(scratch, 3)
     b = held(scratch, 6)
@@ -279,7 +279,7 @@ def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c
 def moved_by_try(
     p: vec3, code: i32, method: Ptt, scratch: PttScratch, c0: u32, c1: u32, c2: u32, rules: Rules
 ) -> vec3:
-    """The point one step on by the candidate of this number."""
+    """The point after one step along the candidate with this number."""
     way = transport(method, scratch, code, c0, c1, c2, rules.key)
     return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
 
@@ -288,10 +288,9 @@ def moved_by_try(
 def depart_along(
     method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules
 ):
-    """Set the tangent out along the initial direction; a backward half sets out against its forward half's first step.
+    """Start the tangent along the initial direction, that of a backward half opposite to the forward half's first step.
 
-    DIPY takes the opposite of that step in voxel units, which is another direction where voxels are not cubes; this is
-    in mm.
+    DIPY takes the opposite of that step in voxels, which is another direction if voxels are not isotropic; here it is in mm.
     """
     d = direction(method.sphere, initial)
     put_frame(scratch, d, d, d)
@@ -307,7 +306,7 @@ def depart_along(
 # ------------------------------------------------------------------------------------------------ reading rows
 @twin
 def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch) -> i32:
-    """Initial directions at a point: their number (``scratch.peaks.kept`` lists the vertices)."""
+    """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     here = everywhere(p)
     for chunk in range(VERTEX_CHUNKS):
         put(scratch.row, 32 * chunk, interpolated(volume, here, lane() + 32 * chunk))

@@ -1,0 +1,137 @@
+"""What an engine makes of accepted streamlines besides their points, and who accepts them, with toys of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_prob import CIRCLE_SEEDS, whole
+from test_sizes import crossing, same
+
+from tistreamlines.backends.devices import choose
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.growth import Chunk, Growth
+from tistreamlines.engine.settings import Settings
+from tistreamlines.io.tractogram import Space
+from tistreamlines.kernels.lang import Ints, Record, i32, real, twin, vec3
+from tistreamlines.kernels.propagate import Halves
+from tistreamlines.kernels.stop_reasons import Stop
+
+SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
+REJECTED = int(Stop.OUTSIDE_IMAGE)
+GROWING = int(Stop.GROWING)
+
+
+@twin
+def add_steps(item: i32, taken: Ints, halves: Halves, sums: Ints):
+    """Put the steps of streamline ``taken[item]`` beside those of earlier chunks."""
+    streamline = taken[item]
+    sums[item] = halves.state[4 * streamline] + halves.state[4 * streamline + 2]
+
+
+class Steps:
+    """A product: the steps of all accepted streamlines, added up on the device's side."""
+
+    roots = (add_steps,)
+
+    def __init__(self) -> None:
+        self.total = self.chunks = 0
+
+    def compile(self, growth: Growth) -> None:
+        """Nothing is left of it."""
+        self._steps(growth, np.zeros(1, np.int32))
+
+    def collect(self, growth: Growth, chunk: Chunk, accepted: np.ndarray) -> None:
+        """Add a chunk."""
+        self.total += int(self._steps(growth, chunk.number[accepted]).sum())
+        self.chunks += 1
+
+    @staticmethod
+    def _steps(growth: Growth, numbers: np.ndarray) -> np.ndarray:
+        program, sums = growth.program, growth.program.empty(len(numbers), "ints")
+        program.run("add_steps", len(numbers), growth.values | {"taken": program.array(numbers), "sums": sums})
+        return growth.fetch(sums, len(numbers))
+
+
+class EvenSeeds:
+    """A filter that looks at ended streamlines alone."""
+
+    fill: dict[str, Any] = {}  # noqa: RUF012
+    values: dict[str, Any] = {}  # noqa: RUF012
+
+    def accepted(self, chunk: Chunk) -> np.ndarray:
+        """Streamlines of seeds with even numbers."""
+        return (chunk.first_seed + chunk.seed) % 2 == 0
+
+
+class Plane(Record):
+    """A plane that no streamline may cross."""
+
+    x: real
+
+
+@twin
+def beyond_plane(filter: Plane, p: vec3) -> i32:
+    """Reject what comes beyond the plane."""
+    reason = GROWING
+    if p[0] > filter.x:
+        reason = REJECTED
+    return reason
+
+
+class Below:
+    """A filter that ends streamlines early where they come beyond a plane."""
+
+    def __init__(self, x: float) -> None:
+        self.fill = {"Filter": Plane, "reject": beyond_plane, "REJECTS": 1}
+        self.values = {"filter_x": x}
+
+    def accepted(self, chunk: Chunk) -> np.ndarray:
+        """Streamlines without such an end."""
+        return (chunk.status != REJECTED).all(axis=1)
+
+
+def engine(**options: Any) -> Engine:
+    settings = Settings(0.5, max_steps=12, chunk_size=options.pop("chunk_size", None))
+    return Engine(crossing(), Space(np.eye(4), (24, 24, 5)), choose("cpu"), settings, **options)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    return whole(engine().track(SEEDS))
+
+
+@pytest.mark.parametrize("chunk_size", [None, 7])
+def test_a_product_sees_every_accepted_streamline_once(plain, chunk_size):
+    product = Steps()
+    made = engine(products=[product], chunk_size=chunk_size)
+    assert product.total == product.chunks == 0
+    batch = whole(made.track(SEEDS))
+    assert same(batch, plain)
+    assert product.total == len(batch.points) - len(batch)
+    assert product.chunks == (1 if chunk_size is None else -(-len(SEEDS) // chunk_size))
+
+
+def test_a_filter_decides_what_products_see(plain):
+    product = Steps()
+    made = engine(filters=[EvenSeeds()], products=[product], chunk_size=7)
+    batch = whole(made.track(SEEDS))
+    even = plain.seed_number % 2 == 0
+    assert 0 < even.sum() < len(even)
+    assert np.array_equal(batch.seed_number, plain.seed_number[even])
+    assert np.array_equal(batch.lengths, plain.lengths[even])
+    assert product.total == len(batch.points) - len(batch)
+    assert made.tally.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
+
+
+def test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end(plain):
+    x = np.median(plain.points[:, 0])
+    lines = np.split(plain.points, plain.offsets[1:-1])
+    leaves = (plain.stop_reasons == Stop.OUTSIDE_IMAGE).any(axis=1)  # the toy's verdict cannot be told from these
+    below = np.array([line[:, 0].max() <= x for line in lines]) & ~leaves
+    made = engine(filters=[Below(float(x))])
+    batch = whole(made.track(SEEDS))
+    assert 0 < below.sum() < (~leaves).sum()
+    assert np.array_equal(batch.seed_number, plain.seed_number[below])
+    assert np.array_equal(batch.lengths, plain.lengths[below])

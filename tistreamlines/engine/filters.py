@@ -1,0 +1,54 @@
+"""Filters: what decides which streamlines are accepted.
+
+A filter looks at a chunk's streamlines when they have ended.  A filter that rejects streamlines by the points that they
+visit can also end them early: it fills the holes ``Filter`` and ``reject`` of :mod:`..kernels.propagate`, and REJECTS
+with 1.  Then ``reject`` is called with each new point, the seed excepted, and its verdict is the half's stop reason.
+An engine can have one such filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from .growth import Chunk
+
+
+class Filter(Protocol):
+    """Decides which streamlines are accepted.
+
+    Attributes
+    ----------
+    fill : what the kernels are linked with, for a filter that ends streamlines early; else nothing.
+    values : fields of its record by flat name (``filter_...``): numbers and arrays.
+    """
+
+    @property
+    def fill(self) -> Mapping[str, Any]: ...
+
+    @property
+    def values(self) -> Mapping[str, Any]: ...
+
+    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Return whether each of the chunk's streamlines is accepted, (m,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Length:
+    """Accepts streamlines of ``fewest`` to ``most`` steps."""
+
+    fewest: int
+    most: int
+    fill: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Return whether each of the chunk's streamlines is accepted, (m,)."""
+        steps = chunk.steps[:, 0] + chunk.steps[:, 1]
+        return (steps >= self.fewest) & (steps <= self.most)

@@ -1,0 +1,234 @@
+"""Chunks of streamlines, and how they grow on a device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends import open_program
+from ..backends.devices import Device, free_memory
+from ..kernels import propagate
+from ..kernels.lang import Twin
+from ..kernels.stop_reasons import Stop
+from ..linker.records import spread
+from ..methods.given import Prepared
+from .filters import Filter
+from .linking import source_of
+from .ordering import exclusive_sum, near_together
+from .pace import Pace
+from .room import CPU_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
+from .settings import Settings
+from .tally import Tally
+
+Array = npt.NDArray[Any]
+# GPU: well under the two seconds after which desktop systems reset it.  CPU: caches are cold after each launch.
+LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
+IDLE = 3  # launches that measure what any launch takes
+TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
+ROOTS = (propagate.start, propagate.enlist, propagate.advance)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Streamlines that grow together, in the order of their seeds and initial directions.
+
+    Parameters
+    ----------
+    first_seed : number of the chunk's first seed in the run.
+    seeds : (n, 3) float32, voxel coordinates.
+    seed : (m,) int32, number of each streamline's seed in the chunk.
+    branch : (m,) int32, number of its initial direction among those of the seed.
+    number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
+    steps : (m, 2) int32, steps of the forward half and of the backward half.
+    status : (m, 2) int32, their stop reasons.
+    """
+
+    first_seed: int
+    seeds: Array
+    seed: Array
+    branch: Array
+    number: Array
+    steps: Array
+    status: Array
+
+
+class Growth:
+    """Grows chunks of streamlines on one device.
+
+    Parameters
+    ----------
+    prepared : tables of the method and the stopping rule.
+    voxel_sizes : (3,) mm.
+    device, settings : where and how to grow.
+    filters : those whose kernels run as the streamlines grow.
+    roots : kernels that products run besides.
+
+    Attributes
+    ----------
+    program, values : the kernels, and their arguments on the device by flat name.
+    rules : :class:`..kernels.propagate.Rules` by flat name, on the host.
+    """
+
+    def __init__(
+        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, filters: Sequence[Filter],
+        roots: Sequence[Twin],
+    ) -> None:  # fmt: skip
+        self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
+        fill = {name: value for one in filters for name, value in one.fill.items()}
+        self.program = open_program(
+            device, source_of([*ROOTS, *roots], prepared, **fill), exact=settings.exact, threads=settings.threads,
+            profile=settings.profile,
+        )  # fmt: skip
+        x, y, z = (settings.step_mm / voxel_sizes).tolist()
+        key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
+        rules = propagate.Rules(step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, key=key, first_seed=0)
+        self.rules = spread("rules", rules)
+        values = prepared.arrays | prepared.scalars | self.rules
+        for one in filters:
+            values |= one.values
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        self.room = self._fit(4 * sum(array.size for array in arrays.values()))
+        with memory_for("the tables"):
+            self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
+        self.buffers = Buffers(self.program, self.room, self.values)
+        self._density = 1.0  # streamlines a seed, at least one
+        self.forget_pace()
+
+    def forget_pace(self) -> None:
+        """Forget how fast the device has been."""
+        self.pace = Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
+
+    def _fit(self, tables: int) -> Room:
+        """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
+        chosen, free = self.settings, None
+        cpu = self.device.arch == "cpu"
+        if not cpu and chosen.memory_limit is None:
+            free = free_memory(self.device) or 2**30
+        return room_for(
+            self.prepared.fill | self.prepared.scalars, chosen.max_steps, tables, asked=chosen.chunk_size,
+            limit=chosen.memory_limit, free=free,
+            most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
+        )  # fmt: skip
+
+    def _most_streamlines(self) -> int:
+        """Streamlines that may grow together: what fits the memory, and what can take a step in one launch.
+
+        No system resets a CPU, however long a launch takes.
+        """
+        halves = None if self.device.arch == "cpu" else self.pace.halves()
+        return self.room.streamlines if halves is None else max(1, min(self.room.streamlines, halves // 2))
+
+    def ready(self) -> int:
+        """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
+        return max(1, min(self.room.seeds, int(0.9 * self._most_streamlines() / self._density)))
+
+    def begin(self, seeds: Array, first_seed: int) -> Chunk:
+        """Start a chunk; the device may still be at work on return.
+
+        Parameters
+        ----------
+        seeds : (n, 3) float32, voxel coordinates.
+        first_seed : number of the first one in the run.
+
+        Returns
+        -------
+        Chunk
+            Without the last of the seeds where their streamlines have no room, and without steps and stop reasons.
+        """
+        n, values = len(seeds), self.values
+        values["rules_first_seed"] = first_seed
+        for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
+            self.buffers.hold(name, n)
+        self.program.upload(values["seeds_points"], seeds.ravel())
+        self.program.run("start", n, values)
+        near = near_together(seeds)
+        counts = self.fetch(values["seeds_counts"], n)
+        most = self._most_streamlines()
+        self._density = max(int(counts.sum()) / n, 1.0)
+        if int(counts.sum()) > most:
+            n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
+            counts, near = counts[:n], near[near < n]
+        # on the device, streamlines of neighbouring seeds follow each other, since they read the same voxels
+        slot = np.empty(n, np.int32)
+        slot[near] = exclusive_sum(counts[near])
+        self._launch(slot, int(counts.sum()))
+        seed = np.repeat(np.arange(n, dtype=np.int32), counts)
+        branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
+        none = np.zeros((0, 2), np.int32)
+        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
+
+    def _launch(self, slot: Array, count: int) -> None:
+        """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
+        self.program.upload(self.values["slot"], slot)
+        for name in ("seed", "branch", "initial", "point", "state", "codes"):
+            self.buffers.hold(f"halves_{name}", count)
+        self.program.run("enlist", len(slot), self.values)
+        # the backward halves need to know whether the first step stands
+        first = 1 + self.prepared.fill["DROPS_DEAD_END"]
+        steps = min(self.pace.steps(2 * count), self.settings.max_steps)
+        self.pace.begin(2 * count, first + steps, anew=True)
+        self.program.run("advance", count, self.values | {"stride": 2, "steps": first})
+        self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
+
+    def _settle(self, count: int) -> tuple[Array, int]:
+        """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
+        state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
+        self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
+        return state, int(np.count_nonzero(state[..., 1] == Stop.GROWING))
+
+    def finish(self, chunk: Chunk) -> Chunk:
+        """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
+        count = len(chunk.seed)
+        with self.tally.stage("grow"):
+            state, growing = self._settle(count)
+            while growing:
+                steps = min(self.pace.steps(growing), self.settings.max_steps)
+                self.pace.begin(growing, steps)
+                # halves that have taken their last step stand still
+                self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
+                state, growing = self._settle(count)
+        state = np.take(state, chunk.number, axis=0)
+        self.tally.stop_reasons += np.bincount(state[..., 1].ravel(), minlength=len(Stop))
+        self.tally.seeds += len(chunk.seeds)
+        return replace(chunk, steps=np.ascontiguousarray(state[..., 0]), status=state[..., 1])
+
+    def fetch(self, array: Any, count: int) -> Array:
+        """Wait for the device; return the first ``count`` elements of an int32 array."""
+        self.tally.copied_bytes += 4 * count
+        return self.program.host(array, count)
+
+    def compile(self) -> None:
+        """Compile the kernels by growing from one seed."""
+        self._grow(1)
+        self.forget_pace()  # the launches included the compilation
+
+    def measure_pace(self) -> None:
+        """Measure a GPU's pace, since even the first launch of a run must not be long.
+
+        Idle launches are timed, then more seeds while they are soon grown.  A software device begins with few seeds, as
+        a CPU does.
+        """
+        if self.device.arch == "cpu":
+            return
+        for _ in range(1 if self.device.software else IDLE):
+            with self.pace.idle():
+                self.program.run("advance", 2, self.values | {"stride": 1, "steps": 1})
+                self.fetch(self.values["halves_state"], 4)
+        for count in () if self.device.software else TRIALS:
+            begun = time.perf_counter()
+            self._grow(count)
+            if time.perf_counter() - begun > TRIAL_SECONDS:
+                break
+
+    def _grow(self, count: int) -> None:
+        """Grow from so many seeds, spread over the stored voxels."""
+        index, shape = np.flatnonzero(self.prepared.arrays["volume_index"]), self.prepared.arrays["volume_shape"]
+        some = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
+        seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
+        while len(seeds):
+            seeds = seeds[len(self.finish(self.begin(seeds[: self.ready()], 0)).seeds) :]

@@ -1,0 +1,144 @@
+"""Products: what is made of the accepted streamlines.
+
+A product receives each chunk while its streamlines are on the device, before the next chunk takes their place.  It may
+run kernels on them (with ``growth.values`` and arrays of its own) and copy what it needs to the host.  :class:`Points`
+brings the streamlines themselves back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends.devices import usable_cores
+from ..backends.threads import thread_pool
+from ..io.tractogram import Batch
+from ..kernels import propagate
+from ..kernels.lang import Twin
+from ..kernels.stop_reasons import Stop
+from .growth import Chunk, Growth
+from .ordering import exclusive_sum
+from .unpacking import Grown, Unpacker
+
+Array = npt.NDArray[Any]
+BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
+
+
+class Product(Protocol):
+    """Something made of the accepted streamlines.
+
+    Attributes
+    ----------
+    roots : kernels that it runs.
+    """
+
+    @property
+    def roots(self) -> Sequence[Twin]: ...
+
+    def compile(self, growth: Growth) -> None:
+        """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
+        ...
+
+    def collect(self, growth: Growth, chunk: Chunk, accepted: Array) -> None:
+        """Add a chunk.
+
+        Parameters
+        ----------
+        growth : the kernels and arrays on the device.
+        chunk : streamlines that have ended.
+        accepted : (k,) places of the accepted ones in the chunk's arrays, rising.
+        """
+        ...
+
+
+class Points:
+    """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
+
+    Parameters
+    ----------
+    unpacker : lays the points out.
+    threads : how many threads do so; None for one a core, less one that waits for a GPU.
+    cpu : whether the streamlines grow on the CPU.
+    """
+
+    roots = (propagate.pack,)
+
+    def __init__(self, unpacker: Unpacker, threads: int | None, cpu: bool) -> None:
+        self.unpacker = unpacker
+        self.workers = threads or max(1, usable_cores() - (not cpu))
+        self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
+        self._spare: list[Array] = []
+        # some systems start threads slowly
+        wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
+
+    @property
+    def pool(self) -> ThreadPoolExecutor:
+        """Threads that lay points out."""
+        return thread_pool("points", self.workers)
+
+    def compile(self, growth: Growth) -> None:
+        """Bring a made-up streamline of two steps back."""
+        one, none = np.ones((1, 2), np.int32), np.zeros(1, np.int32)
+        state = np.array([1, Stop.MAX_LENGTH] * 2, np.int32)
+        growth.program.upload(growth.values["halves_state"], state)
+        growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
+        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, one, one)
+        self.unpacker.batch(self._packed(growth, chunk, none), growth.rules)
+
+    def collect(self, growth: Growth, chunk: Chunk, accepted: Array) -> None:
+        """Bring the streamlines back, a part at a time, and let threads lay them out."""
+        steps = chunk.steps[accepted].sum(axis=1)
+        part = np.cumsum(steps // growth.room.codes_a_word + 2) // growth.room.words
+        for some in np.split(accepted, np.flatnonzero(np.diff(part)) + 1):
+            with growth.tally.stage("pack"):
+                packed = self._packed(growth, chunk, some)
+            parts = packed.parts(BATCH_POINTS)
+            for one in parts:
+                future = self.pool.submit(self.unpacker.batch, one, growth.rules)
+                self.waiting.append((future, packed.words if one is parts[-1] else None))
+
+    def _packed(self, growth: Growth, chunk: Chunk, some: Array) -> Grown:
+        """Bring some streamlines of a chunk back as codes, several to a word."""
+        program, lengths, number = growth.program, chunk.steps[some], chunk.number[some]
+        halves = (2 * number[:, None] + np.arange(2, dtype=np.int32)).ravel()
+        words = -(-lengths.ravel() // growth.room.codes_a_word)
+        slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
+        # memory that earlier parts were in: fresh memory costs as much as the copy
+        packed = self._spare.pop() if self._spare else np.empty(growth.room.elements["packed"][1], np.int32)
+        if total:
+            values = growth.values | {
+                "accepted": program.upload(growth.buffers.hold("accepted", len(some)), halves),
+                "slot": program.upload(growth.buffers.hold("words_slot", len(some)), slot),
+            }
+            program.gather("pack", len(halves), values, packed[:total], len(packed))
+            growth.tally.copied_bytes += 4 * total
+        initial = np.zeros(len(some), np.int32)
+        if self.unpacker.carries:
+            initial = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[number]
+        return Grown(
+            chunk.first_seed, chunk.seeds, chunk.seed[some], chunk.branch[some], initial, lengths, chunk.status[some],
+            packed, slot,
+        )  # fmt: skip
+
+    def next(self, growth: Growth) -> Batch:
+        """Wait for the next batch."""
+        future, spent = self.waiting.popleft()
+        with growth.tally.stage("unpack"):
+            batch = future.result()
+        if spent is not None:
+            self._spare.append(spent)  # no other batch needs it
+        growth.tally.streamlines += len(batch)
+        growth.tally.points += len(batch.points)
+        return batch
+
+    def cancel(self) -> None:
+        """Forget the batches that nobody waits for any more."""
+        for future, _ in self.waiting:
+            future.cancel()
+        self.waiting.clear()
