@@ -44,7 +44,6 @@ def load(data: str, peers: Path):
 
     from tistreamlines.io import nifti
     from tistreamlines.io.tractogram import Space
-    from tistreamlines.methods import boot as models
 
     if data == "phantom":
         signals, bvals, bvecs, _, fa, white = peers_phantom(peers)

@@ -55,7 +55,6 @@ def method_of(dg: str, model: str) -> Method:
 def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str, threads: int | None) -> Case:
     """Read the series, fit FA, place seeds (rounded to float32, so that both packages get the same ones)."""
     from tistreamlines.io import nifti
-    from tistreamlines.methods import boot as models
 
     dwi = nifti.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")
     case = Case(folder, method_of(dg, model), count, threads)

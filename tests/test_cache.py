@@ -40,7 +40,7 @@ def test_content_of_another_kind_is_made_again(head, tmp_path):
         again = plan_of(head, cache_dir=tmp_path, note=notes.append)
         assert np.array_equal(again.prepared.arrays["volume_rows"], first.prepared.arrays["volume_rows"])
     assert len(notes) == 2
-    assert "worked out again" in notes[0]
+    assert "computed again" in notes[0]
     plan_of(head, cache_dir=tmp_path, note=notes.append)
     assert len(notes) == 2
 

@@ -301,7 +301,7 @@ class TestDemo:
             "streamlines per second",
         ):
             assert name in table
-        assert float(table["join a bundle's two ends"].rstrip("%")) > 50
+        assert float(table["valid connections"].rstrip("%")) > 50
         assert {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "streamlines.trx", "streamlines.json"} <= {
             path.name for path in folder.iterdir()
         }

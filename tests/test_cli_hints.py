@@ -16,9 +16,9 @@ KNOWN = {name for parameter in command.params for name in (*parameter.opts, *par
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--act", "5tt.mif"), ("--act is no option here", "--stop-map")),
+        (("--act", "5tt.mif"), ("--act is not an option", "--stop-map")),
         (("--exclude", "roi.nii.gz"), ("tckedit in.tck out.tck -exclude ROI",)),
-        (("-include=roi.nii.gz",), ("-include is no option here", "tckedit")),
+        (("-include=roi.nii.gz",), ("-include is not an option", "tckedit")),
         (("-select", "1000"), ("--nseeds",)),
         (("-angle", "45"), ("--max-angle",)),
         (("-step", "0.5"), ("--step-size",)),

@@ -242,7 +242,7 @@ def test_what_does_not_go_together_is_refused():
     cases = {
         "give one series": lambda: fit_csd(data[..., 1:], gtab, mask, RESPONSE),
         "give a bool": lambda: fit_csd(data, gtab, mask[1:], RESPONSE),
-        "2 on": lambda: fit_csd(data, gtab, mask, RESPONSE, order=7),
+        "at least 2": lambda: fit_csd(data, gtab, mask, RESPONSE, order=7),
         "three eigenvalues": lambda: fit_csd(data, gtab, mask, (np.array([ALONG, 0, np.nan]), 1.0)),
         "all volumes are b0s": lambda: lowest_shell(data, b0s),
         "has no b0": lambda: csd_response(data[..., 1:-1], weighted, mask),

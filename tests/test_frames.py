@@ -255,9 +255,9 @@ def test_seeds_in_a_file_that_are_voxels(ring, tmp_path):
 @pytest.mark.parametrize(
     ("basis", "asked", "said"),
     [
-        ("tournier07", "voxel", "along the scanner's axes"),
-        ("descoteaux07_legacy", "scanner", "of basis tournier07 "),
-        ("descoteaux07", "voxel", "of basis tournier07 along the scanner's axes"),
+        ("tournier07", "voxel", "along the scanner axes"),
+        ("descoteaux07_legacy", "scanner", "in basis tournier07 "),
+        ("descoteaux07", "voxel", "in basis tournier07 along the scanner axes"),
     ],
 )
 def test_a_wrong_basis_or_frame_is_warned_of(basis, asked, said):

@@ -312,11 +312,11 @@ def test_other_shape(save, load, volumes):
 
 
 @each_loader
-@pytest.mark.parametrize(("off", "said"), [(0.002, "0.002"), (5.0, "5 off"), (np.nan, "nan")])
+@pytest.mark.parametrize(("off", "said"), [(0.002, "0.002"), (5.0, "by 5 "), (np.nan, "nan")])
 def test_other_affine(save, load, volumes, off, said):
     path, affine = save(flat_data(volumes)), AFFINE.copy()
     affine[1, 3] += off
-    with fails(path, "affine is", said):
+    with fails(path, "affine differs", said):
         load(path, Space(affine, SHAPE))
 
 

@@ -13,7 +13,7 @@ from tistreamlines.backends.devices import list_devices
 from tistreamlines.io.tractogram import Batch
 from tistreamlines.methods.registry import METHODS
 from tistreamlines.verify import verify as verifying
-from tistreamlines.verify.difference import Kept, first_difference, members
+from tistreamlines.verify.difference import StoredRun, first_difference, members
 from tistreamlines.verify.verify import Variant
 
 SEEDS = 60
@@ -185,7 +185,7 @@ class TestDifferences:
         done, report = verify(chosen, "--fast")
         assert done.code == 0
         assert not report["equal"]
-        assert "parts from cpu" in done.out
+        assert "differs from cpu" in done.out
 
 
 class TestFailures:
@@ -245,7 +245,7 @@ def keep(tmp_path):
         (tmp_path / name).mkdir()
         for member, array in members(kept):
             (tmp_path / name / member).write_bytes(array.tobytes())
-        return Kept(tmp_path / name)
+        return StoredRun(tmp_path / name)
 
     return call
 
@@ -288,7 +288,7 @@ class TestFirstDifference:
     def test_a_streamline_that_only_one_has(self, keep):
         found = self.found(keep, batch(*self.halves[:2]))
         assert (found.streamline, found.seed, found.step) == (2, 12, None)
-        assert "only one of them has" in str(found)
+        assert "only one run has" in str(found)
 
     def test_nothing_at_all(self, keep):
         empty = Batch(np.empty((0, 3)), np.array([0]), *(np.empty(s) for s in ((0, 3), 0, 0, (0, 2))))

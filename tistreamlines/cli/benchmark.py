@@ -19,16 +19,16 @@ from .progress import Display
 
 DEFAULT = tuple(name for name in METHODS if name in registry.METHODS)
 
-HELP = """Time the archs here and their peers on the same data, and compare what they track.
+HELP = """Time tistreamlines on every device here and other programs on the same data, and compare their streamlines.
 
-DWI BVALS BVECS are as for track; without them phantoms are tracked. Each run is a process of its own with a time limit;
-one that fails, hangs or is missing is reported as such. Peers: DIPY, cuslines and MRtrix3's tckgen where they are
-installed. Writes results.json, report.md and report.html. Exit code: 1 if --against finds anything, else 0.
+DWI BVALS BVECS are as for track; without them a phantom is tracked. The other programs (peers) are DIPY, cuslines and
+MRtrix3's tckgen, as far as they are installed. Each run has its own process and a time limit; the report lists the runs
+that failed. Writes results.json, report.md and report.html. The exit code is 1 if --against finds a difference, else 0.
 """
 
 
 def option(*names: str, **others: Any) -> Any:
-    """An option of this command alone."""
+    """Add an option that only this command has."""
     return click.option(*names, cls=GroupedOption, group="Benchmark", **others)
 
 
@@ -38,26 +38,28 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 
 @click.command("benchmark", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
-@option("--mask", metavar="FILE", help="Mask of the brain of DWI.  [default: DIPY's median_otsu]")
+@option("--mask", metavar="FILE", help="Brain mask of DWI.  [default: DIPY's median_otsu]")
 @option("--cases", metavar="NAMES", callback=_named,
-        help=f"By commas, of {', '.join(CASES)}.  [default: demo; with a GPU phantom]")
+        help=f"Images to track, separated by commas: {', '.join(CASES)}.  [default: demo; phantom if there is a GPU]")
 @option("--archs", metavar="NAMES", callback=_named,
-        help="By commas.  [default: all that are here, software devices too]")
-@option("--peers", metavar="NAMES", callback=_named, help="By commas, or none.  [default: all]")
+        help="Archs to time, separated by commas.  [default: all available ones, including software devices]")
+@option("--peers", metavar="NAMES", callback=_named,
+        help="Other programs to time, separated by commas, or none.  [default: all that are installed]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,
-        help=f"By commas, of {', '.join(METHODS)}.  [default: {', '.join(DEFAULT)}]")
+        help=f"Direction getters, separated by commas: {', '.join(METHODS)}.  [default: {', '.join(DEFAULT)}]")
 @option("--nseeds", type=click.IntRange(1), default=10_000, metavar="SEEDS", show_default=False,
         help="Number of random seeds.  [default: 10000 seeds]")
-@option("--sweeps", metavar="NAMES", callback=_named, help=f"Vary these too, by commas, of {', '.join(SWEEPS)}.")
+@option("--sweeps", metavar="NAMES", callback=_named,
+        help=f"Settings to vary in further runs, separated by commas: {', '.join(SWEEPS)}.  [default: none]")
 @option("--repeat", type=click.IntRange(1), default=3, metavar="K",
-        help="Runs to time, the first of several left out; fewer where they take over 20 s.")
+        help="Number of timed runs; fewer if together they take over 20 s. Of several, the first is not counted.")
 @option("--threads", type=click.IntRange(1), metavar="N", help="CPU threads.  [default: all]")
 @option("--time-limit", type=click.FloatRange(0, min_open=True), default=600.0, metavar="SECONDS",
-        help="A run that takes longer is stopped and reported.")
-@option("--skip-cpu", is_flag=True, help="Leave this package's CPU out.")
-@option("--fetch", is_flag=True, help="Let the case stanford download DIPY's Stanford HARDI.")
-@option("--against", metavar="FOLDER", help="Compare with the results (JSON) in a folder.")
-@option("--out", default="benchmark", metavar="FOLDER", help="Where the reports go; made if missing.")
+        help="Stop a run that takes longer, and report it.")
+@option("--skip-cpu", is_flag=True, help="Do not time tistreamlines on the CPU.")
+@option("--fetch", is_flag=True, help="Allow the case stanford to download DIPY's Stanford HARDI data.")
+@option("--against", metavar="FOLDER", help="Compare with earlier results: a folder with their JSON files.")
+@option("--out", default="benchmark", metavar="FOLDER", help="Folder for the reports; it is created if missing.")
 @verbosity
 def benchmark(
     series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], peers: tuple[str, ...],
@@ -68,7 +70,7 @@ def benchmark(
     from ..benchmarks.schedule import Schedule
 
     if len(series) not in (0, 3):
-        raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
+        raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
     earlier = _earlier(against)
     chosen_methods = _chosen(METHODS, methods or DEFAULT, "--dg")
     targets = _targets(archs, peers, skip_cpu)
@@ -92,12 +94,12 @@ def benchmark(
 def _chosen(known: dict[str, Any], names: tuple[str, ...], option_name: str) -> list[Any]:
     for name in names:
         if name not in known:
-            raise click.UsageError(f"{option_name} has {name!r}: give some of {', '.join(known)}")
+            raise click.UsageError(f"{option_name} does not know {name!r}: choose from {', '.join(known)}")
     return [known[name] for name in names]
 
 
 def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> list[Any]:
-    """Targets that are named; without names, all archs that are here and all peers."""
+    """Return the targets with these names; without names, all available archs and all peers."""
     from ..benchmarks.targets import TARGETS
 
     ours = {name: t for name, t in TARGETS.items() if t.kind == "arch"}
@@ -118,7 +120,7 @@ def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets
     default = "phantom" if hardware & {target.name for target in targets} else "demo"
     chosen = _chosen(CASES, names or (default,), "--cases")
     if any(case.fetched for case in chosen) and not fetch:
-        raise click.UsageError("the case stanford is downloaded: give --fetch too")
+        raise click.UsageError("the case stanford has to be downloaded: add --fetch")
     return chosen
 
 
@@ -129,7 +131,7 @@ def _earlier(folder: str | None) -> list[Any]:
 
     found = committed(folder)
     if not found:
-        raise InputError(f"{folder}: no benchmark results (JSON) there: give a folder that has some to --against")
+        raise InputError(f"{folder}: contains no benchmark results (JSON): give --against a folder that does")
     return found
 
 
@@ -138,5 +140,5 @@ def _folder(name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{name}: cannot be made ({error.strerror}): give another folder to --out") from error
+        raise OutputError(f"{name}: cannot be created ({error.strerror}): give --out another folder") from error
     return folder

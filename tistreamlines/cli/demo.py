@@ -17,17 +17,17 @@ from .progress import Display
 TRACTOGRAM, PICTURE = "streamlines.trx", "streamlines.png"
 SEEDS = 20_000
 
-HELP = f"""Make a phantom, track it, print the numbers, draw a picture.
+HELP = """Generate a phantom, track it, print a summary and draw a picture.
 
-The phantom is a small head of known bundles. Its series, gradients and mask, the tractogram and a picture of it are
-written to the output folder; {SEEDS:,} seeds are tracked unless told otherwise.
+The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the tractogram
+and a picture of it are written to the output folder.
 """
 
 
 @click.command("demo", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.option(
     "--output-dir", default="tistreamlines-demo", metavar="FOLDER", cls=GroupedOption, group="Output",
-    help="Folder to write to; made if missing.  [default: ./tistreamlines-demo]",
+    help="Folder for the output; it is created if missing.  [default: ./tistreamlines-demo]",
 )  # fmt: skip
 @click.option(
     "--nseeds", type=click.INT, default=SEEDS, metavar="SEEDS", cls=GroupedOption, group="Output",
@@ -43,7 +43,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
     folder = _folder(output_dir, force=bool(context.params["force"]))
     chosen = given(context)
     with Display(quiet=quiet, verbose=verbose) as display:
-        display.stage("Making the phantom")
+        display.stage("Generating the phantom")
         phantom = make_phantom()
         dwi, bvals, bvecs = save_phantom(phantom, folder)
         chosen |= {"mask": folder / "mask.nii.gz", "force": True, "nseeds": nseeds}
@@ -51,7 +51,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         display.stage("Drawing")
         points, offsets = _read(folder / TRACTOGRAM)
         share = joined_share(phantom, points, offsets)
-        title = f"{share.total:,} streamlines of a phantom"
+        title = f"{share.total:,} streamlines in a phantom"
         draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
     if not quiet:
         _print_table(stats, share.share, folder)
@@ -63,16 +63,16 @@ def _folder(name: str, *, force: bool) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         used = any(folder.iterdir())
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be used ({error.strerror}); give another --output-dir") from error
+        raise OutputError(f"{folder}: cannot be used ({error.strerror}): give another --output-dir") from error
     if used and not force:
         raise OutputError(
-            f"{folder}: is not empty; give another --output-dir, or --force to replace what the demo writes"
+            f"{folder} is not empty: give another --output-dir, or --force to replace the files of an earlier demo"
         )
     return folder
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Points (p, 3) and offsets (n + 1,) of a TRX file."""
+    """Return the points (p, 3) float32, RASmm, and offsets (n + 1,) int64 of a TRX file."""
     from trx import trx_file_memmap
 
     trx: Any = trx_file_memmap.load(str(path))
@@ -95,7 +95,7 @@ def _print_table(stats: dict[str, Any], share: float, folder: Path) -> None:
         "median length": f"{stats['median_mm']:.1f} mm",
         "tracking time": f"{seconds['track']:.2f} s ({seconds['total']:.1f} s with loading and compiling)",
         "streamlines per second": f"{stats['streamlines'] / max(seconds['track'], 1e-9):,.0f}",
-        "join a bundle's two ends": f"{share:.1%}",
+        "valid connections": f"{share:.1%}",
         "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
     }
     tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))

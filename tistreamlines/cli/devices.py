@@ -11,9 +11,9 @@ from ..backends import shares_memory, try_device
 from ..backends.devices import Device, choose, list_devices
 from .printing import print_table
 
-HELP = """Show what can run here, and why the rest cannot.
+HELP = """List the devices that can track here, and why the others cannot.
 
-Exit code: 0; with --test 1 if a device fails.
+The exit code is 0, or 1 if a device fails --test.
 """
 
 
@@ -21,8 +21,8 @@ Exit code: 0; with --test 1 if a device fails.
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.  [default: a table]")
 @click.option(
     "--test", is_flag=True,
-    help="Run a small kernel on each GPU, in a process of its own, and tell whether it computes what it should. Every "
-    "run begins with the same test.  [default: tell what the drivers say]",
+    help="Run a small kernel on each GPU and check its results; tracking runs the same test first.  [default: list "
+    "what the drivers report]",
 )  # fmt: skip
 def devices(as_json: bool, test: bool) -> int:
     automatic = choose("auto")
@@ -61,10 +61,11 @@ def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:
     if device.reason and not automatic:
         words.append(device.reason)
     if tried.get("lied"):
-        words.append(f"teams by shared memory: subgroups are not of {device.subgroup}, whatever the driver says")
+        width = f"not {device.subgroup} wide, as the driver claims"
+        words.append(f"teams exchange values in shared memory: subgroups are {width}")
     elif shares_memory(device):
-        size = "of unknown size" if device.subgroup is None else f"of {device.subgroup}"
-        words.append(f"teams by shared memory: subgroups are {size}")
+        size = "have an unknown width" if device.subgroup is None else f"are {device.subgroup} wide"
+        words.append(f"teams exchange values in shared memory: subgroups {size}")
     if tried:
         words.append(f"fails the test: {', '.join(tried['faults'])}" if tried["faults"] else "passes the test")
     return "; ".join(words)

@@ -1,4 +1,4 @@
-"""What users of MRtrix, DIPY and FSL try on the command line, and what to do here."""
+"""Options of MRtrix3, DIPY and FSL that users may try, and the option of tistreamlines to use instead."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Collection, Iterable
 
 from ..errors import ParameterError
 
-_EDIT = "regions are not tested while tracking yet; write a .tck file, then tckedit in.tck out.tck"
+_EDIT = "tracking has no include or exclude regions yet; write a .tck file, then run tckedit in.tck out.tck"
 _SEEDING = "give --seed-mask FILE, or the points themselves with --seeds FILE"
-_NONE = "it has no counterpart: leave it out"
-# by name, without dashes in front, underscores as dashes; where the name alone is ours, it is not listed
+_NONE = "there is no such option here: leave it out"
+# names without leading dashes, underscores as dashes; tistreamlines' own names are not listed
 HINTS = {
-    "act": "anatomical constraints are not there yet; --stop-map with the fraction of white matter, and "
-    "--stop-threshold 0.5, end streamlines where it ends",
-    "algorithm": "write --dg prob (nearest to iFOD2) or --dg det (to SD_STREAM)",
+    "act": "anatomical constraints are not available yet; a white-matter fraction as --stop-map with "
+    "--stop-threshold 0.5 stops streamlines at the edge of white matter",
+    "algorithm": "write --dg prob (similar to iFOD2) or --dg det (similar to SD_STREAM)",
     "angle": "write --max-angle, in degrees",
     "avoid": f"{_EDIT} -exclude ROI",
     "backtrack": "it belongs to anatomical constraints, which are not there yet: leave it out",
     "crop-at-gmwmi": "it belongs to anatomical constraints, which are not there yet: leave it out",
     "cthr": "write --max-angle, in degrees",
-    "cutoff": "write --pmf-threshold, a share of the greatest amplitude; --stop-threshold is that of the --stop-map",
+    "cutoff": "write --pmf-threshold, a fraction of the largest amplitude; --stop-threshold is for the --stop-map",
     "distthresh": "write --min-length, in mm",
     "downsample": "tckresample -downsample does it afterwards",
     "exclude": f"{_EDIT} -exclude ROI",
@@ -38,52 +38,54 @@ HINTS = {
     "nbr-threads": "write --threads",
     "noprecomputed": _NONE,
     "nsamples": "write --nseeds, the number of seeds in all",
-    "nsteps": "write --max-steps, each way from the seed",
+    "nsteps": "write --max-steps, the limit in each direction from the seed",
     "nthreads": "write --threads",
     "out-tractogram": "write --output",
-    "output-seeds": ".trx and .trk files keep the seeds: leave it out",
-    "pam-files": "give the peaks or the harmonics as NIfTI, with --peaks or --sh",
+    "output-seeds": ".trx and .trk files contain the seeds: leave it out",
+    "pam-files": "give the peaks or the spherical harmonics as NIfTI, with --peaks or --sh",
     "power": _NONE,
-    "random-seed": "write --rng-seed for the draws, --seed-seed for the seed points",
+    "random-seed": "write --rng-seed for tracking, --seed-seed for the placement of seeds",
     "rk4": _NONE,
     "samples": _NONE,
-    "save-seeds": ".trx and .trk files keep the seeds: leave it out",
+    "save-seeds": ".trx and .trk files contain the seeds: leave it out",
     "seed-density": "write --nseeds, the number of seeds in all",
-    "seed-dynamic": f"seeds do not follow a model of densities: {_SEEDING}",
-    "seed-gmwmi": f"the interface of white and grey matter is not found: {_SEEDING}",
-    "seed-grid-per-voxel": f"seeds lie at random: {_SEEDING}",
+    "seed-dynamic": f"dynamic seeding is not available: {_SEEDING}",
+    "seed-gmwmi": f"the grey-white matter interface is not computed: {_SEEDING}",
+    "seed-grid-per-voxel": f"seeds are placed at random: {_SEEDING}",
     "seed-image": "write --seed-mask",
     "seed-random-per-voxel": f"--nseeds is the number of seeds in all: {_SEEDING}",
-    "seed-rejection": f"seeds are spread evenly: {_SEEDING}",
-    "seed-sphere": f"spheres are not known: {_SEEDING}",
-    "seed-unidirectional": "streamlines grow both ways from the seed: leave it out",
+    "seed-rejection": f"rejection sampling of seeds is not available: {_SEEDING}",
+    "seed-sphere": f"seeding in a sphere is not available: {_SEEDING}",
+    "seed-unidirectional": "streamlines always grow in both directions from the seed: leave it out",
     "seeding-files": "write --seed-mask",
     "seeds": "write --nseeds for a number, --seeds for a file of points",
-    "select": "the number of streamlines is that of the peaks at the seeds: write --nseeds; tckedit -number keeps some",
-    "step": "write --step-size, in mm, or with vox behind it in voxels",
-    "steplength": "write --step-size, in mm, or with vox behind it in voxels",
-    "stop": "streamlines do not end at regions: give --stop-map a map that is 0 there",
+    "select": "each peak at a seed starts one streamline: write --nseeds; tckedit -number selects some afterwards",
+    "step": "write --step-size, in mm, or in voxels as 0.5vox",
+    "steplength": "write --step-size, in mm, or in voxels as 0.5vox",
+    "stop": "there are no stop regions: give a --stop-map that is 0 in the region",
     "stopping-files": "write --stop-map",
-    "stopping-thr": "write --stop-threshold with --stop-map, else --fa-threshold",
+    "stopping-thr": "write --stop-threshold if you give --stop-map, otherwise --fa-threshold",
     "tracking-method": "write --dg",
     "trials": _NONE,
-    "unidirectional": "streamlines grow both ways from the seed: leave it out",
+    "unidirectional": "streamlines always grow in both directions from the seed: leave it out",
     "waypoints": f"{_EDIT} -include ROI",
 }
 
 
 def refuse_foreign(arguments: Iterable[str], known: Collection[str]) -> None:
-    """Say what to do in place of the first option that another program has.
+    """Raise an error with advice at the first option that belongs to another program.
 
     Parameters
     ----------
-    arguments : of the command line.
-    known : options that the command has, dashes included.
+    arguments : iterable of str
+        Arguments of the command line.
+    known : collection of str
+        Options of the command, with their dashes.
 
     Raises
     ------
     ParameterError
-        Where an option is another program's, or ours in another spelling, as ``-max_angle``.
+        If an option belongs to another program, or is misspelled, such as ``-max_angle``.
     """
     for argument in arguments:
         if argument == "--":
@@ -95,4 +97,4 @@ def refuse_foreign(arguments: Iterable[str], known: Collection[str]) -> None:
         own = f"--{name}"
         advice = HINTS.get(name) or (f"write {own}" if own in known else None)
         if advice is not None:
-            raise ParameterError(f"{given} is no option here: {advice}")
+            raise ParameterError(f"{given} is not an option of tistreamlines: {advice}")

@@ -1,11 +1,11 @@
-"""Ctrl-C, termination and hang-up: at any moment they leave nothing half-written, and an exit code that tells of them.
+"""Handling of Ctrl-C, termination and hang-up: no half-written file remains, and the exit code tells the signal.
 
-The first signal raises an exception in the main thread, which removes files and ends processes on its way out. A
-compiler that calls back into Python may drop it: then it is raised again at the next step of the run. While the main
-thread is away in a library it is not raised at all: then another thread ends the process a little later, as it does at
-once after a second signal.
+The first signal raises an exception in the main thread, which removes files and ends child processes as it unwinds. A
+compiler that calls back into Python may discard the exception; then it is raised again at the next step of the run.
+While the main thread is inside a library, Python cannot raise it; then another thread ends the process after one
+second, or at once after a second signal.
 
-Little is imported here, so that signals are heeded from the start.
+This module imports little, so that signals are handled from the start.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PATIENCE = 1.0  # seconds for the main thread to end by itself
 
 _heeded: list[int] = []
 _received: list[int] = []
-_ending = threading.Lock()  # of who ends the process, and of who keeps others from it
-_too_late = False  # for a signal to end the run
+_ending = threading.Lock()  # held while the process ends, or while its end is being prevented
+_too_late = False  # whether signals no longer end the run
 
 
 def heed(command: Callable[[], object]) -> None:
-    """Call the command; after a signal, end the process with the exit code 128 and the signal's number.
+    """Call the command; after a signal, end the process with exit code 128 + the signal's number.
 
-    A signal that the parent process has had ignored, as nohup does with SIGHUP, stays ignored.
+    A signal that the parent process ignores, as nohup does with SIGHUP, stays ignored.
     """
     global _too_late
     for name in NAMES:
@@ -55,14 +55,14 @@ def heed(command: Callable[[], object]) -> None:
 
 
 def check() -> None:
-    """Raise for a signal that has come, if it came at all."""
+    """Raise SystemExit if a signal has been received."""
     if _received:
         # unwinds like an error, so that files half written are removed
         sys.exit(128 + _received[0])
 
 
 def hold(on: bool) -> None:
-    """Keep signals from ending the run while files get their names, which takes no time; or no longer."""
+    """Keep signals from ending the run while output files are renamed, which is brief; ``on=False`` ends this."""
     global _too_late
     with _ending:
         _too_late = False
@@ -71,9 +71,9 @@ def hold(on: bool) -> None:
 
 
 def end_at_once(on: bool) -> None:
-    """Let signals end the process without Python, for a library that keeps Python from running; or no longer.
+    """Let signals end the process without Python, while a library keeps Python from running; ``on=False`` ends this.
 
-    Nothing is removed then, so this is for times when no file is open.
+    Files are not removed then, so use it only while no file is open.
     """
     for number in _heeded:
         if on and sys.platform != "win32":
@@ -87,18 +87,18 @@ def end_at_once(on: bool) -> None:
 def _receive(number: int, _: FrameType | None) -> None:
     _received.append(number)
     if len(_received) == 1 and not _too_late:
-        sys.unraisablehook = lambda _: None  # Python would tell of an exception that is dropped by a traceback
+        sys.unraisablehook = lambda _: None  # no traceback for an exception that a library discards
         check()
 
 
 def _ignore() -> None:
-    """Keep the exit code of a run that is done: at its very end Python would leave signals to the system."""
+    """Ignore signals after the run: at exit Python restores the default handlers, which would change the exit code."""
     for number in _heeded:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _occupy_standard_streams() -> None:
-    """Keep files from taking the numbers of streams that the caller has closed, since libraries still print there."""
+    """Open the null device in place of closed standard streams, so that libraries cannot print into our files."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)
@@ -114,7 +114,7 @@ def _start_watch() -> None:
 
 
 def _watch(ear: socket.socket) -> None:
-    """Wait for the number of a signal, then for a second one or the end of patience, and end the process."""
+    """Wait for a signal, then for a second one or for PATIENCE seconds, and end the process."""
     while True:
         ear.settimeout(None)
         number = ear.recv(1)[0]
@@ -125,7 +125,7 @@ def _watch(ear: socket.socket) -> None:
 
 
 def _end(number: int) -> None:
-    """End the process and leave nothing half-written, unless files are just getting their names."""
+    """Remove half-written files and end the process, unless output files are being renamed."""
     with _ending:
         if _too_late:
             return

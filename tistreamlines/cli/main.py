@@ -1,4 +1,4 @@
-"""The command ``tistreamlines``, and what becomes of errors."""
+"""The command ``tistreamlines``: its subcommands, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .printing import guarded
 
 COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
-    "devices": "Show what can run here, and why the rest cannot.",
-    "demo": "Make a phantom, track it, print the numbers, draw a picture.",
-    "verify": "Run the same seeds on every arch here and compare the bits.",
-    "benchmark": "Time the archs here and their peers on the same data.",
+    "devices": "List the devices that can track here.",
+    "demo": "Track a phantom and draw a picture of the streamlines.",
+    "verify": "Check that every device gives bit-identical streamlines.",
+    "benchmark": "Time tistreamlines and other programs on the same data.",
 }
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 
 
 class _Commands(click.Group):
-    """Commands that are imported only when asked for."""
+    """Subcommands, each imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in COMMANDS if importlib.util.find_spec(f"{__package__}.{name}")]
@@ -48,12 +48,12 @@ class _Commands(click.Group):
 def cli() -> None:
     """Streamline tractography of diffusion MRI on CUDA, Vulkan, Metal and the CPU.
 
-    The same seeds give the same streamlines, bit for bit, on each of them.
+    The same seeds give bit-identical streamlines on every device.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 1 could not, 2 wrong use, 128 + n after signal n (see interrupts.py)."""
+    """Run the command line and exit with 0 (success), 1 (failure), 2 (wrong use) or 128 + n (signal n)."""
     sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
@@ -70,11 +70,11 @@ def _run(arguments: list[str]) -> int:
     except TrackingError as error:
         return _failed(error.on_command_line, COULD_NOT)
     except MemoryError as error:
-        return _failed(f"not enough memory: {error}; give fewer voxels or a smaller --chunk-size", COULD_NOT)
+        return _failed(f"not enough memory ({error}): use a smaller mask or a smaller --chunk-size", COULD_NOT)
     except Exception as error:
         if {"-v", "--verbose"} & set(arguments):
             raise
-        return _failed(f"unexpected {type(error).__name__}: {error} (-v shows where)", COULD_NOT)
+        return _failed(f"unexpected {type(error).__name__}: {error} (-v prints the traceback)", COULD_NOT)
 
 
 def _failed(message: str, code: int) -> int:

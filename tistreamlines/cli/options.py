@@ -1,4 +1,4 @@
-"""Command-line options made from the one definition of the parameters."""
+"""Command-line options, generated from the definitions in ``run/parameters.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..run.parameters import absent, applies_with, companions, defaults, kind, o
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
-_SPOKEN = ("degrees", "seeds", "steps")  # units that read well behind a default
+_SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
 _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.STRING, "text": click.STRING}
 
 
@@ -26,16 +26,16 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options by group, and that knows options of other programs."""
+    """A command that lists its options by group, and gives advice on options of other programs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, unless one is an option of another program."""
+        """Parse the arguments, after a check for options of other programs."""
         known = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
         refuse_foreign(args, known)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section a group, in the order of first appearance."""
+        """Write one section for each group, in order of first appearance."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             row = parameter.get_help_record(ctx)
@@ -47,11 +47,12 @@ class GroupedCommand(click.Command):
 
 
 def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any]:
-    """Add options for parameters to a command.
+    """Add tracking parameters to a command as options.
 
     Parameters
     ----------
-    names : those to be added; all of them when left out.
+    names : iterable of str, optional
+        Parameters to add; all of them by default.
     """
     known = options()
     chosen = list(known if names is None else names)
@@ -66,7 +67,7 @@ def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any
 
 
 def given(context: click.Context) -> dict[str, Any]:
-    """Return the parameters that were given on the command line, by name."""
+    """Return the parameters that the user gave on the command line, by name."""
     known = options()
     return {
         name: value
@@ -76,17 +77,19 @@ def given(context: click.Context) -> dict[str, Any]:
 
 
 def verbosity(function: Any) -> Any:
-    """Add -v and -q."""
-    quiet = click.option("-q", "--quiet", is_flag=True, cls=GroupedOption, group=VERBOSITY, help="Print errors only.")
+    """Add the options -v and -q."""
+    quiet = click.option(
+        "-q", "--quiet", is_flag=True, cls=GroupedOption, group=VERBOSITY, help="Print only warnings and errors."
+    )
     verbose = click.option(
         "-v", "--verbose", is_flag=True, cls=GroupedOption, group=VERBOSITY,
-        help="Print each stage, and where an unexpected error arose.",
+        help="Print each stage, and the traceback of an unexpected error.",
     )  # fmt: skip
     return verbose(quiet(function))
 
 
 def explanation(name: str, option: Option) -> str:
-    """Help of an option: what it does, what it goes with, bounds, unit and default."""
+    """Return the help of an option: its meaning, companions, bounds and default."""
     notes = [f"with {companions(fact, words)}" for fact, words in applies_with(name).items()]
     if bounds(option) != "a number":
         notes.append(bounds(option).removeprefix("a number "))

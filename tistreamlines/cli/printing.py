@@ -1,4 +1,4 @@
-"""Standard output, which may be full or closed: an error where what is printed was asked for, else a warning."""
+"""Printing to standard output, which may be full or closed: an error if output was requested, else a warning."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..errors import OutputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-PIPE_WIDTH = 400  # a pipe has no width to wrap at
+PIPE_WIDTH = 400  # characters; a pipe has no width of its own
 
 
 @contextmanager
 def guarded() -> Generator[None, None, None]:
-    """Raise OutputError where standard output takes no more, whoever prints."""
+    """Raise OutputError if standard output cannot be written, whichever library prints."""
     stream: Any = _Guarded(sys.stdout)
     with redirect_stdout(stream):
         yield
 
 
 def tell(text: str) -> None:
-    """Print what was done; it is done although it cannot be printed."""
+    """Print a summary of finished work; if it cannot be printed, only warn."""
     try:
         click.echo(text)
     except OutputError as error:
@@ -36,7 +36,7 @@ def tell(text: str) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table, as wide as the terminal or, in a pipe, as it has to be."""
+    """Print a table as wide as the terminal, or without wrapping into a pipe."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -46,7 +46,7 @@ def print_table(table: Table) -> None:
 
 
 class _Guarded:
-    """A stream with errors of ours: of the system's own, click and rich would make a silent end of the process."""
+    """A stream that raises OutputError: at an OSError, click and rich would end the process silently."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -60,7 +60,7 @@ class _Guarded:
             return self._stream.write(text)
 
     def flush(self) -> None:
-        if self._lost is None:  # else it was told of
+        if self._lost is None:  # otherwise the error was reported already
             with self._explained():
                 self._stream.flush()
 
@@ -71,7 +71,7 @@ class _Guarded:
                 raise self._lost
             yield
         except OSError as error:
-            self._lost = error  # for good, though what follows would be taken
-            with suppress(OSError, AttributeError):  # Python tries again at its end, which is to succeed
+            self._lost = error  # nothing more is written, even if the stream recovers
+            with suppress(OSError, AttributeError):  # Python flushes again at exit, which must not fail
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise OutputError(f"standard output: cannot be written ({error.strerror}); send it elsewhere") from error
+            raise OutputError(f"standard output: cannot be written ({error.strerror}); redirect it") from error

@@ -1,4 +1,4 @@
-"""What is shown of a run while it goes on."""
+"""Progress of a run, notes and warnings on the terminal."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ STAGES = {
     "compile": "Compiling",
     "track": "Tracking",
     "write": "Finishing the file",
-    "place": "Naming the files",
+    "place": "Renaming the output files",
 }
 
 
 class Display(Watcher):
-    """A progress bar on a terminal, lines with ``verbose``, only warnings with ``quiet``; all of it on stderr.
+    """A progress bar, notes and warnings on standard error.
 
     Parameters
     ----------
-    quiet, verbose : what to show.
+    quiet : bool
+        Show only warnings.
+    verbose : bool
+        Also print a line for each stage.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -46,9 +49,9 @@ class Display(Watcher):
         self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="")
 
     def __enter__(self) -> Display:
-        """Begin to draw."""
+        """Show the bar."""
         self._bar.start()
-        self._console.show_cursor(True)  # nobody would bring it back if a signal ended the process at once
+        self._console.show_cursor(True)  # a signal may end the process before the cursor is restored
         return self
 
     def __exit__(
@@ -60,7 +63,7 @@ class Display(Watcher):
     def stage(self, name: str) -> None:
         """Show the stage."""
         interrupts.hold(name == "place")
-        # nothing is open yet; Taichi lets Python run no more until it has compiled
+        # no file is open yet, and Taichi does not return to Python until it has compiled
         interrupts.end_at_once(name == "compile" and self._gpu)
         if name == "track":
             self._tracking = time.perf_counter()
@@ -72,7 +75,7 @@ class Display(Watcher):
             self._say(STAGES.get(name, name))
 
     def _empty(self) -> None:
-        """Put a bar without a share in the place of a full one; time goes on."""
+        """Replace the full bar by one without a percentage, and keep the elapsed time."""
         begun = next(task.start_time for task in self._bar.tasks if task.id == self._task)
         self._bar.remove_task(self._task)
         self._task = self._bar.add_task("", total=None, rate="")
@@ -84,7 +87,7 @@ class Display(Watcher):
         self._say(f"Device: {device.arch}, {device.name}, {device.driver}")
 
     def note(self, text: str) -> None:
-        """Show a choice made for the user, unless quiet."""
+        """Show a note about an automatic choice, unless quiet."""
         self._console.print(f"Note: {text}", soft_wrap=True, markup=False)
 
     def warn(self, text: str) -> None:
@@ -93,12 +96,12 @@ class Display(Watcher):
         console.print(f"Warning: {text}", soft_wrap=True, markup=False)
 
     def fitted(self, share: float) -> None:
-        """Show the share of voxels fitted."""
+        """Show the fraction of voxels that are fitted."""
         interrupts.check()
         self._bar.update(self._task, completed=share, total=1)
 
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
-        """Show the seeds done and streamlines a second."""
+        """Show the finished seeds and the streamlines per second."""
         interrupts.check()
         rate = streamlines / max(time.perf_counter() - self._tracking, 1e-6)
         self._bar.update(self._task, completed=seeds, total=of, rate=f"{rate:,.0f} streamlines/s")

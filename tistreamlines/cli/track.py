@@ -15,10 +15,11 @@ from .progress import Display
 
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
-DWI is a 4-D NIfTI file, BVALS and BVECS are its gradients in FSL's layout; volumes of at most b=50 s/mm2 are b0s. The
-others are one shell for boot; of several, the other getters' models are fitted to the lowest. With orientations from a
-file, --stop-map, and --seed-mask or --seeds, no series is needed. Lengths are in mm, angles in degrees, points in
-RASmm. The tractogram appears whole or not at all, and what was done is told in a JSON file of the same name beside it.
+DWI is a 4-D NIfTI file; BVALS and BVECS are its gradients in FSL's format. Volumes with b <= 50 s/mm2 are b0s. The boot
+getter needs a single shell; with several shells, the models of the other getters are fitted to the lowest one. No
+series is needed if you give orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles
+in degrees, points in RASmm. A JSON file with the same name as the tractogram records the parameters, inputs and
+results. If the run fails, no tractogram is written.
 """
 
 
@@ -31,7 +32,7 @@ RASmm. The tractogram appears whole or not at all, and what was done is told in 
 @parameter_options()
 @click.option(
     "--citations", is_flag=True, cls=GroupedOption, group="Messages",
-    help="Print the references of the direction getter and the model, and do nothing else.",
+    help="Print the references of the direction getter and the model, and exit.",
 )  # fmt: skip
 @verbosity
 @click.pass_context
@@ -44,7 +45,7 @@ def track(
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
     if len(series) not in (0, 3):
-        raise click.UsageError("give DWI, BVALS and BVECS; or none of them, with orientations from a file")
+        raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
@@ -55,7 +56,7 @@ def track(
 
 
 def summary(stats: dict[str, Any], output: str) -> str:
-    """Say in a line what came of a run."""
+    """Describe the result of a run in one line."""
     seconds = stats["seconds"]
     rate = stats["streamlines"] / max(seconds["track"], 1e-9)
     return (

@@ -25,16 +25,16 @@ from .printing import print_table
 from .progress import Display
 
 SEEDS = 200
-# What the runs differ in, and what they do not write.
+# parameters that differ between the runs, and files that the runs do not write
 VARIED = ("nseeds", "dg", "arch", "threads", "chunk_size", "json_stats")
 SHARED = [name for name in options() if name not in VARIED]
-HELP = f"""Run the same seeds on every arch here and compare the bits.
+HELP = f"""Track the same seeds on every arch and check that the streamlines are bit-identical.
 
-DWI BVALS BVECS are as for track; without them, and without orientations from a file, a small phantom is tracked with
-every direction getter. On the CPU, chunks of {" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and other numbers of
-threads are tried too. Each run is a process of its own, and is compared with the first of its getter. Where two part,
-the first streamline and step are told; steps are counted from the seed. Exit code: 0 if all bits are equal, 1 if not,
-or if a run failed; with --fast, differences do not count.
+DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked with
+every direction getter. On the CPU, chunks of {" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and several numbers
+of threads are also tested. Each run has its own process and is compared with the first run of the same getter. For two
+runs that differ, the first different streamline and step are printed; steps are counted from the seed. The exit code is
+0 if all runs are identical and 1 if not, or if a run failed; with --fast, differences do not count.
 """
 
 
@@ -43,25 +43,25 @@ or if a run failed; with --fast, differences do not count.
 @click.option(
     "--nseeds", type=click.IntRange(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", cls=GroupedOption,
     group="Comparison", show_default=False,
-    help="Number of random seeds. Software Vulkan devices do a few thousand points a second on each core, GPUs some "
-    f"hundred million: 20,000 and more are no trouble there.  [default: {SEEDS} seeds]",
+    help="Number of random seeds. On a GPU, 20,000 and more are practical; a Vulkan device in software is about 10,000 "
+    f"times slower.  [default: {SEEDS} seeds]",
 )  # fmt: skip
 @click.option(
     "--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)), cls=GroupedOption, group="Comparison",
-    help="An arch to run; may be given several times.  [default: all that are here, software devices too]",
+    help="An arch to test; can be given several times.  [default: all available ones, including software devices]",
 )  # fmt: skip
 @click.option(
     "--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)), cls=GroupedOption, group="Comparison",
-    help="A direction getter to run; may be given several times.  [default: on the phantom all that the other options "
-    "allow; else as for track]",
+    help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow the "
+    "other options, otherwise as for track]",
 )  # fmt: skip
 @click.option(
     "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", cls=GroupedOption, group="Comparison",
-    help="A run that takes longer is stopped and counts as failed.  [default: no limit]",
+    help="Stop a run that takes longer, and count it as failed.  [default: no limit]",
 )  # fmt: skip
 @click.option(
     "--json", "json_file", metavar="FILE", cls=GroupedOption, group="Comparison",
-    help="Write the table as JSON, with whole hashes.  [default: not written]",
+    help="Write the table as JSON, with complete hashes.  [default: not written]",
 )  # fmt: skip
 @parameter_options(SHARED)
 @verbosity
@@ -71,7 +71,7 @@ def verify(
     time_limit: float | None, json_file: str | None, quiet: bool, verbose: bool, **_: Any,
 ) -> int:  # fmt: skip
     if len(series) not in (0, 3):
-        raise click.UsageError("give DWI, BVALS and BVECS, or none of them")
+        raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
     shared, force = _parameters(context, nseeds), bool(context.params["force"])
     chosen_getters = _getters(getters, shared, bool(series))
     if json_file is not None:
@@ -95,9 +95,9 @@ def _run(
     found: list[verifying.Run] = []
     with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
         folder = Path(name)
-        common = {"cache_dir": str(folder / "cache")}  # so that the FA map is fitted once
+        common = {"cache_dir": str(folder / "cache")}  # the FA map is fitted only once
         if not series and _on_phantom(shared):
-            display.stage("Making a phantom")
+            display.stage("Generating a phantom")
             series, common["mask"] = _phantom(folder)
         paths: dict[str, str] = dict(zip(verifying.SERIES, series, strict=bool(series)))
         for dg, variants in chosen.items():
@@ -111,7 +111,7 @@ def _run(
 
 
 def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifying.Run]) -> dict[str, Any]:
-    """Gather the content of --json."""
+    """Return the content of the --json file."""
     return {
         "equal": all(run.outcome in ("reference", "equal") for run in runs),
         "series": "phantom" if not series and _on_phantom(shared) else list(series),
@@ -122,7 +122,7 @@ def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifyin
 
 
 def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
-    """Return the parameters that all runs share, checked together before any of them starts."""
+    """Return the parameters that all runs share."""
     shared = {name: value for name, value in given(context).items() if name in SHARED and name != "force"}
     if "seeds" not in shared or context.get_parameter_source("nseeds") is not ParameterSource.DEFAULT:
         shared["nseeds"] = nseeds
@@ -130,12 +130,12 @@ def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
 
 
 def _on_phantom(shared: dict[str, Any]) -> bool:
-    """Whether a phantom is tracked where no series is given: unless orientations come from a file."""
+    """Whether the phantom is tracked if no series is given, that is, unless orientations come from a file."""
     return not set(SOURCES) & set(shared)
 
 
 def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool) -> list[str]:
-    """Getters to run, whose parameters are checked before any run starts."""
+    """Return the getters to test; their parameters are checked before any run starts."""
     if named:
         able = [Parameters.given(shared | {"dg": dg}) for dg in named]
     elif given_series or not _on_phantom(shared):
@@ -149,7 +149,7 @@ def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool)
 
 
 def _able(shared: dict[str, Any]) -> list[Parameters]:
-    """Parameters of all getters with which the options that were given have a meaning; at least one."""
+    """Return the parameters of every getter that allows the given options; at least one does, or an error says why."""
     able, refused = [], []
     for dg in METHODS:
         try:
@@ -162,7 +162,7 @@ def _able(shared: dict[str, Any]) -> list[Parameters]:
 
 
 def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
-    """Make a small phantom; return the paths of its series and of its mask."""
+    """Write a small phantom; return the paths of its series and of its mask."""
     from ..phantom.phantom import make_phantom, save_phantom
 
     series = save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
@@ -189,10 +189,10 @@ def _print_table(runs: list[verifying.Run]) -> None:
 
 
 def _findings(runs: list[verifying.Run]) -> list[str]:
-    """Say of each run that is not equal why, and of all what it comes to."""
+    """Describe each run that failed or differs; if there is none, say so."""
     first = {run.variant.dg: run.variant for run in runs if run.outcome == "reference"}
     lines = [f"{run.variant} failed: {run.error}" for run in runs if run.outcome == "failed"]
-    parted = [run for run in runs if run.outcome == "differs"]
-    lines += [f"{run.variant} parts from {first[run.variant.dg]} at {run.difference}" for run in parted]
-    whose = "" if len(first) == 1 else f" of each of {', '.join(map(str, first))}"
-    return lines or [f"All {len(runs) // len(first)} runs{whose} gave the same bits."]
+    different = [run for run in runs if run.outcome == "differs"]
+    lines += [f"{run.variant} differs from {first[run.variant.dg]} at {run.difference}" for run in different]
+    getters = "" if len(first) == 1 else f" of each of {', '.join(map(str, first))}"
+    return lines or [f"All {len(runs) // len(first)} runs{getters} gave the same bits."]

@@ -1,6 +1,6 @@
-"""What :mod:`.cholesky` compiles; it loads a copy of this file, hence the whole names of modules.
+"""Kernels that :mod:`.cholesky` compiles from a copy of this file; hence its imports are absolute.
 
-Arrays are copied by loops: to compile an assignment to a slice takes Numba seconds, for the text of an error.
+Arrays are copied in loops, because Numba takes seconds to compile an assignment to a slice.
 """
 
 import math
@@ -11,7 +11,7 @@ from numba import njit
 from tistreamlines.backends.numba.cache import kept
 from tistreamlines.backends.numba.simd import at, put
 
-SMOOTH = 15  # coefficients up to degree 4: DIPY looks for the first set of directions with these alone
+SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
 
 
@@ -28,9 +28,9 @@ def _combine(table, weights, count, out):
 
 @njit(error_model="numpy", nogil=True)
 def _add_squares(matrix, rows, width, table, which, count, sign):
-    """Add ``sign`` times t t' for each listed row t of the table, from the diagonal's chunk to the right.
+    """Add ``sign`` times t t' to the upper triangle of the matrix, for each listed row t of the table.
 
-    Two rows of the matrix at a time share what is read of the table; their number is even.
+    Two rows of the matrix, whose number is even, are updated together and share each read of the table.
     """
     for i in range(0, rows, 2):
         for c in range(i & ~31, width, 32):
@@ -46,7 +46,7 @@ def _add_squares(matrix, rows, width, table, which, count, sign):
 
 @njit(error_model="numpy", nogil=True)
 def _factor(matrix, n, width, factor):
-    """Cholesky factor U of matrix = U'U; column n, the right-hand side z, becomes the solution of U'y = z."""
+    """Compute U with matrix = U'U, and replace column n, the right-hand side z, by the solution y of U'y = z."""
     for i in range(n):
         for c in range(i & ~31, width, 32):
             row = at(matrix, i * width + c)
@@ -64,7 +64,7 @@ def _factor(matrix, n, width, factor):
 
 @njit(error_model="numpy", nogil=True)
 def _back_substitute(factor, n, width, x):
-    """Solve Ux = y, y being column n of the factor."""
+    """Solve Ux = y, where y is column n of the factor."""
     for i in range(n):
         x[i] = factor[i * width + n]
     for k in range(n - 1, -1, -1):
@@ -75,7 +75,7 @@ def _back_substitute(factor, n, width, x):
 
 @njit(error_model="numpy", nogil=True)
 def _changes(amplitudes, threshold, small, entered, left):
-    """List the directions that fell under the threshold and those that rose over it; return both counts."""
+    """List the directions whose amplitude fell below the threshold or rose above it; return both counts."""
     more, fewer = 0, 0
     for k in range(small.shape[0]):
         now = amplitudes[k] < threshold
@@ -92,7 +92,7 @@ def _changes(amplitudes, threshold, small, entered, left):
 
 @njit(error_model="numpy", nogil=True)
 def _refine(matrix, factor, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes):
-    """Solve until the set of small amplitudes stays as it is; ``entered`` lists the first ``more`` of it."""
+    """Solve until the set of small amplitudes stays the same; ``entered[:more]`` is the first set."""
     n = x.shape[0]
     rows = n + n % 2
     width = matrix.shape[0] // rows
@@ -113,7 +113,7 @@ def _refine(matrix, factor, table, sampling, small, entered, left, more, thresho
 @kept
 @njit(error_model="numpy", nogil=True)
 def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, convergence, out):
-    """Fit each row of the signals; count the voxels by how they ended."""
+    """Fit each row of the signals; return the number of voxels for each way to end."""
     n, count = out.shape[1], sampling.shape[0] // out.shape[1]
     width = moments.shape[0] // signals.shape[1]
     matrix, factor = np.empty(normal.shape[0]), np.empty(normal.shape[0])

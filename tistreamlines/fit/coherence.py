@@ -1,10 +1,11 @@
-"""Whether fibre directions fit the grid that they are given on: those of neighbours along a fibre continue each other.
+"""Fibre coherence: a score of whether fibre directions are in the right frame.
 
-Directions in a wrong frame (an axis flipped, two axes exchanged) are as smooth from voxel to voxel as right ones, but
-whoever follows them soon leaves the fibre.  So short walks are taken from many voxels, with the directions as given and
-with each way of turning the axes, and the walks that stay on fibres for longer tell the frame.  The idea is that of
-Schilling et al. (A fiber coherence index for quality control of B-table orientation in diffusion MRI scans, Magn Reson
-Imaging 58, 2019, doi:10.1016/j.mri.2019.01.018) and of MRtrix3's ``dwigradcheck``, which compares whole streamlines.
+Directions in a wrong frame (an axis flipped, or two axes exchanged) are as smooth from voxel to voxel as correct ones,
+but a path that follows them soon leaves the fibre. Short paths are therefore started in many voxels, with the
+directions as given and with every flip and permutation of the axes; in the correct frame, paths stay on fibres the
+longest. See Schilling et al., A fiber coherence index for quality control of B-table orientation in diffusion MRI
+scans, Magn Reson Imaging 58, 2019, doi:10.1016/j.mri.2019.01.018, and MRtrix3's ``dwigradcheck``, which compares whole
+streamlines.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-STEPS = 4  # of a walk, each as long as the smallest side of a voxel
-PLACES = 4000  # voxels from which walks set out, at most
-LEAST_PLACES = 300  # with fewer nothing is decided
-STRAIGHT = 0.7  # |cosine| between steps below which a walk ends
-MARGIN = 0.02  # of the score: a lead that is smaller decides nothing
-ERRORS = 4.0  # so many standard errors a lead must be
-SURE = 0.5  # walks set out where the weight is at least this share of that of a clear fibre
-VOXELS = 60_000  # looked at, at most
-DIRECTIONS, SHELL_WIDTH = 12, 100  # of the lowest b-values, so many; s/mm2
+STEPS = 4  # of a path, each as long as the smallest voxel size
+PLACES = 4000  # maximum number of voxels in which paths start
+LEAST_PLACES = 300  # with fewer starting voxels no frame is chosen
+STRAIGHT = 0.7  # |cosine| between steps below which a path ends
+MARGIN = 0.02  # smallest relative lead in the score that is significant
+ERRORS = 4.0  # smallest lead in standard errors that is significant
+SURE = 0.5  # paths start where the weight is at least this fraction of the 95th percentile
+VOXELS = 60_000  # maximum number of voxels to examine
+DIRECTIONS, SHELL_WIDTH = 12, 100  # number of lowest b-values that set the shell, and its width in s/mm2
 XYZ = "xyz"
 
 
 def _turns() -> dict[str, Array]:
-    """The ways of turning axes, by what was done to them: 6 orders, times no sign or one changed.
+    """Return the 24 distinct transformations of the axes by name: 6 permutations, each with one flip or none.
 
-    Axes of fibres have no sign, so two signs changed are the third one changed, and three are none.
+    Fibre axes have no sign, so flipping two axes equals flipping the third, and flipping all three changes nothing.
     """
     found = {}
     for order in itertools.permutations(range(3)):
@@ -52,16 +53,16 @@ AS_GIVEN, FLIPPED_X = "as given", "x flipped"
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """One fibre axis a voxel.
+    """One fibre axis per voxel.
 
     Parameters
     ----------
     axes : (x, y, z, 3) float32
-        Unit vectors, their sign of no account.
+        Unit vectors; the sign does not matter.
     weight : (x, y, z) float32
-        How much of a fibre there is, such as FA; 0 where there is none.
-    sides : (3,)
-        Of a voxel, mm.
+        Evidence for a fibre, such as FA; 0 if there is none.
+    sides : (3,) float64
+        Voxel sizes, mm.
     """
 
     axes: Array
@@ -69,7 +70,7 @@ class Field:
     sides: Array
 
     def places(self) -> Array:
-        """Voxels (n, 3) with much of a fibre, at most PLACES of them, spread evenly."""
+        """Return voxels (n, 3) with a clear fibre, evenly spaced and at most PLACES of them."""
         known = self.weight[self.weight > 0]
         found = np.argwhere(self.weight >= SURE * np.percentile(known, 95)) if len(known) else np.empty((0, 3), int)
         return found[:: -(-len(found) // PLACES) or 1]
@@ -77,30 +78,32 @@ class Field:
 
 @dataclass(frozen=True)
 class Lead:
-    """By how much one score is above another: as a share of the lower, and in standard errors."""
+    """How much one score exceeds another, as a fraction of the lower one and in standard errors."""
 
     share: float
     errors: float
 
     @property
     def clear(self) -> bool:
-        """Whether it decides."""
+        """Whether the lead is significant."""
         return self.share >= MARGIN and self.errors >= ERRORS
 
 
 def coherence(field: Field, turn: Array | None = None) -> Array:
-    """Follow the axes from each of the field's places: what of fibres there is along the walks.
+    """Score how well paths along the axes stay on fibres.
 
     Parameters
     ----------
-    field : the axes, of which only the voxels' own grid is known to be right.
-    turn : (3, 3), by which every axis is turned; None for none.
+    field : Field
+        Fibre axes on the voxel grid.
+    turn : (3, 3), optional
+        Transformation that is applied to every axis.
 
     Returns
     -------
     scores : (n,) float32
-        Mean over the steps both ways of weight times squared cosine between an axis and the one before; a step after
-        the end of a walk counts 0.
+        For each starting voxel the mean over the steps, in both directions, of weight times squared cosine between an
+        axis and the previous one; steps after the end of a path count 0.
     """
     places, turn = field.places(), np.eye(3) if turn is None else turn
     shape = np.array(field.weight.shape)
@@ -124,7 +127,7 @@ def coherence(field: Field, turn: Array | None = None) -> Array:
 
 
 def lead(scores: Array, others: Array) -> Lead:
-    """Compare two sets of scores (n,) of the same places, or of other places where the numbers differ."""
+    """Compare two sets of scores (n,), paired if they have the same length."""
     if min(len(scores), len(others)) < LEAST_PLACES:
         return Lead(0.0, 0.0)
     low = float(others.mean())
@@ -137,14 +140,22 @@ def lead(scores: Array, others: Array) -> Lead:
 
 
 def tensor_field(data: Array, gtab: Any, mask: Array, sides: Array) -> Field:
-    """First axes and FA of a least-squares tensor fit (Basser et al. 1994), for a look at the frame, not for tracking.
+    """Principal axes and FA of a least-squares tensor fit (Basser et al. 1994), only to determine the frame.
 
     Parameters
     ----------
-    data : (x, y, z, n) signals.
-    gtab : DIPY's gradient table; of the shells the lowest is fitted.
-    mask : (x, y, z), the voxels to look at; of many only those of the middle slices.
-    sides : (3,) of a voxel, mm.
+    data : (x, y, z, n)
+        Signals.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients; only the lowest shell is fitted.
+    mask : (x, y, z) bool
+        Voxels to examine; of many voxels only those in the middle slices are.
+    sides : (3,)
+        Voxel sizes, mm.
+
+    Returns
+    -------
+    Field
     """
     weighted = np.sort(gtab.bvals[~gtab.b0s_mask])
     used = gtab.bvals <= weighted[min(DIRECTIONS, len(weighted)) - 1] + SHELL_WIDTH
@@ -154,14 +165,14 @@ def tensor_field(data: Array, gtab: Any, mask: Array, sides: Array) -> Field:
     mask = middle(mask)
     found = np.log(np.maximum(data[mask][:, used], 1e-3)) @ fit.T
     tensors = found[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
-    tensors *= np.where(np.eye(3), 1, 0.5).astype(np.float32)  # x y stands in the sum twice
+    tensors *= np.where(np.eye(3), 1, 0.5).astype(np.float32)  # off-diagonal elements occur twice in the sum
     size = np.maximum(np.einsum("nij,nij->n", tensors, tensors), 1e-30)
     fa = np.sqrt(np.maximum(1.5 - 0.5 * np.trace(tensors, axis1=1, axis2=2) ** 2 / size, 0))
     return field_of(mask, np.linalg.eigh(tensors)[1][:, :, 2], np.where(fa < 1, fa, 0), sides)
 
 
 def middle(mask: Array) -> Array:
-    """The mask (x, y, z), or as many of its middle slices as hold about VOXELS of its voxels."""
+    """Return the mask (x, y, z), restricted to middle slices with about VOXELS of its voxels if it has more."""
     counts = mask.sum(axis=(0, 1))
     below = np.cumsum(counts)
     if below[-1] <= VOXELS:
@@ -171,7 +182,7 @@ def middle(mask: Array) -> Array:
 
 
 def field_of(mask: Array, axes: Array, weight: Array, sides: Array) -> Field:
-    """Field of the mask's voxels, from an axis (m, 3) and a weight (m,) of each; small weights count as 0."""
+    """Return a field from the axes (m, 3) and weights (m,) of the mask's voxels; small weights become 0."""
     whole_axes, whole_weight = np.zeros((*mask.shape, 3), np.float32), np.zeros(mask.shape, np.float32)
     sure = weight >= SURE * np.percentile(weight, 95) if len(weight) else np.zeros(0, bool)
     whole_axes[mask], whole_weight[mask] = axes, np.where(sure, weight, 0)

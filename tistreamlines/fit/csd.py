@@ -1,7 +1,7 @@
-"""Constrained spherical deconvolution: fibre orientation distributions as DIPY fits them, on all cores.
+"""Constrained spherical deconvolution (CSD): the fibre orientation distributions of DIPY, fitted on all cores.
 
-DIPY builds the model; a kernel compiled by Numba (:mod:`.backends.cholesky`) does what DIPY's ``csdeconv`` does, voxel
-by voxel, and is imported by :func:`fit_csd` only.
+DIPY builds the model. A kernel compiled by Numba (:mod:`tistreamlines.fit.cholesky`) replaces DIPY's ``csdeconv``; only
+:func:`fit_csd` imports it.
 
 References
 ----------
@@ -32,33 +32,36 @@ if TYPE_CHECKING:
     from .cholesky import Deconvolution
 
 Array = npt.NDArray[Any]
-BLOCK = 1024  # voxels a task: short enough for progress and for threads to end together
+BLOCK = 1024  # voxels per task: few enough that threads finish together and progress is smooth
 SHELL_WIDTH = 50  # s/mm2
 MOST_SOLUTIONS = 50  # DIPY's default
-RIDGE = 1e-5  # DIPY's mu: added to the diagonal where the directions alone do not determine the coefficients
+RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 
 __all__ = ["csd_response", "fit_csd", "lowest_shell"]
 
 
 def lowest_shell(data: Array, gtab: GradientTable, shell_width: int = SHELL_WIDTH) -> tuple[Array, GradientTable]:
-    """Keep the b0s and the lowest shell, whose b-values DIPY's ``unique_bvals_tolerance`` groups.
+    """Select the b0s and the lowest shell, with the shells of DIPY's ``unique_bvals_tolerance``.
 
     Parameters
     ----------
     data : (x, y, z, n) signals.
-    gtab : DIPY's gradient table of the n volumes; the b0s may be anywhere.
-    shell_width : s/mm2
-        b-values this near to each other are one shell.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes, in any order.
+    shell_width : int, s/mm2
+        b-values that differ by no more than this belong to one shell.
 
     Returns
     -------
-    data : (x, y, z, m), in the order of the volumes; the array given where nothing is left out.
-    gtab : the table of these volumes, with the same b0 threshold.
+    data : (x, y, z, m)
+        The selected volumes in their order; the same array if all are selected.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of these volumes, with the same b0 threshold.
 
     Raises
     ------
     InputError
-        Where the gradients do not fit the data, or none is diffusion-weighted.
+        If the gradients do not match the data, or if all volumes are b0s.
     """
     from dipy.core.gradients import get_bval_indices, gradient_table, unique_bvals_tolerance
 
@@ -80,28 +83,33 @@ def lowest_shell(data: Array, gtab: GradientTable, shell_width: int = SHELL_WIDT
 def csd_response(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7
 ) -> tuple[tuple[Array, float], float]:
-    """Response of a single fibre, as DIPY's ``auto_response_ssst`` estimates it.
+    """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
 
-    It is the mean tensor of the voxels of high anisotropy in a cube of 21 voxels' edge about the middle of the volume:
-    those of them that lie in the mask, where DIPY takes all.  If there are none, the whole mask is searched.
+    It is the mean tensor of the voxels with high FA in a cube of 21 voxels' edge at the centre of the volume. Unlike
+    DIPY, only voxels in the mask are used; if there are none in the cube, the whole mask is searched.
 
     Parameters
     ----------
-    data : (x, y, z, n) signals of one shell and its b0s.
-    gtab : DIPY's gradient table of the n volumes.
-    mask : (x, y, z), the brain.
-    fa_threshold : fractional anisotropy that a voxel has to exceed.
+    data : (x, y, z, n)
+        Signals of one shell and its b0s.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes.
+    mask : (x, y, z) bool
+        Brain mask.
+    fa_threshold : float
+        FA that a voxel must exceed.
 
     Returns
     -------
     response : (evals, S0)
-        Eigenvalues (3,) in mm2/s, the last two equal, and the signal without weighting: DIPY's ``response``.
-    ratio : smallest eigenvalue over the greatest.
+        Eigenvalues (3,) in mm2/s, the last two equal, and the b0 signal: DIPY's ``response``.
+    ratio : float
+        Smallest eigenvalue over the largest.
 
     Raises
     ------
     InputError
-        Where there is no b0, or no voxel of the mask is anisotropic enough.
+        If there is no b0, or if no voxel of the mask exceeds the FA threshold.
     """
     from dipy.reconst.csdeconv import mask_for_response_ssst, response_from_mask_ssst
 
@@ -109,7 +117,7 @@ def csd_response(
     if not gtab.b0s_mask.any():
         raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No voxel with a FA higher", UserWarning)  # the mask is searched then
+        warnings.filterwarnings("ignore", "No voxel with a FA higher", UserWarning)  # in that case the mask is searched
         chosen = (mask_for_response_ssst(gtab, data, fa_thr=fa_threshold) > 0) & mask
     if not chosen.any():
         chosen = _anisotropic(data, gtab, mask, fa_threshold)
@@ -118,7 +126,7 @@ def csd_response(
 
 
 def _anisotropic(data: Array, gtab: GradientTable, mask: Array, fa_threshold: float) -> Array:
-    """Voxels of the mask above the threshold, by DIPY's tensor fit."""
+    """Return the voxels of the mask whose FA, from DIPY's tensor fit, exceeds the threshold."""
     from dipy.reconst.dti import TensorModel
 
     anisotropy = np.zeros(mask.shape)
@@ -142,40 +150,65 @@ def fit_csd(
     threads: int | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """Fibre orientation distributions of DIPY's ``ConstrainedSphericalDeconvModel`` with its default options.
+    """Fit fibre orientation distributions, as DIPY's ``ConstrainedSphericalDeconvModel`` with its default options.
 
     Parameters
     ----------
-    data : (x, y, z, n) signals of one shell; what b0s there are is not used.
-    gtab : DIPY's gradient table of the n volumes.
-    mask : (x, y, z), the voxels to fit.
-    response : (evals, S0) as of :func:`csd_response`, or DIPY's ``AxSymShResponse``.
-    order : greatest degree, even.
-    threads : at most this many; all cores of the process if None.  The result does not depend on it.
-    progress : called from this thread with the share that is done, 0 to 1.
+    data : (x, y, z, n)
+        Signals of one shell; b0s are ignored.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes.
+    mask : (x, y, z) bool
+        Voxels to fit.
+    response : (evals, S0) or AxSymShResponse
+        The response of :func:`csd_response`, or DIPY's.
+    order : int
+        Maximum order of the spherical harmonics, even.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
+    progress : callable, optional
+        Called from this thread with the fraction of finished voxels, 0 to 1.
 
     Returns
     -------
     (x, y, z, (order + 1) (order + 2) / 2) float32
-        Coefficients in DIPY's default basis (descoteaux07, legacy), 0 outside the mask; computed in float64.  As in
-        DIPY, a signal that is NaN makes its voxel NaN.
+        Coefficients in DIPY's default basis (descoteaux07, legacy), 0 outside the mask; computed in float64. As in
+        DIPY, a NaN signal makes its voxel NaN.
 
     Raises
     ------
     InputError
-        Where the arrays do not go together, the order or the response is none, or the directions are too few for it.
+        If the arrays do not match, the order or the response is invalid, or there are too few directions for the order.
 
     Warns
     -----
     UserWarning
-        Where voxels did not converge, and, by DIPY, where there are fewer directions than coefficients.
+        If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
     _check(data, gtab, mask)
     if order < 2 or order % 2:
-        raise InputError(f"order is {order}: give an even number from 2 on, e.g. 8")
+        raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
     fitted = _deconvolution(gtab, response, order)
-    weighted, voxels = ~np.asarray(gtab.b0s_mask), np.nonzero(mask)
+    weighted = ~np.asarray(gtab.b0s_mask)
     out = np.zeros((*mask.shape, fitted.coefficients), np.float32)
+    unfinished, singular = _fit_voxels(fitted, data, mask, weighted, out, threads, progress)
+    count = np.count_nonzero(mask)
+    if singular:
+        raise InputError(
+            f"{singular} of {count} voxels have no solution of order {order} with "
+            f"{np.count_nonzero(weighted)} diffusion-weighted volumes: lower the order"
+        )
+    if unfinished:
+        warnings.warn(f"{unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations", stacklevel=2)
+    return out
+
+
+def _fit_voxels(
+    fitted: Deconvolution, data: Array, mask: Array, weighted: Array, out: Array, threads: int | None,
+    progress: Callable[[float], object] | None,
+) -> Array:  # fmt: skip
+    """Fit the voxels of the mask into ``out``, a block per task; return :meth:`Deconvolution.fit`'s failures."""
+    voxels = np.nonzero(mask)
     count = len(voxels[0])
 
     def fit_block(first: int) -> Array:
@@ -189,19 +222,11 @@ def fit_csd(
             failures += more
             if progress is not None:
                 progress(min(done * BLOCK, count) / count)
-    unfinished, singular = failures
-    if singular:
-        raise InputError(
-            f"{singular} of {count} voxels have no solution of order {order} with "
-            f"{np.count_nonzero(weighted)} diffusion-weighted volumes: lower the order"
-        )
-    if unfinished:
-        warnings.warn(f"{unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations", stacklevel=2)
-    return out
+    return failures
 
 
 def _in_threads(task: Callable[[int], Any], items: range, threads: int | None) -> Generator[Any, None, None]:
-    """Results of the task, in order; what has not begun is dropped if the caller stops."""
+    """Yield the results of a task in order; if the caller stops, tasks that have not started are cancelled."""
     pool = ThreadPoolExecutor(threads or usable_cores())
     try:
         yield from pool.map(task, items)
@@ -210,7 +235,7 @@ def _in_threads(task: Callable[[int], Any], items: range, threads: int | None) -
 
 
 def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolution:
-    """DIPY's model as tables of the kernel."""
+    """Build DIPY's model and lay it out for the kernel."""
     from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvModel
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -219,7 +244,7 @@ def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolut
     if not isinstance(response, AxSymShResponse):
         evals, unweighted = np.asarray(response[0], float), float(response[1])
         if evals.shape != (3,) or not (np.isfinite(evals).all() and evals.min() > 0 and 0 < unweighted < np.inf):
-            raise InputError(f"the response is {response}: give three eigenvalues in mm2/s and S0, all above 0")
+            raise InputError(f"the response is {response}: give three eigenvalues in mm2/s and S0, all positive")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
         model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order, convergence=MOST_SOLUTIONS)
@@ -232,7 +257,7 @@ def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolut
 
 
 def _regular(normal: Array) -> Array:
-    """DIPY's X'X (n, n), with its small ridge where the Cholesky factor fails without."""
+    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise."""
     from scipy.linalg import get_lapack_funcs
 
     (factorise,) = get_lapack_funcs(("potrf",), (normal,))
@@ -246,4 +271,4 @@ def _check(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
     if mask is not None and (mask.shape != data.shape[:3] or mask.dtype != bool):
         raise InputError(f"mask is {mask.shape} {mask.dtype}, data {data.shape}: give a bool for each voxel")
     if np.asarray(gtab.b0s_mask).all():
-        raise InputError("all volumes are b0s: give a series with diffusion weighting")
+        raise InputError("all volumes are b0s: give a diffusion-weighted series")

@@ -1,15 +1,15 @@
-"""In which frame the directions of the inputs are, and how they come to the voxel axes, along which all is tracked.
+"""The frame (axes) of the directions in input files, and their transformation to the voxel axes used for tracking.
 
 ==========  ======================================================================================================
-frame       its axes
+frame       axes
 ==========  ======================================================================================================
-voxel       those of the array, x along the first: what DIPY works in
-fsl         the same, but x is flipped where the affine's determinant is positive: FSL's bvecs
-scanner     RAS, whatever the array's axes: MRtrix3's harmonics and peaks
+voxel       the axes of the array, with x along the first one, as DIPY uses them
+fsl         the same, but x is flipped if the determinant of the affine is positive, as in FSL's bvecs
+scanner     RAS, independent of the array, as in MRtrix3's harmonics and peaks
 ==========  ======================================================================================================
 
-No file says which one it is in.  Where frames differ, the data are asked (:mod:`tistreamlines.fit.coherence`),
-and where they do not say, the choice is told as a warning.
+Files do not record their frame. If the frames differ, fibre coherence decides (:mod:`tistreamlines.fit.coherence`); if
+it is not significant, a default is used with a warning.
 """
 
 from __future__ import annotations
@@ -31,22 +31,25 @@ if TYPE_CHECKING:
     from ..io.tractogram import Space
 
 Array = npt.NDArray[Any]
-SAME = 1e-4  # greatest difference of the cosines of two frames that are one
-BRIGHT = 0.1  # of the brightest b0 signals: what is darker is no tissue, for a look at the frame
-NEGATIVE = 0.15  # of the positive part: an orientation function's negative part is less
+SAME = 1e-4  # largest difference in direction cosines between equal frames
+BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
+NEGATIVE = 0.15  # of the positive part: the negative part of an orientation function is smaller
 BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
 class Placing:
-    """How the directions of an input are taken.
+    """The frame of an input's directions.
 
     Attributes
     ----------
-    frame : voxel, fsl or scanner.
-    coherence : mean score of each frame that was tried; empty where there was nothing to decide.
-    decided_by : 'option', 'default', 'coherence', or 'grid' where the frames are one.
-    notes, warnings : what the user is told; warnings where the result may be wrong.
+    frame : 'voxel', 'fsl' or 'scanner'
+    coherence : mapping of str to float
+        Mean score of each frame that was tried; empty if there was no choice.
+    decided_by : 'option', 'default', 'coherence' or 'grid'
+        'grid' if the frames are identical.
+    notes, warnings : tuple of str
+        Messages to the user; warnings if the result may be wrong.
     """
 
     frame: str
@@ -56,29 +59,34 @@ class Placing:
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what the record of a run says of it."""
+        """Return the entry in the record of a run."""
         return {"frame": self.frame, "decided_by": self.decided_by, "coherence": dict(self.coherence)}
 
 
 # ------------------------------------------------------------------------------------------------------------ gradients
 def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tuple[Dwi, Placing]:
-    """Bring a series' gradients to the voxel axes.
+    """Transform the gradients of a series to the voxel axes.
 
     Parameters
     ----------
-    dwi : the series, its gradients as their file has them.
-    mask : (x, y, z), where there is tissue; None for where the b0 is bright.
-    asked : 'voxel', 'fsl', or 'auto'.
-    name : of the file of bvecs, for messages.
+    dwi : Dwi
+        The series, with gradients as in their file.
+    mask : (x, y, z) bool, optional
+        Brain mask; by default the voxels with a bright b0.
+    asked : 'voxel', 'fsl' or 'auto'
+    name : str
+        Name of the bvecs file, for messages.
 
     Returns
     -------
-    dwi : the series with gradients along the voxel axes.
-    placing : what was taken, and why.
+    dwi : Dwi
+        The series with gradients along the voxel axes.
+    placing : Placing
+        The frame, and how it was chosen.
 
     Notes
     -----
-    'auto' compares the two frames where they differ, and takes DIPY's rule, which is 'voxel', where neither leads.
+    'auto' compares the two frames if they differ; if neither is significantly better, it uses 'voxel' as DIPY does.
     """
     scores = gradient_scores(dwi, mask)
     differ = np.linalg.det(dwi.space.affine[:3, :3]) > 0
@@ -88,8 +96,8 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     ahead = lead(scores[best], scores[taken])
     if ahead.clear:
         text = (
-            f"{name}: neighbouring fibres continue each other {ahead.share:.0%} better with the gradients {best} "
-            f"than {'as they are taken' if taken == AS_GIVEN else 'with ' + taken}; check the file and --bvecs-frame"
+            f"{name}: fibre coherence is {ahead.share:.0%} higher with the gradients {best} "
+            f"than {'as they are' if taken == AS_GIVEN else 'with ' + taken}; check the file and --bvecs-frame"
         )
         placing = replace(placing, warnings=(*placing.warnings, text))
     if taken == AS_GIVEN:
@@ -98,7 +106,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
 
 
 def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
-    """Score every turning of the gradients' axes; see :func:`tistreamlines.fit.coherence.coherence`."""
+    """Return the coherence scores (n,) for every flip and permutation of the gradients' axes, by name."""
     if mask is None:
         b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
         mask = np.asarray(b0 > BRIGHT * np.percentile(b0, 99))
@@ -115,12 +123,12 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
         return Placing(asked, found)
     for frame, ahead in (("voxel", lead(voxel, fsl)), ("fsl", lead(fsl, voxel))):
         if ahead.clear:
-            how = "x is flipped, as FSL has it" if frame == "fsl" else "no sign is changed, as in DIPY"
-            text = f"{name}: {how}; neighbouring fibres continue each other {ahead.share:.0%} better so than otherwise"
+            how = "x is flipped, as in FSL" if frame == "fsl" else "no sign is changed, as in DIPY"
+            text = f"{name}: {how}; fibre coherence is {ahead.share:.0%} higher than otherwise"
             return Placing(frame, found, "coherence", (text,))
     text = (
-        f"{name}: FSL flips x where the affine's determinant is positive, as here, DIPY never does, and the data do "
-        "not tell which of them was meant; no sign is changed: give --bvecs-frame voxel or fsl"
+        f"{name}: FSL flips x if the determinant of the affine is positive, as it is here, and DIPY does not; fibre "
+        "coherence does not show which one is right, so no sign is changed: give --bvecs-frame voxel or fsl"
     )
     return Placing("voxel", found, "default", (), (text,))
 
@@ -133,13 +141,22 @@ def _turned_table(gtab: Any, turn: Array) -> Any:
 
 # --------------------------------------------------------------------------------------------------------- orientations
 def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[Orientations, Placing]:
-    """Bring harmonics or peaks to the voxel axes, and warn where another frame or basis fits the data better.
+    """Transform harmonics or peaks to the voxel axes, and warn if another frame or basis fits the data better.
 
     Parameters
     ----------
-    oriented : as the file has them, of kind 'sh' or 'peaks'.
-    asked : 'voxel', 'scanner', or, for peaks, 'auto'.
-    name : of the file, for messages.
+    oriented : Orientations
+        Orientations as in their file, of kind 'sh' or 'peaks'.
+    asked : 'voxel', 'scanner' or, for peaks, 'auto'
+    name : str
+        Name of the file, for messages.
+
+    Returns
+    -------
+    oriented : Orientations
+        The orientations along the voxel axes.
+    placing : Placing
+        The frame, and how it was chosen.
     """
     alike = bool(np.abs(oriented.space.axes - np.eye(3)).max() < SAME)
     place = _place_harmonics if oriented.kind == "sh" else _place_peaks
@@ -171,23 +188,22 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
     own = scores[basis, frame]
     found = _rounded({frame: scores[basis, frame] for frame in frames})
     decided = "grid" if alike else "option"
-    notes = () if alike else (f"{name}: harmonics along the {_axes(frame)}: change it with --sh-frame",)
+    notes = () if alike else (f"{name}: the harmonics are along the {_axes(frame)}; --sh-frame changes this",)
     most = max(_mean(some) for some in scores.values())
-    # of bases that do as well, tournier07 and its legacy above all, the one that was given, else the first
+    # some bases score alike, for example tournier07 and its legacy form: prefer the given one, then the first
     good = [pair for pair in scores if _mean(scores[pair]) >= (1 - MARGIN) * most]
     best = next((pair for pair in good if pair[0] == basis), good[0])
     ahead = lead(scores[best], own)
     if ahead.clear:
         text = (
-            f"{name}: neighbouring fibres continue each other {ahead.share:.0%} better with the harmonics of basis "
-            f"{best[0]} along the {_axes(best[1])}, than of {basis} along the {_axes(frame)}; check --sh-basis and "
-            "--sh-frame"
+            f"{name}: fibre coherence is {ahead.share:.0%} higher in basis {best[0]} along the {_axes(best[1])} than "
+            f"in {basis} along the {_axes(frame)}; check --sh-basis and --sh-frame"
         )
         return Placing(asked, found, decided, notes, (text,))
     positive = min(negative, key=lambda other: negative[other])
     if negative[basis] > NEGATIVE and negative[positive] < negative[basis] / 2:
         text = (
-            f"{name}: {negative[basis]:.0%} of the orientation functions is negative in basis {basis}, "
+            f"{name}: the negative part of the orientation functions is {negative[basis]:.0%} in basis {basis}, but "
             f"{negative[positive]:.0%} in {positive}; check --sh-basis"
         )
         return Placing(asked, found, decided, notes, (text,))
@@ -195,20 +211,23 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
 
 
 def harmonics_field(values: Array, basis: str, space: Space) -> tuple[Field, float]:
-    """Directions of the greatest values, and how negative the functions are.
+    """Return the direction of the maximum in each voxel, and the negative part of the functions.
 
     Parameters
     ----------
-    values : (x, y, z, n), coefficients.
-    basis : one of harmonics.BASES.
-    space : of the first three axes.
+    values : (x, y, z, n)
+        Coefficients.
+    basis : str
+        One of harmonics.BASES.
+    space : Space
+        Grid of the first three axes.
 
     Returns
     -------
     seen : Field
-        Its weights are the sizes of what is not the same in all directions.
+        Its weights are the norms of the coefficients above degree 0.
     negative : float
-        Size of the negative part over that of the positive one, the median over voxels of much weight.
+        Negative part over positive part, the median over voxels with a large weight.
     """
     vertices, _ = load_sphere("full" if basis_of(basis).full else "default")
     matrix = sampling_matrix(vertices, order_of(values.shape[3], basis_of(basis).full), basis).T.astype(np.float32)
@@ -239,25 +258,25 @@ def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> 
         return Placing(asked, found, warnings=(text,) if text else ())
     if clear is None:
         text = (
-            f"{name}: the data do not tell whether the peaks are along the voxel axes, as DIPY has them, or the "
-            f"scanner's, as MRtrix3, up to {_apart(oriented.space):.2g} degrees apart; they are taken along the voxel "
-            "axes: give --peaks-frame voxel or scanner"
+            f"{name}: fibre coherence does not show whether the peaks are along the voxel axes, as in DIPY, or the "
+            f"scanner axes, as in MRtrix3, which differ by up to {_apart(oriented.space):.2g} degrees; the voxel axes "
+            "are used: give --peaks-frame voxel or scanner"
         )
         return Placing("voxel", found, "default", (), (text,))
     return Placing(clear, found, "coherence", (_better(name, leads[clear].share, clear),))
 
 
 def _apart(space: Space) -> float:
-    """Greatest angle between an axis of the voxels and the scanner's of the same name, signs aside, degrees."""
+    """Return the largest angle between a voxel axis and the scanner axis of the same name, in degrees."""
     return float(np.degrees(np.arccos(np.clip(np.abs(np.diag(space.axes)).min(), 0, 1))))
 
 
 def _better(name: str, share: float, frame: str) -> str:
-    return f"{name}: neighbouring fibres continue each other {share:.0%} better with the peaks along the {_axes(frame)}"
+    return f"{name}: fibre coherence is {share:.0%} higher with the peaks along the {_axes(frame)}"
 
 
 def peaks_field(values: Array, space: Space) -> Field:
-    """The longest peak of each voxel; ``values`` (x, y, z, 3 k)."""
+    """Return the longest peak of each voxel as a field; ``values`` are (x, y, z, 3 k)."""
     mask = middle(np.asarray(values.any(axis=3)))
     peaks = values[mask].reshape(int(mask.sum()), -1, 3)
     lengths = np.linalg.norm(peaks, axis=2)
@@ -268,7 +287,7 @@ def peaks_field(values: Array, space: Space) -> Field:
 
 
 def _axes(frame: str) -> str:
-    return "scanner's axes, as MRtrix3 has them" if frame == "scanner" else "voxel axes, as DIPY has them"
+    return "scanner axes, as in MRtrix3" if frame == "scanner" else "voxel axes, as in DIPY"
 
 
 def _mean(scores: Array) -> float:

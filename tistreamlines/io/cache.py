@@ -1,4 +1,4 @@
-"""What a run worked out, kept for the next one on the same files: a folder of arrays under the hash of their causes."""
+"""A cache of results for later runs on the same files: arrays, named by a hash of everything they depend on."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy", "taichi"
 
 
 class Cache:
-    """A folder of results.
+    """A folder of cached results.
 
-    Each file is named by a hash of everything that its content depends on, so an old one is never taken for a new one.
-    A run can do without: what cannot be read counts as missing, what cannot be written is not kept, and both are noted.
+    Each file is named by a hash of everything that its content depends on, so an outdated file is never used. A run
+    does not need the cache: a file that cannot be read is computed again, and one that cannot be written is skipped,
+    each with a note.
 
     Parameters
     ----------
-    folder : made if missing.
-    note : is told of what cannot be read or written.
+    folder : str or Path
+        It is created if missing.
+    note : callable
+        Receives a message if a file cannot be read or written.
     """
 
     def __init__(self, folder: str | Path, note: Callable[[str], object] = lambda _: None) -> None:
@@ -42,17 +45,17 @@ class Cache:
         self._writable = True
         with self._unwritten(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        self._readable = self._writable  # there is nothing to read in a folder that cannot be
+        self._readable = self._writable  # a folder that could not be created contains nothing
 
     def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
-        """Name the file of a result by what it depends on."""
+        """Return the file of a result, named by a hash of its kind, its causes and all code versions."""
         text = json.dumps({"kind": kind, "code": code_versions(), "causes": causes}, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
     def load(
         self, kind: str, causes: Mapping[str, Any], unpack: Callable[[dict[str, Array], dict[str, Any]], T]
     ) -> T | None:
-        """Return what ``unpack`` makes of the arrays and the values that were kept, or None."""
+        """Return ``unpack(arrays, values)`` of a cached result, or None if there is none."""
         if not self._readable:
             return None
         path = self.path(kind, causes)
@@ -60,20 +63,20 @@ class Cache:
             return unpack(*_read(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        # zipfile, zlib, NumPy and unpacking raise a dozen unrelated types for a damaged file, hence Exception
+        # for a damaged file zipfile, zlib, NumPy and unpack raise a dozen unrelated types, hence Exception
         except Exception as error:
-            self._note(f"--cache-dir: {path} cannot be read ({_reason(error)}); its content is worked out again")
+            self._note(f"--cache-dir: {path} cannot be read ({_reason(error)}); its content is computed again")
             return None
 
     def store(
         self, kind: str, causes: Mapping[str, Any], arrays: Mapping[str, Array], values: Mapping[str, Any]
     ) -> None:
-        """Keep arrays and values that JSON can hold; the file appears whole or not at all."""
+        """Store arrays, and values that JSON can represent; the file appears only when it is complete."""
         path = self.path(kind, causes)
         packed = {**arrays, "values": np.frombuffer(json.dumps(values).encode(), np.uint8)}
         if not self._writable:
             return
-        # a folder of its own, since a file that tempfile makes could be read by its owner alone
+        # not by tempfile, whose files only their owner can read
         with self._unwritten(path), hidden_folder(path) as own:
             draft = own / path.name
             with draft.open("wb") as file:
@@ -82,19 +85,19 @@ class Cache:
 
     @contextmanager
     def _unwritten(self, path: Path) -> Generator[None, None, None]:
-        """Note what cannot be written, once, and write no more."""
+        """After the first error, send one note and write nothing more."""
         try:
             yield
         except (OSError, ValueError) as error:  # ValueError: a name with a NUL
             self._writable = False
-            self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is kept")
+            self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is cached")
 
 
 def _read(path: Path) -> Entry:
-    """Arrays and values of a file; each array is read to its end, where its CRC is compared."""
+    """Return the arrays and values of a file; each array is read to its end, where its CRC is checked."""
     arrays = {}
     with zipfile.ZipFile(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python warns of a header that is no Python
+        warnings.simplefilter("ignore")  # NumPy warns of headers that are not valid Python
         for name in file.namelist():
             with file.open(name) as member:
                 arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
@@ -110,7 +113,7 @@ def _reason(error: BaseException) -> str:
 
 @cache
 def code_versions() -> dict[str, str]:
-    """Versions of whatever computes: Python and libraries by their number, our own code by its bytes."""
+    """Return the versions of Python and of the libraries that compute, and a hash of this package's source."""
     folder, own = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         content = path.read_bytes()

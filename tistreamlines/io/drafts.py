@@ -1,4 +1,4 @@
-"""The hidden folders that files grow in until they are whole; all of them can be removed at any moment."""
+"""Hidden folders in which files are written until they are complete; they can be removed at any moment."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-REMOVALS = 1000  # at most, of a folder that a thread still writes to
+REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
 _folders: set[Path] = set()
 
 
 @contextmanager
 def hidden_folder(path: Path) -> Generator[Path, None, None]:
-    """Make a folder beside ``path``, so that a rename out of it stays on one disk, and remove it at the end."""
+    """Create a folder beside ``path``, on the same disk so that files can be renamed out of it, and remove it after."""
     folder = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
-    _folders.add(folder)  # before it is there, so that a signal at any moment finds it
+    _folders.add(folder)  # before it exists, so that a signal at any moment finds it
     try:
         folder.mkdir(mode=0o700)
         yield folder
@@ -26,7 +26,7 @@ def hidden_folder(path: Path) -> Generator[Path, None, None]:
 
 
 def discard() -> None:
-    """Remove all hidden folders, though a thread may be at work in them; whatever it does there afterwards fails."""
+    """Remove all hidden folders, even if a thread still writes to them; its further writes fail."""
     for folder in tuple(_folders):
         _remove(folder)
 

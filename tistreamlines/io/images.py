@@ -1,6 +1,6 @@
-"""Images of the kinds that nibabel knows, opened, checked and read to their ends.
+"""Reading of images in the formats that nibabel supports, with checks.
 
-nibabel is imported inside the functions: importing this module costs nothing.
+nibabel is imported inside the functions, so that importing this module is fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .mif import refuse_mif
 from .tractogram import Space
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
-LARGEST = 1e30  # value of an image: sums and products of some are numbers of float32
+LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32
 VOLUMES_AT_ONCE = 8
 BLOCK = 1 << 20  # bytes
 Tell = Callable[[str], object]
@@ -32,11 +32,11 @@ AnyPath = str | os.PathLike[str]
 
 
 def silent(_: str) -> None:
-    """Tell nobody."""
+    """Ignore a message."""
 
 
 def mode_of(path: AnyPath) -> int:
-    """Kind and permissions of a file, which must be there."""
+    """Return the file type and permissions of an existing file, as ``os.stat`` does."""
     try:
         return Path(path).stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a name with a NUL
@@ -46,37 +46,37 @@ def mode_of(path: AnyPath) -> int:
 
 
 def existing(path: AnyPath) -> Path:
-    """Return the path of a file, which must be there and no folder or device.
+    """Return the path of an existing regular file.
 
     Raises
     ------
     InputError
-        Where it is none that can be read from its beginning as often as need be.
+        If the file is missing, or if it is a folder, a pipe or a device.
     """
     path, mode = Path(path), mode_of(path)
     if stat.S_ISDIR(mode):
-        raise InputError(f"{path}: is a folder; give the file in it")
+        raise InputError(f"{path}: is a folder; give a file")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{path}: is a pipe or a device; write what comes from it to a file, and give that")
+        raise InputError(f"{path}: is a pipe or a device; write its content to a file and give that")
     return path
 
 
 @contextmanager
 def reading(path: Path) -> Generator[None, None, None]:
-    """Turn whatever goes wrong while a file is read into an InputError that names it, the only line that is said."""
-    # nibabel, zlib, NumPy and DIPY raise a dozen unrelated types for a damaged file, hence Exception.
+    """Turn any error while a file is read into an InputError that names the file, and suppress other messages."""
+    # For a damaged file nibabel, zlib, NumPy and DIPY raise a dozen unrelated types, hence Exception.
     try:
         with _hushed():
             yield
     except TrackingError:
         raise
     except MemoryError as error:
-        raise InputError(f"{path}: does not fit in memory; crop it or use a larger machine") from error
+        raise InputError(f"{path}: does not fit in memory; crop it or use a computer with more memory") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        message = f"cannot be read: it is damaged ({_reason(error)}); copy it or make it again"
+        message = f"cannot be read: it is damaged ({_reason(error)}); copy or create it again"
         raise InputError(f"{path}: {message}") from error
     except Exception as error:
-        message = f"cannot be read ({_reason(error)}); check that it is whole and of the right kind"
+        message = f"cannot be read ({_reason(error)}); check that the file is complete and in the right format"
         raise InputError(f"{path}: {message}") from error
 
 
@@ -86,7 +86,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _hushed() -> Generator[None, None, None]:
-    """Keep back warnings, and what nibabel logs of a header that it mends or refuses."""
+    """Suppress warnings, and nibabel's log messages about headers."""
     logger = logging.getLogger("nibabel.global")
 
     def none(_: logging.LogRecord) -> bool:
@@ -102,7 +102,22 @@ def _hushed() -> Generator[None, None, None]:
 
 
 def open_image(path: AnyPath) -> tuple[Path, Any]:
-    """Open an image of real numbers; its values are read by :func:`read_array` or :func:`read_series`, once."""
+    """Open an image of real numbers, whose values are then read once by :func:`read_array` or :func:`read_series`.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    path : Path
+    image : nibabel.spatialimages.SpatialImage
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, or contains no image of real numbers.
+    """
     import nibabel as nib
     from nibabel.spatialimages import SpatialImage
 
@@ -113,16 +128,16 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
         if isinstance(image, SpatialImage):
             image = _on_streams(image)
     if not isinstance(image, SpatialImage):
-        raise InputError(f"{path}: {type(image).__name__} has no voxels in space; give a NIfTI volume")
+        raise InputError(f"{path}: {type(image).__name__} is not an image; give a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":
-        raise InputError(f"{path}: values of type {image.get_data_dtype()}; save it with real numbers, e.g. float32")
+        raise InputError(f"{path}: data type {image.get_data_dtype()} is not supported; save it as e.g. float32")
     if 0 in image.shape:
-        raise InputError(f"{path}: shape {tuple(image.shape)} has no voxels; check how it was made")
+        raise InputError(f"{path}: shape {tuple(image.shape)} has no voxels; check how the file was created")
     return path, image
 
 
 def _on_streams(image: Any) -> Any:
-    """Open a compressed image on streams that stay open: unpacked once, front to back, and to the end."""
+    """Reopen a compressed image on streams that stay open, so that it is decompressed once and to its end."""
     from nibabel.openers import ImageOpener
 
     holders = [part for part in image.file_map.values() if Path(part.filename).suffix.lower() in _compressed()]
@@ -138,7 +153,7 @@ def _compressed() -> set[str]:
 
 
 def _finish(image: Any) -> None:
-    """Read streams to their ends, where the checksum and the length stand that the rest is compared with."""
+    """Read streams to their ends, where gzip stores the checksum and the length."""
     for holder in image.file_map.values():
         if holder.fileobj is not None:
             while holder.fileobj.read(BLOCK):
@@ -147,23 +162,29 @@ def _finish(image: Any) -> None:
 
 
 def grid_of(path: Path, image: Any) -> Space:
-    """Grid of an image's first three axes, which must be at right angles."""
+    """Return the grid of an image's first three axes.
+
+    Raises
+    ------
+    InputError
+        If the affine cannot be inverted, or if its axes are not orthogonal.
+    """
     affine = np.asarray(image.affine, np.float64)
     with reading(path):
         if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < 3:
-            raise InputError(f"{path}: affine {affine.tolist()} cannot be inverted; repair the header")
+            raise InputError(f"{path}: affine {affine.tolist()} cannot be inverted; correct the header")
         space = Space(affine, image.shape[:3])
         shear = space.shear
-    # The same demand as DIPY's LocalTracking, but free of the voxel size; so written that a NaN is caught too.
+    # As DIPY's LocalTracking requires, but independent of the voxel size; "not <=" also catches NaN.
     if not shear <= SHEAR_TOLERANCE:
         raise InputError(
-            f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to a regular grid"
+            f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to orthogonal axes"
         )
     return space
 
 
 def read_array(path: Path, image: Any) -> npt.NDArray[Any]:
-    """All values of an image as they are, scaled by its header's slope."""
+    """Return all values of an image, scaled as its header says."""
     with reading(path):
         data = np.asarray(image.dataobj)
         _finish(image)
@@ -171,11 +192,11 @@ def read_array(path: Path, image: Any) -> npt.NDArray[Any]:
 
 
 def read_series(path: Path, image: Any) -> npt.NDArray[np.float32]:
-    """All values of an image of four axes, (x, y, z, n) and finite, a few volumes at a time."""
+    """Return the values (x, y, z, n) float32 of a 4-D image; an InputError names a value that is not finite."""
     with reading(path):
         data = np.empty(image.shape, np.float32)
         for some in _volumes(data):
-            data[some] = image.dataobj[some]  # what float32 cannot hold becomes infinite and is named below
+            data[some] = image.dataobj[some]  # values beyond float32 become infinite and are reported below
         _finish(image)
     for some in _volumes(data):
         check_finite(path, data[some], some[1].start)
@@ -188,21 +209,21 @@ def _volumes(data: npt.NDArray[Any]) -> Generator[Any, None, None]:
 
 
 def without_nan(path: Path, data: npt.NDArray[Any], note: Tell) -> npt.NDArray[Any]:
-    """Put 0 for NaN, which MRtrix3 writes where there is no value, and tell how many there were."""
+    """Replace NaN, which MRtrix3 writes for missing values, by 0, and tell ``note`` how many there are."""
     missing = np.isnan(data)
     if not missing.any():
         return data
-    note(f"{path}: {missing.sum()} of {missing.size} values are NaN and count as 0")
+    note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")
     return np.where(missing, data.dtype.type(0), data)
 
 
 def check_finite(path: Path, data: npt.NDArray[Any], first_volume: int = 0) -> None:
-    """Raise InputError that names the first value that is NaN, infinite, or so large that its products are."""
+    """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST."""
     finite = np.abs(data) <= LARGEST
     if finite.all():
         return
     where = np.unravel_index(np.argmin(finite), data.shape)
     voxel = tuple(int(i) for i in where[:3])
     volume = f" of volume {first_volume + int(where[3])}" if data.ndim == 4 else ""
-    advice = f"replace NaN and values beyond {LARGEST:g} with numbers, e.g. 0"
+    advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
     raise InputError(f"{path}: value {data[where]} in voxel {voxel}{volume}; {advice}")

@@ -1,4 +1,4 @@
-"""MRtrix's image format, which is not read."""
+"""MRtrix3's image format, which is not supported."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ ENDINGS = (".mif", ".mif.gz", ".mih")
 
 
 def refuse_mif(path: Path) -> None:
-    """Raise InputError for an image in MRtrix's format; it says how to convert it."""
+    """Raise an InputError for an image in MRtrix3's format, with the command that converts it."""
     ending = next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
     if ending is not None:
         stem = path.name[: -len(ending)]
         raise InputError(
-            f"{path}: MRtrix's format is not read; convert it: mrconvert {path.name} {stem}.nii.gz, and for a series "
+            f"{path}: MRtrix3's format is not supported; run mrconvert {path.name} {stem}.nii.gz, and for a series add "
             f"-export_grad_fsl {stem}.bvec {stem}.bval"
         )

@@ -1,6 +1,6 @@
-"""Images, gradients and seeds from files, each checked before anything is computed.
+"""Reading of diffusion series, gradients, masks, maps and seeds, with checks before anything is computed.
 
-nibabel and DIPY are imported inside the functions: importing this module costs nothing.
+nibabel and DIPY are imported inside the functions, so that importing this module is fast.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .tractogram import Space
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
-B0_THRESHOLD = 50  # s/mm^2, as in DIPY: at or below it a volume counts as not diffusion-weighted
+B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2
 AFFINE_TOLERANCE = 1e-3  # mm
 NORM_TOLERANCE = 0.01
-FARTHEST = 1e6  # mm: in voxels such a seed is still a number of 32 bits
+FARTHEST = 1e6  # mm; voxel coordinates of farther seeds might overflow 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Dwi:
     gtab : dipy.core.gradients.GradientTable
         b-values (s/mm^2) and unit directions of the n volumes.
     path : Path
-        Where the series was read.
+        File of the series.
     """
 
     data: npt.NDArray[np.float32]
@@ -71,8 +71,8 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
     dwi : str or Path
         NIfTI file (.nii, .nii.gz) of four axes; the array stays as stored.
     bvals, bvecs : str or Path
-        FSL files, in rows or columns, or what came of them through a pipe; read as DIPY reads them. No sign is changed:
-        :mod:`tistreamlines.fit.frames` does.
+        Files in FSL's format, in rows or columns, or the content of a pipe; read as in DIPY. Signs stay as they are:
+        :mod:`tistreamlines.fit.frames` changes them.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
     Raises
     ------
     InputError
-        If a file is missing or damaged, or if the three do not fit together.
+        If a file is missing or damaged, or if the three do not belong together.
     """
     path, image = open_image(dwi)
     if len(image.shape) != 4:
@@ -97,7 +97,7 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
 def load_mask(
     path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Read a mask on the grid of the series, or of the orientations.
+    """Read a mask on the grid of the series or of the orientations.
 
     Parameters
     ----------
@@ -106,30 +106,35 @@ def load_mask(
     space : Space
         Grid that the mask must have.
     note : callable
-        Is told of NaN values, and of a mask that has more values than 0 and another one.
+        Receives a message if there are NaN values, or if the mask has more than two different values.
     warn : callable, optional
-        Is told in its place if such a mask is most of the image.
+        Receives the latter message instead if such a mask covers most of the image.
 
     Returns
     -------
     mask : (x, y, z) bool
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, on another grid, or empty.
     """
     path, data = _load_volume(path, space, note)
     mask = np.ascontiguousarray(data != 0)
     if not mask.any():
-        raise InputError(f"{path}: all {mask.size} voxels are 0; give a mask with at least one voxel set")
+        raise InputError(f"{path}: all {mask.size} voxels are 0; give a mask with at least one nonzero voxel")
     low, high = data[mask].min(), data[mask].max()
     if low != high:
         tell = warn if warn and mask.mean() > 0.5 else note
         tell(
-            f"{path}: values from {low:.4g} to {high:.4g}, not a mask of 0 and 1; all {mask.sum()} voxels that are not "
-            f"0 are taken, {mask.mean():.0%} of the image"
+            f"{path}: values from {low:.4g} to {high:.4g}, not a mask of 0 and 1; all {mask.sum()} nonzero voxels are "
+            f"used, {mask.mean():.0%} of the image"
         )
     return mask
 
 
 def load_map(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArray[np.float32]:
-    """Read a scalar map on the grid of the series, or of the orientations.
+    """Read a scalar map on the grid of the series or of the orientations.
 
     Parameters
     ----------
@@ -138,11 +143,16 @@ def load_map(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArray[np
     space : Space
         Grid that the map must have.
     note : callable
-        Is told of NaN values, which become 0: programs write them where nothing was fitted.
+        Receives a message if there are NaN values, which become 0; programs write NaN where nothing was fitted.
 
     Returns
     -------
     values : (x, y, z) float32, C-contiguous
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, on another grid, or has infinite values.
     """
     return np.ascontiguousarray(_load_volume(path, space, note)[1], np.float32)
 
@@ -153,11 +163,16 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     Parameters
     ----------
     path : str or Path
-        NumPy file (.npy), or text of three numbers a line, parted by spaces, tabs or commas.
+        NumPy file (.npy), or text with three numbers per line, separated by spaces, tabs or commas.
 
     Returns
     -------
     seeds : (n, 3) float64, RASmm
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, or if a seed is not finite or too far away.
     """
     path = existing(path)
     with reading(path):
@@ -175,8 +190,8 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     bad = np.flatnonzero(~(np.abs(seeds) <= FARTHEST).all(axis=1))
     if len(bad):
         raise InputError(
-            f"{path}: seed {bad[0]} is {seeds[bad[0]].tolist()}; remove the {len(bad)} that are not finite or "
-            f"more than {FARTHEST:g} mm away"
+            f"{path}: seed {bad[0]} is {seeds[bad[0]].tolist()}; remove the {len(bad)} seeds that are not "
+            f"finite or more than {FARTHEST:g} mm away"
         )
     return seeds
 
@@ -190,9 +205,9 @@ def _load_volume(path: AnyPath, space: Space, note: Tell) -> tuple[Path, npt.NDA
         )
     with reading(path):
         difference = np.abs(np.asarray(image.affine, np.float64) - space.affine).max()
-    if not difference <= AFFINE_TOLERANCE:  # so written that a NaN is caught too
+    if not difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
         raise InputError(
-            f"{path}: affine is {difference:.4g} off that of the series or orientations; resample it to that grid"
+            f"{path}: affine differs by {difference:.4g} from that of the series or orientations; resample it"
         )
     data = without_nan(path, read_array(path, image), note)
     check_finite(path, data)
@@ -206,7 +221,7 @@ def _load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> 
     bvecs_path, vectors = _read_numbers(bvecs)
     values = np.atleast_1d(values)
     if values.ndim != 1:
-        raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume, not the bvecs")
+        raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume")
     if vectors.shape == (3,):
         vectors = vectors[None]
     if vectors.ndim != 2 or 3 not in vectors.shape:
@@ -215,7 +230,7 @@ def _load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> 
         vectors = vectors.T
     for path, count, noun in ((bvals_path, len(values), "b-values"), (bvecs_path, len(vectors), "directions")):
         if count != volumes:
-            raise InputError(f"{path}: {count} {noun}, but {dwi} has {volumes} volumes; give the files made with it")
+            raise InputError(f"{path}: {count} {noun}, but {dwi} has {volumes} volumes; give its gradients")
     _check_bvals(bvals_path, values)
     _check_bvecs(bvecs_path, vectors, values > B0_THRESHOLD)
     return gradient_table(values, bvecs=vectors, b0_threshold=B0_THRESHOLD)
@@ -227,25 +242,25 @@ def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
     source = path if isinstance(path, Drained) else existing(path)
     path = Path(path)
     with reading(path), as_file(source) as file:
-        # Each file alone, by DIPY's reader, so that an error can name it.
+        # DIPY's reader takes one file at a time here, so that an error can name the file.
         return path, np.asarray(read_bvals_bvecs(str(file), None)[0], np.float64)
 
 
 def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:
     bad = np.flatnonzero(~((values >= 0) & (values <= LARGEST_B)))
     if len(bad):
-        bounds = f"b-values are numbers from 0 to {LARGEST_B:g}"
+        bounds = f"b-values must be between 0 and {LARGEST_B:g}"
         raise InputError(f"{path}: b-value {values[bad[0]]:g} of volume {bad[0]}; {bounds}")
     if values.min() > B0_THRESHOLD:
-        raise InputError(f"{path}: no b0, the lowest b-value is {values.min():g}; one must be at most {B0_THRESHOLD}")
+        raise InputError(f"{path}: no b0, the lowest b-value is {values.min():g}; one must be {B0_THRESHOLD} or less")
     if values.max() <= B0_THRESHOLD:
-        raise InputError(f"{path}: the highest b-value is {values.max():g}; one must be above {B0_THRESHOLD}")
+        raise InputError(f"{path}: the highest b-value is {values.max():g}; at least one must be above {B0_THRESHOLD}")
 
 
 def _check_bvecs(path: Path, vectors: npt.NDArray[np.float64], weighted: npt.NDArray[np.bool_]) -> None:
-    with np.errstate(over="ignore"):  # what is infinite then is named below
+    with np.errstate(over="ignore"):  # infinite norms are reported below
         norms = np.linalg.norm(vectors, axis=1)
-    # A b0 has no direction, and some converters write NaN for it; DIPY takes that as zero.
+    # Some converters write NaN for the direction of a b0; DIPY reads it as zero.
     bad = np.flatnonzero((weighted & ~(np.abs(norms - 1) <= NORM_TOLERANCE)) | np.isinf(norms))
     if len(bad):
         raise InputError(

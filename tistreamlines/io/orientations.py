@@ -1,11 +1,11 @@
-"""Orientations that another program computed: harmonics, functions on a sphere, or peaks, from NIfTI files.
+"""Reading of orientations from NIfTI files: spherical harmonics, functions sampled on a sphere, or peaks.
 
-Values are read as they are stored. What DIPY writes (``pam_to_niftis``, its command line) is along the voxel axes: x
-along the first axis of the array, and so on. MRtrix3 writes harmonics and peaks along the scanner's axes (RAS), and
-:mod:`tistreamlines.fit.frames` turns those.
+Values are read as stored. DIPY (``pam_to_niftis`` and its command line) writes directions along the voxel axes: x is
+the first axis of the array, and so on. MRtrix3 writes harmonics and peaks along the scanner axes (RAS);
+:mod:`tistreamlines.fit.frames` rotates those to the voxel axes.
 
-Each loader takes the grid that the file must have, if any, and raises an InputError where the file is missing, damaged,
-on another grid, not finite or all 0. nibabel and DIPY are imported inside the functions.
+Each loader takes the grid that the file must have, if any, and raises an InputError if the file is missing, damaged, on
+another grid, not finite or all 0. nibabel and DIPY are imported inside the functions.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .nifti import AFFINE_TOLERANCE
 from .tractogram import Space
 
 Floats = npt.NDArray[np.float32]
-NEGATIVE_TOLERANCE = 1e-6  # of the greatest value: what rounding may leave below 0 in a pmf
-SHARE_TOLERANCE = 2.0  # sqrt(2) is tournier07_legacy's scale, the rest is for noise
-SAMPLE = 2000  # voxels that the harmonics are judged by
-BLOCK = 1024  # voxels whose peaks are placed at a time
+NEGATIVE_TOLERANCE = 1e-6  # of the largest value: negative values that rounding may leave in a PMF
+SHARE_TOLERANCE = 2.0  # sqrt(2) for the scale of tournier07_legacy, the rest for noise
+SAMPLE = 2000  # number of voxels in which harmonics are checked
+BLOCK = 1024  # voxels per block
 
 
 @dataclass(frozen=True, eq=False)
 class Orientations:
-    """Orientations of every voxel, as one file holds them.
+    """Orientations in every voxel, from one file.
 
     Parameters
     ----------
     kind : 'sh', 'pmf', 'odf' or 'peaks'
-        What the last axis counts: coefficients, vertices (twice), or x, y, z of one peak after another.
+        The last axis: coefficients, vertices (for pmf and odf), or x, y, z of each peak in turn.
     values : (x, y, z, n) float32, C-contiguous
-        As stored, or turned to the voxel axes since.
+        As stored, or rotated to the voxel axes.
     basis : str or None
         One of harmonics.BASES, for 'sh'.
     sphere : str or None
@@ -62,22 +62,22 @@ def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orienta
     Parameters
     ----------
     path : str or Path
-        4-D NIfTI file, a coefficient a volume.
+        4-D NIfTI file with one coefficient per volume.
     basis : str
-        One of harmonics.BASES; the values stay in it. Nothing is guessed: no test tells the bases with certainty.
+        One of harmonics.BASES; it has to be given, since no test can identify a basis with certainty.
     space : Space, optional
 
     Raises
     ------
     InputError
-        If no order above 0 has so many volumes, or if the coefficients are not those of orientation functions: in most
-        voxels the first is not positive, or others are greater than it allows. The samples' sign is no such test: a
-        sound fODF of DIPY's CSD may be faintly negative over half of the sphere.
+        If the number of volumes fits no order above 0, or if the coefficients do not represent orientation functions:
+        in most voxels the first one is not positive, or others are larger than it allows. The sign of samples is not
+        tested, since a valid fODF of DIPY's CSD can be slightly negative over half of the sphere.
     ParameterError
         If the basis is unknown.
     """
     basis_of(basis)
-    path, image, grid = _open(path, space, "a coefficient a volume")
+    path, image, grid = _open(path, space, "one coefficient per volume")
     _check_coefficients(path, image.shape[3], basis)
     values = _read(path, image)
     _check_shares(path, values, basis)
@@ -85,12 +85,12 @@ def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orienta
 
 
 def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orientations:
-    """Read probabilities of directions.
+    """Read a probability mass function (PMF) of directions.
 
     Parameters
     ----------
     path : str or Path
-        4-D NIfTI file, a vertex a volume; at least 0, but for rounding. They need not add up to 1.
+        4-D NIfTI file with one vertex per volume; values are not negative, except by rounding. The sum need not be 1.
     sphere : str
         One of sphere.SPHERES, in DIPY's order of vertices.
     space : Space, optional
@@ -98,7 +98,7 @@ def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orien
     Raises
     ------
     InputError
-        If a value is negative, or if there are not as many volumes as vertices.
+        If a value is negative, or if the number of volumes is not the number of vertices.
     ParameterError
         If the sphere is unknown.
     """
@@ -107,14 +107,14 @@ def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orien
     if lowest < -NEGATIVE_TOLERANCE * values.max():
         voxel = tuple(int(i) for i in np.unravel_index(np.argmin(values), values.shape))
         raise InputError(
-            f"{path}: value {lowest:.4g} in voxel {voxel[:3]} of volume {voxel[3]}; a pmf is not negative, "
-            "give a function that is with --odf"
+            f"{path}: value {lowest:.4g} in voxel {voxel[:3]} of volume {voxel[3]}; a PMF has no negative values, "
+            "give an ODF as --odf"
         )
     return Orientations("pmf", values, None, sphere, grid)
 
 
 def load_odf(path: str | Path, sphere: str, space: Space | None = None) -> Orientations:
-    """Read orientation functions sampled on a sphere; as :func:`load_pmf`, but of any sign."""
+    """Read ODFs sampled on a sphere, like :func:`load_pmf`, but negative values are allowed."""
     _, values, grid = _load_sampled(path, sphere, space)
     return Orientations("odf", values, None, sphere, grid)
 
@@ -125,47 +125,52 @@ def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent
     Parameters
     ----------
     path : str or Path
-        NIfTI file of k peaks a voxel, (x, y, z, 3 k) or, as DIPY's ``pam_to_niftis`` writes it, (x, y, z, k, 3), which
-        becomes the former. A peak's length is its amplitude (DIPY's are all 1); one of length 0, or NaN, is none.
+        NIfTI file with k peaks per voxel, (x, y, z, 3 k) or, as from DIPY's ``pam_to_niftis``, (x, y, z, k, 3), which
+        is reshaped. The length of a peak is its amplitude (1 in DIPY); a peak of length 0 or NaN is ignored.
     space : Space, optional
     note : callable
-        Is told of NaN values, which MRtrix3 writes where there is no peak.
+        Receives a message if there are NaN values, which MRtrix3 writes for missing peaks.
 
     Raises
     ------
     InputError
-        If the volumes cannot be parted into threes.
+        If the number of volumes is not a multiple of 3.
     """
-    path, image, grid = _open(path, space, "three volumes a peak", five=True)
+    path, image, grid = _open(path, space, "three volumes per peak", five=True)
     if image.shape[-1] % 3 or image.shape[4:] not in ((), (3,)):
         raise InputError(
             f"{path}: shape {tuple(image.shape)} does not hold x, y and z of each peak; "
-            "give 3 volumes a peak, or (peaks, 3) as the last axes"
+            "give 3 volumes per peak, or (peaks, 3) as the last axes"
         )
     values = _read(path, image, note)
     return Orientations("peaks", values.reshape(*grid.shape, -1), None, None, grid)
 
 
 def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
-    """Put each peak's amplitude at a vertex, so that peaks can enter a method that works on a sphere.
+    """Assign each peak's amplitude to the nearest vertex, so that methods on a sphere can use peaks.
 
     Parameters
     ----------
     peaks : (x, y, z, k, 3)
-        Directions, their lengths the amplitudes; the frame is that of the vertices, the sign of no account.
+        Directions in the frame of the vertices, with the amplitude as length; the sign does not matter.
     vertices : (n, 3)
         Unit vectors of a sphere or hemisphere.
 
     Returns
     -------
     pmf : (x, y, z, n) float32
-        Amplitudes at the closest vertex, the largest |cos| and the first of equals, as ``find_closest`` of DIPY's
-        PmfGen; those at one vertex are added, in float64, and rounded once. It is not scaled to a sum of 1.
+        Sum of the amplitudes at each vertex, added in float64 and not normalised. The nearest vertex has the largest
+        absolute cosine, and is the first one of equals, as in ``find_closest`` of DIPY's PmfGen.
+
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape.
 
     Notes
     -----
-    A direction is off by up to :func:`covering_angle`: 5.5 degrees on the spheres 'default' and 'full', 6.9 on 'small'.
-    On a whole sphere one of two opposite vertices is taken. Between voxels, amplitudes are mixed and not directions.
+    A direction changes by at most :func:`covering_angle`: 5.5 degrees on the spheres 'default' and 'full', 6.9 on
+    'small'. On a full sphere one of two opposite vertices is used. Interpolation mixes amplitudes, not directions.
     """
     arrows, points = np.asarray(peaks), np.asarray(vertices, np.float64)
     if arrows.ndim != 5 or arrows.shape[4] != 3 or points.ndim != 2 or points.shape[1] != 3:
@@ -186,18 +191,23 @@ def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
 
 
 def covering_angle(vertices: npt.ArrayLike) -> float:
-    """Greatest angle from any direction to the closest vertex, signs aside.
+    """Return the largest angle between any direction and the nearest vertex or its opposite.
 
     Parameters
     ----------
     vertices : (n, 3)
-        Unit vectors of a sphere or hemisphere; a ValueError if they lie in one plane.
+        Unit vectors of a sphere or hemisphere.
 
     Returns
     -------
     angle : float, degrees
-        The farthest directions are the normals of the facets of the convex hull of all vertices and their opposites, at
-        the angle whose cosine is the facet's distance from the centre.
+        The farthest directions are the normals of the facets of the convex hull of all vertices and their opposites;
+        the cosine of their angle is the facet's distance from the centre.
+
+    Raises
+    ------
+    ValueError
+        If the vertices lie in one plane.
     """
     from scipy.spatial import ConvexHull, QhullError
 
@@ -210,13 +220,13 @@ def covering_angle(vertices: npt.ArrayLike) -> float:
 
 
 def _closest(directions: npt.NDArray[np.float64], vertices: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    # written out, since a matrix product may add in another order than DIPY, and then ties fall otherwise
+    # written out, because a matrix product may add in another order than DIPY and decide ties differently
     x, y, z = (directions[:, None, i] * vertices[:, i] for i in range(3))
     return np.argmax(np.abs(x + y + z), axis=1)
 
 
 def _open(path: str | Path, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
-    """Open an image of four axes, or five, on the grid asked for."""
+    """Open an image of four axes, or five, and check its grid."""
     path, image = open_image(path)
     axes = len(image.shape)
     if axes != 4 and not (five and axes == 5):
@@ -231,21 +241,21 @@ def _check_space(path: Path, grid: Space, space: Space) -> None:
     if grid.shape != space.shape:
         raise InputError(f"{path}: shape {grid.shape}, but the reference has {space.shape}; give both on one grid")
     difference = np.abs(grid.affine - space.affine).max()
-    if not difference <= AFFINE_TOLERANCE:  # so written that a NaN is caught too
-        raise InputError(f"{path}: affine is {difference:.4g} off the reference's; give both on one grid")
+    if not difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
+        raise InputError(f"{path}: affine differs by {difference:.4g} from the reference's; give both on one grid")
 
 
 def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
-    """All values; with ``note``, which is told of them, NaN becomes 0, else it is an error."""
+    """Return all values; NaN becomes 0 with a message to ``note``, or is an error without ``note``."""
     if len(image.shape) == 4 and note is None:
         values = read_series(path, image)
     else:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is named below
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite and are reported below
             values = np.ascontiguousarray(read_array(path, image), np.float32)
         values = values if note is None else without_nan(path, values, note)
         check_finite(path, values)
     if not values.any():
-        raise InputError(f"{path}: all {values.size} values are 0; give a file with orientations in it")
+        raise InputError(f"{path}: all {values.size} values are 0; give a file that contains orientations")
     return values
 
 
@@ -253,12 +263,12 @@ def _load_sampled(path: str | Path, sphere: str, space: Space | None) -> tuple[P
     """Read values at the vertices of a sphere."""
     if sphere not in SPHERES:
         raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")
-    path, image, grid = _open(path, space, "a vertex a volume")
+    path, image, grid = _open(path, space, "one vertex per volume")
     count, counts = image.shape[3], {name: len(load_sphere(name)[0]) for name in SPHERES}
     if count != counts[sphere]:
         known = ", ".join(f"{name} has {size}" for name, size in counts.items())
         ways = [f"give --sphere {name}" for name, size in counts.items() if size == count]
-        ways = ways or [f"sample it on one that the program knows ({known}), or give coefficients with --sh"]
+        ways = ways or [f"sample it on one of the known spheres ({known}), or give coefficients as --sh"]
         raise InputError(f"{path}: {count} volumes, but sphere {sphere} has {counts[sphere]} vertices; {ways[0]}")
     return path, _read(path, image), grid
 
@@ -277,15 +287,15 @@ def _check_coefficients(path: Path, count: int, basis: str) -> None:
     valid = ", ".join(str(count_of(order, full)) for order in (range(1, 9) if full else range(2, 13, 2)))
     way = "give one volume per coefficient"
     if _fits(count, not full):
-        way = f"perhaps --sh-basis {basis.removesuffix('_full') if full else basis + '_full'} is meant"
+        way = f"perhaps --sh-basis {basis.removesuffix('_full') if full else basis + '_full'} is right"
     for name in SPHERES:
         if count == len(load_sphere(name)[0]):
-            way = f"perhaps --odf with --sphere {name} is meant"
+            way = f"perhaps --odf with --sphere {name} is right"
     raise InputError(f"{path}: {count} volumes fit no order of basis {basis} (valid: {valid}, ...); {way}")
 
 
 def _check_shares(path: Path, values: Floats, basis: str) -> None:
-    """Refuse what in most voxels is no function that is positive on the whole; a few voxels of noise are no matter."""
+    """Raise an InputError if the coefficients in most voxels cannot represent an orientation function."""
     flat = values.reshape(-1, values.shape[3])
     used = np.flatnonzero(flat.any(axis=1))
     part = flat[used[:: -(-len(used) // SAMPLE)]]
@@ -293,9 +303,9 @@ def _check_shares(path: Path, values: Floats, basis: str) -> None:
     if positive.mean() < 0.5:
         raise InputError(
             f"{path}: volume 0 is not above 0 in {1 - positive.mean():.0%} of the voxels, but it is the mean of an "
-            "orientation function; check that the file holds coefficients, the one of degree 0 first"
+            "orientation function; check that the file contains coefficients, with degree 0 first"
         )
-    # A sharp fibre's later coefficients are above the first, so the first need not be the greatest.
+    # Coefficients of a sharp fibre may be larger than the first one, but only up to a bound.
     shares = np.median(degree_shares(part[positive], basis_of(basis).full), axis=0)
     if shares.max() > SHARE_TOLERANCE:
         raise InputError(

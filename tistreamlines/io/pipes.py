@@ -1,4 +1,4 @@
-"""Pipes in place of small files, as a shell makes them of ``<(command)``: they can be read once."""
+"""Gradient files that are pipes, as the shell creates for ``<(command)``; a pipe can be read only once."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from tempfile import TemporaryDirectory
 from ..errors import InputError
 from .images import AnyPath, mode_of
 
-MOST = 1 << 26  # bytes of a pipe
-PATIENCE = 10.0  # seconds in which somebody has to begin to write
+MOST = 1 << 26  # bytes read from a pipe
+PATIENCE = 10.0  # seconds to wait for the first byte
 
 
 @dataclass(frozen=True)
 class Drained:
-    """What came through a pipe, under the pipe's name."""
+    """The content of a pipe, with the name of the pipe."""
 
     path: str
     content: bytes
 
     def __fspath__(self) -> str:
-        """Name the pipe."""
+        """Return the name of the pipe."""
         return self.path
 
     __str__ = __fspath__
 
 
 def drained(path: AnyPath) -> AnyPath:
-    """Read a pipe to its end; what is none is handed back.
+    """Read a pipe to its end; the path of any other file is returned as it is.
 
     Raises
     ------
     InputError
-        Where more comes than numbers of gradients take, or nobody writes.
+        If nothing is written to the pipe, or more than gradient files contain.
     """
     if isinstance(path, Drained) or not stat.S_ISFIFO(mode_of(path)):
         return path
     try:
-        # an open that waits for somebody to write might wait for ever
+        # a blocking open would wait for a writer for ever
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as pipe:
             if not select.select([pipe], [], [], PATIENCE)[0]:
-                raise InputError(f"{path}: nobody writes to this pipe; give a file, or begin to write first")
+                raise InputError(f"{path}: nobody writes to this pipe; check the command, or give a file")
             os.set_blocking(descriptor, True)
             content = pipe.read(MOST + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if len(content) > MOST:
-        raise InputError(f"{path}: more than {MOST} bytes come through this pipe; give the gradients of the series")
+        raise InputError(f"{path}: more than {MOST} bytes come from this pipe; give b-values or b-vectors")
     return Drained(os.fspath(path), content)
 
 
 @contextmanager
 def as_file(path: Path | Drained) -> Generator[Path, None, None]:
-    """A file that can be read by its name: the path itself, or a copy of what came through a pipe."""
+    """Provide a regular file: the path itself, or a temporary copy of a pipe's content."""
     if not isinstance(path, Drained):
         yield path
         return
     with TemporaryDirectory() as folder:
-        copy = Path(folder) / "drained"
+        copy = Path(folder) / "content"
         copy.write_bytes(path.content)
         yield copy

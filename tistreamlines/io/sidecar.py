@@ -1,4 +1,4 @@
-"""The JSON file beside a tractogram: what was done, with what, and what came of it."""
+"""The JSON file beside a tractogram (the sidecar), which records parameters, inputs and results."""
 
 from __future__ import annotations
 
@@ -21,34 +21,39 @@ HASH_BYTES = 1 << 20
 
 
 def sidecar_path(output: str | Path) -> Path:
-    """Name the JSON file that goes with an output: out.trx -> out.json."""
+    """Return the name of the sidecar of a tractogram: out.trx -> out.json."""
     return Path(output).with_suffix(".json")
 
 
 def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = True) -> None:
-    """Write a record as JSON, whole or not at all.
+    """Write a record as JSON; the file is complete, or not there at all.
 
     Parameters
     ----------
     path : str or Path
         File to write.
     content : dict
-        Any nesting of dicts, sequences, NumPy arrays and scalars, paths and enums. What is not finite becomes null.
+        Any nesting of dicts, sequences, NumPy arrays and scalars, paths and enums. NaN and infinity become null.
     force : bool
-        Whether a file of that name may be replaced.
+        Replace an existing file.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
     """
     path = Path(path)
     check_target(path, force=force)
     text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with explained(path), hidden_folder(path) as folder:
         draft = folder / path.name
-        # a byte of a file's name that is no UTF-8 is a lone surrogate in Python, and escaped as JSON has it
+        # bytes of a file name that are not UTF-8 are lone surrogates in Python, which JSON can escape
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
         os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
 
 
 def sha256(path: str | Path) -> str:
-    """Hash a file, a megabyte at a time; returns 64 hexadecimal digits."""
+    """Return the SHA-256 of a file as 64 hexadecimal digits; raise InputError if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:

@@ -1,4 +1,4 @@
-"""TCK (MRtrix): points alone, a row of NaN behind each streamline and a row of infinity at the end."""
+"""TCK (MRtrix3): only points, with a row of NaN after each streamline and a row of infinity at the end."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 from .tractogram import Batch, Space
 
-HEADER_BYTES = 128  # room for the text below; the points begin there
+HEADER_BYTES = 128  # size of the header below; the points begin after it
 HEADER = "mrtrix tracks\n{step}count: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
 
 
 class TckSink:
-    """Appends batches to a TCK file; what the batch says beside the points has no place in the format.
+    """Appends the points of batches to a TCK file; the format has no data per streamline.
 
-    The header has the step, by which MRtrix's ``tckmap`` knows how many points to put between two.
+    The header contains the step size, which MRtrix3's ``tckmap`` uses to resample streamlines.
     """
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
-        del space  # TCK is in RASmm and knows no grid
+        del space  # TCK is in RASmm and has no grid
         self._step = "" if step_mm is None else f"step_size: {step_mm:.9g}\n"
         self._path = folder / "tractogram.tck"
         self._streamlines = 0
@@ -28,12 +28,12 @@ class TckSink:
         self._file.write(self._header())
 
     def append(self, batch: Batch) -> None:
-        """Add streamlines behind those already there."""
+        """Append the streamlines of a batch."""
         self._file.write(np.insert(batch.points, batch.offsets[1:], np.nan, axis=0).astype("<f4", copy=False).data)
         self._streamlines += len(batch)
 
     def finish(self) -> Path:
-        """Mark the end and write the number of streamlines into the header."""
+        """Write the end marker, and the number of streamlines into the header; return the path."""
         self._file.write(np.full(3, np.inf, "<f4").data)
         self._file.seek(0)
         self._file.write(self._header())

@@ -1,4 +1,4 @@
-"""The records that carry streamlines and their space from the tracker to the files."""
+"""Streamlines, and the image space they lie in, on their way from the tracker to the files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some finished streamlines, end to end in one array.
+    """A batch of finished streamlines, concatenated in one array.
 
     Parameters
     ----------
@@ -19,17 +19,18 @@ class Batch:
     offsets : (n + 1,) int64
         Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``; it has at least one point.
     seeds : (n, 3) float32, RASmm
-        Where each streamline began.
+        Seed point of each streamline.
     seed_number : (n,) uint32
-        Number of the seed among all seeds of the run.
+        Index of the seed among all seeds of the run.
     direction_number : (n,) uint16
-        Number of the initial direction among those of the seed.
+        Index of the initial direction among those of the seed.
     stop_reasons : (n, 2) uint8
-        Why the backward end and the forward end stopped.
+        Why the backward and the forward half stopped: see ``kernels/stop_reasons.py``.
 
-    Notes
-    -----
-    Arrays of another type are converted; arrays of another shape are a ValueError.
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape. Arrays of another type are converted.
     """
 
     points: npt.NDArray[np.float32]
@@ -42,10 +43,10 @@ class Batch:
     def __post_init__(self) -> None:
         offsets = np.ascontiguousarray(self.offsets, np.int64)
         if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0:
-            raise ValueError(f"offsets must be a row of numbers that starts with 0, not {offsets.shape}")
-        # trx-python drops the last streamline of a file whose first one is empty, and TCK cannot hold one at all.
+            raise ValueError(f"offsets must be a 1-D array that starts with 0, not {offsets.shape}")
+        # trx-python loses the last streamline if the first one is empty, and TCK cannot store an empty one.
         if np.any(np.diff(offsets) < 1):
-            raise ValueError("offsets must rise: each streamline has at least one point")
+            raise ValueError("offsets must increase: each streamline needs at least one point")
         object.__setattr__(self, "offsets", offsets)
         n = len(offsets) - 1
         self._shape("points", np.float32, (int(offsets[-1]), 3))
@@ -61,25 +62,30 @@ class Batch:
         object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
-        """Count the streamlines."""
+        """Return the number of streamlines."""
         return len(self.offsets) - 1
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Points per streamline, ``(n,)`` int64."""
+        """Number of points of each streamline, ``(n,)`` int64."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The voxel grid of an image and where it lies.
+    """The voxel grid of an image and its position in space.
 
     Parameters
     ----------
     affine : (4, 4) float64
-        From voxel coordinates (centre of a voxel = integer) to RASmm.
+        From voxel coordinates to RASmm; integer coordinates are voxel centres.
     shape : (3,)
-        Voxels along each axis, as stored.
+        Number of voxels along each stored axis.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape.
     """
 
     affine: npt.NDArray[np.float64]
@@ -89,31 +95,31 @@ class Space:
         affine = np.array(self.affine, np.float64)
         shape = tuple(int(size) for size in self.shape)
         if affine.shape != (4, 4) or len(shape) != 3:
-            raise ValueError(f"a space needs a (4, 4) affine and three sizes, not {affine.shape} and {shape}")
+            raise ValueError(f"the affine must be (4, 4) and the shape three sizes, not {affine.shape} and {shape}")
         object.__setattr__(self, "affine", affine)
         object.__setattr__(self, "shape", shape)
 
     @property
     def voxel_sizes(self) -> npt.NDArray[np.float64]:
-        """Side of a voxel along each stored axis, ``(3,)`` float64, mm."""
+        """Voxel size along each stored axis, ``(3,)`` float64, mm."""
         return np.sqrt(np.sum(self.affine[:3, :3] ** 2, axis=0))
 
     @property
     def axes(self) -> npt.NDArray[np.float64]:
-        """Directions of the voxel axes in RAS, a column each, ``(3, 3)`` float64; orthogonal, perhaps mirrored."""
+        """Unit vectors along the voxel axes as columns in RAS, ``(3, 3)`` float64; orthogonal, perhaps left-handed."""
         return self.affine[:3, :3] / self.voxel_sizes
 
     @property
     def shear(self) -> float:
-        """Greatest cosine of the angle between two voxel axes, signs aside: 0 on a regular grid, NaN on a flat one."""
+        """Largest absolute cosine between two voxel axes: 0 on a rectangular grid, NaN if the affine is singular."""
         return float(np.abs(np.triu(self.axes.T @ self.axes, 1)).max())
 
     def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Turn RASmm points ``(..., 3)`` into voxel coordinates, float64."""
+        """Transform RASmm points ``(..., 3)`` to voxel coordinates, ``(..., 3)`` float64."""
         return _apply(np.linalg.inv(self.affine).astype(np.float64, copy=False), points)
 
     def to_ras(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Turn voxel coordinates ``(..., 3)`` into RASmm points, float64."""
+        """Transform voxel coordinates ``(..., 3)`` to RASmm points, ``(..., 3)`` float64."""
         return _apply(self.affine, points)
 
 

@@ -1,6 +1,6 @@
-"""TRK (TrackVis): one record per streamline, packed a batch at a time.
+"""TRK (TrackVis): one record per streamline, written one batch at a time.
 
-nibabel writes the format a streamline at a time, which takes minutes for millions; its header tools are used here.
+nibabel writes one streamline at a time, which takes minutes for millions of them; only its header tools are used here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from .tractogram import Batch, Space
 
-# Values per streamline, by field of the batch, in the order of nibabel (by name). All are float32 in the file:
-# a seed number is exact below 2**24, some 16.8 million; TRX holds all.
+# Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
+# so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.
 PROPERTIES = {"direction_number": 1, "seed_number": 1, "seeds": 3, "stop_reasons": 2}
 PROPERTY_WORDS = sum(PROPERTIES.values())
 
@@ -24,20 +24,20 @@ class TrkSink:
     """Appends batches to a TRK file."""
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
-        del step_mm  # has no place in the format
+        del step_mm  # the format has no field for it
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))
         self._file.write(self._header.tobytes())
 
     def append(self, batch: Batch) -> None:
-        """Add streamlines behind those already there."""
+        """Append the streamlines of a batch."""
         self._file.write(_pack(batch, self._affine).data)
         self._header["nb_streamlines"] += len(batch)
 
     def finish(self) -> Path:
-        """Write the number of streamlines into the header."""
-        if not self._header["nb_streamlines"]:  # nibabel cannot slice the properties of no streamline
+        """Write the number of streamlines into the header; return the path."""
+        if not self._header["nb_streamlines"]:  # nibabel cannot read properties if there is no streamline
             self._header["nb_properties_per_streamline"] = 0
             self._header["property_name"] = b""
         self._file.seek(0)
@@ -61,13 +61,13 @@ def _header(space: Space) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
     header["nb_properties_per_streamline"] = PROPERTY_WORDS
     for i, (name, values) in enumerate(PROPERTIES.items()):
         header["property_name"][i] = encode_value_in_name(values, name)
-    # The inverse of the very (float32) matrix that a reader will apply; it holds the half voxel from centre to corner.
+    # The inverse of the float32 matrix that readers apply, which includes the shift from voxel centre to corner.
     to_trackvis = np.linalg.inv(get_affine_trackvis_to_rasmm(header).astype(np.float64))
     return header, to_trackvis
 
 
 def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Lay out number of points, points and properties of each streamline as 32-bit words."""
+    """Return the records (number of points, points, properties) of all streamlines as 32-bit words."""
     n = len(batch)
     words = np.empty(n * (1 + PROPERTY_WORDS) + batch.points.size, "<f4")
     starts = 3 * batch.offsets[:-1] + np.arange(n) * (1 + PROPERTY_WORDS)
@@ -86,7 +86,7 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
 
 
 def _moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    # Axis by axis: eight times faster than a matrix product of so narrow an array.
+    # One axis at a time is eight times faster than a matrix product with so narrow an array.
     x, y, z = points.T.astype(np.float64, order="C")
     moved = np.empty_like(points)
     for axis, (a, b, c, d) in enumerate(affine[:3]):

@@ -1,8 +1,8 @@
-"""TRX: a ZIP archive of plain arrays, streamed to disk.
+"""TRX: a ZIP archive of arrays, streamed to disk.
 
-The members are written one file each and stored in the archive at the end, so the disk briefly holds the
-points twice. A member of known size has the short ZIP header that trx-python writes itself: older releases of
-it look for the data in the wrong place behind the long header of a member streamed right into the archive.
+Each array is written to a file of its own and copied into the archive at the end, so that the disk briefly holds the
+points twice. The size of each member is then known, and it gets a short ZIP header, as in trx-python; older releases
+misread the long header of a member that is streamed into the archive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from .tractogram import Batch, Space
 
-# Member of the archive, by field of the batch; a number in the middle is the length of a row.
+# Member of the archive for each field of a batch; a number in the middle is the number of columns.
 MEMBERS = {
     "points": "positions.3.float32",
     "seeds": "dps/seeds.3.float32",
@@ -33,7 +33,7 @@ class TrxSink:
     """Appends batches to a TRX file."""
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
-        del step_mm  # has no place in the format
+        del step_mm  # the format has no field for it
         self._folder = folder
         self._space = space
         self._streamlines = 0
@@ -43,7 +43,7 @@ class TrxSink:
         self._starts = files.enter_context((folder / "starts").open("wb"))
 
     def append(self, batch: Batch) -> None:
-        """Add streamlines behind those already there."""
+        """Append the streamlines of a batch."""
         for field, file in self._files.items():
             array = getattr(batch, field)
             file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
@@ -52,14 +52,14 @@ class TrxSink:
         self._vertices += len(batch.points)
 
     def finish(self) -> Path:
-        """Build the archive from the files."""
+        """Build the archive from the files; return its path."""
         self._starts.write(np.array([self._vertices], "<u8").data)
         for file in (*self._files.values(), self._starts):
             file.close()
         archive = self._folder / "tractogram.trx"
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as target:
             target.writestr(zipfile.ZipInfo("header.json"), self._header())
-            # trx-python stores an empty tractogram as a header alone, and maps no member of zero bytes.
+            # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
             if self._streamlines:
                 for member in (MEMBERS["points"], self._write_offsets(), *list(MEMBERS.values())[1:]):
                     _store(target, self._folder / member, member)
@@ -76,7 +76,7 @@ class TrxSink:
         )
 
     def _write_offsets(self) -> str:
-        # Only now is it known whether 32 bits hold the last one: n starts and the total, n + 1 numbers.
+        # n starts and the total number of points; only now is it known whether 32 bits are enough.
         member = "offsets.uint32" if self._vertices < 1 << 32 else "offsets.uint64"
         dtype = "<u4" if member.endswith("32") else "<u8"
         with (self._folder / "starts").open("rb") as source, (self._folder / member).open("wb") as target:
@@ -86,7 +86,7 @@ class TrxSink:
 
 
 def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
-    # ZipInfo's own date, 1980, makes equal tractograms equal files.
+    # With ZipInfo's default date, 1980, equal tractograms give equal files.
     entry = zipfile.ZipInfo(member)
     entry.file_size = path.stat().st_size
     entry.external_attr = 0o644 << 16

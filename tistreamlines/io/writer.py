@@ -1,7 +1,7 @@
-"""One way to write a tractogram, whatever its format: whole, or not at all.
+"""Writing of tractograms in all formats; a file appears only when it is complete.
 
-A format is a class of three methods, made with the folder to work in, the space, a stack that closes its files and
-the length of a step: ``append(batch)`` adds streamlines, ``finish()`` returns the path of the finished file.
+A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
+files and the step size.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .trx import TrxSink
 
 
 class Sink(Protocol):
-    """What a format does with the streamlines."""
+    """The interface of a tractogram format."""
 
     def append(self, batch: Batch) -> None:
-        """Add streamlines behind those already there."""
+        """Append the streamlines of a batch."""
         ...
 
     def finish(self) -> Path:
-        """Complete the file and say where it is."""
+        """Complete the file and return its path."""
         ...
 
 
@@ -41,29 +41,29 @@ SINKS: dict[str, Callable[[Path, Space, ExitStack, float | None], Sink]] = {
 def open_writer(
     path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
 ) -> TractogramWriter:
-    """Prepare to write a tractogram; its suffix says the format.
+    """Open a tractogram for writing; the suffix determines the format.
 
     Parameters
     ----------
     path : str or Path
-        Name ending in .trx, .trk or .tck, in a folder that exists.
+        Name ending in .trx, .trk or .tck, in an existing folder.
     space : Space
         Grid of the diffusion series.
     force : bool
-        Whether a file of that name may be replaced.
+        Replace an existing file.
     step_mm : float, optional
-        Distance between points, mm, for the formats that note it.
+        Step size, mm, for formats that record it.
 
     Returns
     -------
     TractogramWriter
-        A context manager with ``write(batch)``. The file appears whole at the end of the block; after an
-        exception nothing is left and an older file is as it was. ``finish()`` does what takes long before that.
+        A context manager with ``write(batch)``. The file appears at the end of the ``with`` block; after an exception
+        nothing is written and an existing file is unchanged. ``finish()`` does the slow part of the end in advance.
 
     Raises
     ------
     OutputError
-        If the suffix is unknown, the folder missing, or the file there and not to be replaced.
+        If the suffix is unknown, the folder is missing, or the file exists and ``force`` is false.
     """
     return TractogramWriter(path, space, force=force, step_mm=step_mm)
 
@@ -71,7 +71,7 @@ def open_writer(
 class TractogramWriter:
     """Writes batches of streamlines to one file; see `open_writer`.
 
-    Memory is bounded by one batch, however many streamlines are written.
+    Only one batch is in memory at a time.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TractogramWriter:
         check_target(self.path, force=force)
 
     def __enter__(self) -> TractogramWriter:
-        """Make the hidden folder that the file grows in."""
+        """Create the hidden folder in which the file is written."""
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self.path))
             self._files = resources.enter_context(ExitStack())
@@ -98,15 +98,15 @@ class TractogramWriter:
         return self
 
     def write(self, batch: Batch) -> None:
-        """Add the streamlines of a batch, in order."""
+        """Append the streamlines of a batch."""
         if self._sink is None:
-            raise RuntimeError("a tractogram is written inside the writer's with block")
+            raise RuntimeError("write() works only inside the writer's with block")
         if len(batch):
             with explained(self.path):
                 self._sink.append(batch)
 
     def finish(self) -> None:
-        """Complete the file, which stays hidden until the end of the block; no more can be written."""
+        """Complete the file, which stays hidden until the end of the block; nothing more can be written."""
         if self._sink is not None:
             with explained(self.path):
                 self._finished = self._sink.finish()
@@ -116,10 +116,10 @@ class TractogramWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Put the whole file in place, or remove every trace of it."""
+        """Move the complete file into place, or remove it after an exception."""
         if kind is not None:
             self._sink = None
-            # Files that cannot be flushed, on a full disk, must not hide the first error.
+            # A full disk, on which files cannot be flushed, must not hide the first error.
             with suppress(OSError):
                 self._resources.close()
             return
@@ -131,7 +131,7 @@ class TractogramWriter:
 
 
 def check_target(path: Path, *, force: bool) -> None:
-    """Raise OutputError unless a file may be written at this path."""
+    """Raise OutputError unless a file can be written at this path."""
     if not path.parent.is_dir():
         raise OutputError(f"{path}: no folder {path.parent}; make it first")
     if path.is_dir():
@@ -139,12 +139,12 @@ def check_target(path: Path, *, force: bool) -> None:
     if path.exists() and not force:
         raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
     if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: folder {path.parent} may not be written to; choose another")
+        raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
 
 
 @contextmanager
 def explained(path: Path) -> Generator[None, None, None]:
-    """Turn the system's errors into an OutputError that names the file."""
+    """Turn an OSError into an OutputError that names the file."""
     try:
         yield
     except OSError as error:

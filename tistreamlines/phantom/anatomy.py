@@ -1,4 +1,4 @@
-"""Where the phantom's bundles run, and how a bundle's curves become voxels."""
+"""The anatomy of the phantom: the paths of its bundles, and their voxels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _HEAD = (
     ((0.0, -0.50, -0.52), (0.56, 0.40, 0.36)),
     ((0.0, -0.17, -0.58), (0.28, 0.24, 0.41)),
 )
-CORTEX_STARTS = 0.87  # fraction of the ellipsoids' radii at which white matter gives way to grey
+CORTEX_STARTS = 0.87  # fraction of the ellipsoids' radii at which grey matter begins
 
-# Each bundle is a tube about a curve: rows of (x right, y front, z up, half-width across, half-width along the sheet
-# axis) on [-1, 1]^3. Kept as a table so that a further bundle is a further entry. Rows of a paired bundle describe the
-# right one; rows of a commissure run from the midline to the right cortex.
+# Each bundle is a tube around a curve: rows of (x right, y front, z up, half-width across, half-width along the sheet
+# axis) on [-1, 1]^3. Rows of a paired bundle describe the right one; rows of a commissure run from the midline to the
+# right cortex.
 _BODY = ((0.0, 0.24, 0.055), (0.18, 0.26, 0.06), (0.36, 0.36, 0.075), (0.54, 0.52, 0.10), (0.70, 0.69, 0.14))
 
 
 def _body(y: float, half: float) -> tuple:
-    """Rows of a callosal arc that spreads from ``y`` towards front and back on its way to the cortex."""
+    """Return the rows of a callosal arc at ``y`` that widens in the front-back direction towards the cortex."""
     return tuple((x, y * (1 + 0.45 * x), z, across, half * (1 + 0.8 * x)) for x, z, across in _BODY)
 
 
@@ -84,7 +84,7 @@ class Tube(NamedTuple):
 
 
 def anatomy() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Name of each bundle with its control rows (k, 5) and its sheet axis (3,), on [-1, 1]^3."""
+    """Return each bundle's control rows (k, 5) and sheet axis (3,) on [-1, 1]^3, by name."""
     mirror = np.array([-1, 1, 1, 1, 1])
     found = {}
     for name, (half, sheet) in _COMMISSURES.items():
@@ -98,7 +98,7 @@ def anatomy() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def depth(shape: tuple[int, int, int]) -> np.ndarray:
-    """Scaled radius in the nearest of the head's ellipsoids: 0 at a centre, 1 on the surface."""
+    """Return the scaled radius (x, y, z) in the nearest of the head's ellipsoids: 0 at a centre, 1 on the surface."""
     x, y, z = np.meshgrid(*(np.linspace(-1, 1, n) for n in shape), indexing="ij", sparse=True)
     return np.min(
         [np.sqrt(sum(((u - c) / r) ** 2 for u, c, r in zip((x, y, z), *e, strict=True))) for e in _HEAD], axis=0
@@ -106,7 +106,7 @@ def depth(shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def _strands(rows: np.ndarray, sheet: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Fill a tube with curves (strand, step, 3) in voxels, closely enough that no voxel inside is missed."""
+    """Fill a tube with curves (strand, step, 3) in voxels, so densely that they reach every voxel inside."""
     from scipy.interpolate import CubicSpline
 
     scale = (np.array(shape) - 1) / 2
@@ -127,7 +127,7 @@ def _strands(rows: np.ndarray, sheet: np.ndarray, shape: tuple[int, int, int]) -
 
 
 def tube(rows: np.ndarray, sheet: np.ndarray, shape: tuple[int, int, int]) -> Tube:
-    """Fill the voxels of a tube given by its control rows (k, 5) and its sheet axis (3,)."""
+    """Voxelise a tube, given by its control rows (k, 5) and its sheet axis (3,)."""
     from scipy.ndimage import binary_dilation, gaussian_filter
 
     strands = _strands(rows, sheet, shape)
@@ -136,7 +136,7 @@ def tube(rows: np.ndarray, sheet: np.ndarray, shape: tuple[int, int, int]) -> Tu
     steps = strands.shape[1]
     reach = max(2, round(0.14 * steps))
     filled = _raster(strands, shape) > 0
-    # Smoothing carries each direction into the partly filled voxels at the tube's surface.
+    # Smoothing extends the directions to the partly filled voxels at the surface of the tube.
     sums = [gaussian_filter(_raster(strands, shape, tangents[..., k]), 0.8) for k in range(3)]
     direction = np.stack(sums, axis=-1)
     direction /= np.maximum(np.linalg.norm(direction, axis=-1, keepdims=True), 1e-12)
@@ -149,7 +149,7 @@ def tube(rows: np.ndarray, sheet: np.ndarray, shape: tuple[int, int, int]) -> Tu
 
 
 def _raster(strands: np.ndarray, shape: tuple[int, int, int], weights: np.ndarray | None = None) -> np.ndarray:
-    """Sum of the weights (ones when left out) of the vertices in each voxel, (x, y, z) float32."""
+    """Return the sum of the weights (by default 1) of the vertices in each voxel, (x, y, z) float32."""
     voxel = np.rint(strands).astype(np.int64).reshape(-1, 3)
     inside = ((voxel >= 0) & (voxel < shape)).all(axis=1)
     index = np.ravel_multi_index(tuple(voxel[inside].T), shape)

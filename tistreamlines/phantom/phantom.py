@@ -1,4 +1,4 @@
-"""A generated head with known bundles: diffusion data for demonstrations and for checks against the truth."""
+"""A synthetic head with known bundles: diffusion data for the demo, the tests and the benchmark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .anatomy import CORTEX_STARTS, anatomy, depth, tube
 
-# Signal of the non-diffusion-weighted volumes (integers, as a scanner stores them) and diffusivities in mm^2/s.
+# Signal of the b0s (integers, as scanners store them) and diffusivities in mm^2/s.
 _WHITE, _GREY = 300.0, 390.0
 _ALONG, _ACROSS, _ISOTROPIC = 1.7e-3, 0.25e-3, 0.8e-3
 
@@ -26,9 +26,9 @@ class Bundle:
     membership : (x, y, z) float32
         Volume fraction of the voxel that the bundle fills, 0 to 1.
     ends : two (x, y, z) bool
-        The two end regions, grown a little: a streamline of the bundle has one end in each.
+        The two end regions, slightly dilated: a valid streamline has one end in each.
     centreline : (m, 3) float32, RAS mm
-        The middle of the bundle, from the first end to the second.
+        Centreline from the first end to the second.
     """
 
     name: str
@@ -39,19 +39,19 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Phantom:
-    """Diffusion data and the truth behind them.
+    """Diffusion data and their ground truth.
 
     Attributes
     ----------
     data : (x, y, z, n) float32
-        Signal, whole numbers; zero outside the mask.
+        Signal, in integers; zero outside the mask.
     bvals : (n,) float64, s/mm^2
     bvecs : (n, 3) float64
-        Unit gradient directions along the voxel axes; zero where the b-value is.
+        Unit gradient directions along the voxel axes; zero for b0s.
     mask : (x, y, z) bool
     affine : (4, 4) float64
-        Voxel (centre = integer) to RAS mm. The first voxel axis points left, because only with such an affine do
-        FSL's sign rule for bvec files and a plain reading in voxel axes agree.
+        From voxel coordinates (integers are centres) to RAS mm. The first voxel axis points left, so that FSL's and
+        DIPY's reading of bvecs agree.
     bundles : tuple of Bundle
     """
 
@@ -65,7 +65,7 @@ class Phantom:
 
 @dataclass(frozen=True)
 class Joined:
-    """How many streamlines join the two ends of a known bundle."""
+    """The number of streamlines that join the two ends of a bundle: valid ones, all, their ratio, and per bundle."""
 
     valid: int
     total: int
@@ -82,23 +82,23 @@ def make_phantom(
     snr: float = 30.0,
     seed: int = 1,
 ) -> Phantom:
-    """Generate a brain-like phantom whose bundles are known.
+    """Generate a brain-like phantom with known bundles.
 
-    Six commissures and four pairs of left and right bundles cross each other; each ends in isotropic grey matter.
+    Six commissures and four pairs of left and right bundles cross each other and end in isotropic grey matter.
 
     Parameters
     ----------
     shape : three int
-        Voxels along each axis; the anatomy stretches to fill it.
+        Number of voxels along each axis; the anatomy is scaled to it.
     voxel_mm : float, mm
-        Edge of the cubic voxels.
+        Size of the isotropic voxels.
     n_b0, n_dirs : int
-        Volumes without and with diffusion weighting.
+        Number of volumes without and with diffusion weighting.
     bval : float, s/mm^2
     snr : float
-        White matter's unweighted signal over the noise's standard deviation; the noise is Rician.
+        b0 signal of white matter over the standard deviation of the Rician noise.
     seed : int
-        Seeds the noise and the start of the gradient directions.
+        RNG seed of the noise and the gradient directions.
 
     Returns
     -------
@@ -125,13 +125,13 @@ def make_phantom(
 
 
 def spread_directions(n: int, seed: int = 0, iterations: int = 300) -> np.ndarray:
-    """Spread directions over a half sphere by electrostatic repulsion of antipodal charge pairs.
+    """Distribute directions over a hemisphere by electrostatic repulsion of antipodal pairs.
 
     Parameters
     ----------
     n : int
     seed : int
-        Seeds the starting directions.
+        RNG seed of the initial directions.
     iterations : int
 
     Returns
@@ -145,7 +145,7 @@ def spread_directions(n: int, seed: int = 0, iterations: int = 300) -> np.ndarra
         charges = np.concatenate([v, -v])
         away = v[:, None] - charges[None]
         distance = np.linalg.norm(away, axis=-1)
-        # A charge does not push itself; its own antipode pushes along the radius only, which is projected out below.
+        # A charge does not repel itself; its antipode repels it along the radius, which is projected out below.
         distance[distance < 1e-9] = np.inf
         push = (away / distance[..., None] ** 3).sum(axis=1)
         push -= (push * v).sum(axis=1, keepdims=True) * v
@@ -161,14 +161,14 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
     ----------
     phantom : Phantom
     points : (p, 3) float32, RAS mm
-        Vertices of all streamlines, one after another.
+        Points of all streamlines, concatenated.
     offsets : (n + 1,) int64
         Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
 
     Returns
     -------
     Joined
-        ``valid`` counts a streamline once; ``per_bundle`` counts it for each bundle that it joins.
+        A streamline counts once in ``valid``, and in ``per_bundle`` for each bundle that it joins.
     """
     points, offsets = np.asarray(points), np.asarray(offsets)
     total = len(offsets) - 1
@@ -195,13 +195,13 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
 def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
     """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz`` and ``bundles.nii.gz`` (labels from 1).
 
-    Each file appears under its name only once complete; the gradient files have FSL's layout.
+    Each file appears only when it is complete; the gradient files have FSL's format.
 
     Parameters
     ----------
     phantom : Phantom
     folder : str or Path
-        Made if missing.
+        It is created if missing.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
         "bundles.nii.gz": image(labels, np.uint8),
     }
     for name, write in writers.items():
-        # The suffix stays last: it tells nibabel to compress.
+        # the suffix must come last, because nibabel compresses by suffix
         partial = folder / f"partial_{name}"
         try:
             write(partial)
@@ -244,7 +244,7 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
 def _signal(
     fractions: list[np.ndarray], directions: list[np.ndarray], mask: np.ndarray, bvals: np.ndarray, bvecs: np.ndarray
 ) -> np.ndarray:
-    """Noise-free signal (voxels of the mask, n): an axially symmetric tensor for each bundle, and grey matter."""
+    """Return the noise-free signal (voxels of the mask, n): an axially symmetric tensor per bundle, and grey matter."""
     bvals, bvecs = bvals.astype(np.float32), bvecs.astype(np.float32)
     grey = 1 - np.sum(fractions, axis=0)[mask]
     signal = grey[:, None] * (_GREY * np.exp(-bvals * _ISOTROPIC)).astype(np.float32)
@@ -258,7 +258,7 @@ def _signal(
 
 
 def _with_noise(signal: np.ndarray, mask: np.ndarray, sigma: float, rng: np.random.Generator) -> np.ndarray:
-    """Magnitude of the signal with complex Gaussian noise, rounded, placed in the volume (x, y, z, n)."""
+    """Return the rounded magnitude of the signal with complex Gaussian noise, as a volume (x, y, z, n)."""
     real = signal + np.float32(sigma) * rng.standard_normal(signal.shape, dtype=np.float32)
     imaginary = np.float32(sigma) * rng.standard_normal(signal.shape, dtype=np.float32)
     data = np.zeros((*mask.shape, signal.shape[1]), np.float32)

@@ -1,8 +1,8 @@
-"""Spherical harmonics as files hold them: bases, orders, and sampling on a sphere.
+"""Real spherical harmonics: bases, orders, sampling on a sphere and rotation.
 
-A basis is a choice of sign, scale and place for each coefficient. Coefficients lie degree by degree, and within degree
-l by m from -l to l; symmetric bases have the even degrees, full ones all. With Y the complex harmonic of l and |m|,
-Condon-Shortley phase included, and Re and Im its parts:
+A basis determines the sign, scale and position of each coefficient. Coefficients are sorted by degree l, and within a
+degree by m from -l to l; symmetric bases have the even degrees, full bases all degrees. With Y the complex harmonic of
+l and |m|, including the Condon-Shortley phase, and Re and Im its parts:
 
 ====================  ===================  ===================  =====================================================
 name                  m < 0                m > 0                written by
@@ -13,8 +13,8 @@ tournier07            sqrt(2) Im Y         sqrt(2) Re Y         MRtrix3; DIPY's 
 tournier07_legacy     Im Y                 Re Y                 MRtrix 0.2; DIPY's tournier07 with ``legacy=True``
 ====================  ===================  ===================  =====================================================
 
-No test on coefficients tells these with certainty: whoever made the file has to say. All is computed in float64; the
-caller rounds, once. DIPY is imported inside the function that needs it.
+No test of coefficients can identify the basis with certainty, so the user has to give it. All computations are in
+float64. DIPY is imported inside the function that needs it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import numpy.typing as npt
 
 from ..errors import ParameterError
 
-BLOCK = 1 << 16  # voxels that are turned at a time
+BLOCK = 1 << 16  # voxels per block
 WHOLE_TOLERANCE = 1e-12
 
 class Basis(NamedTuple):
-    """A basis as DIPY spells it: ``basis_type``, ``legacy`` and ``full_basis`` of its functions."""
+    """A basis in DIPY's terms: the arguments ``basis_type``, ``legacy`` and ``full_basis`` of its functions."""
 
     basis: str
     legacy: bool
@@ -52,12 +52,12 @@ BASES = {
 
 
 def basis_of(name: str) -> Basis:
-    """Look a basis up.
+    """Return a basis by its name.
 
     Raises
     ------
     ParameterError
-        If it is none of BASES.
+        If the name is not in BASES.
     """
     if name not in BASES:
         raise ParameterError(f"the basis is {name!r}: give one of {', '.join(BASES)}")
@@ -65,24 +65,24 @@ def basis_of(name: str) -> Basis:
 
 
 def frame_of(name: str) -> str:
-    """Axes along which whoever writes a basis has it: MRtrix3's are the 'scanner' axes, DIPY's those of the 'voxel'."""
+    """Return the usual frame of a basis: 'scanner' for MRtrix3's tournier07, 'voxel' for DIPY's descoteaux07."""
     return "scanner" if basis_of(name).basis == "tournier07" else "voxel"
 
 
 def count_of(order: int, full: bool = False) -> int:
-    """Coefficients of a symmetric basis of an even order, or of a full basis of any order."""
+    """Return the number of coefficients of a symmetric basis of even order, or of a full basis of any order."""
     return (order + 1) ** 2 if full else (order + 1) * (order + 2) // 2
 
 
 def order_of(count: int, full: bool = False) -> int:
-    """Order of the harmonics that have so many coefficients.
+    """Return the order of harmonics from the number of coefficients.
 
     Parameters
     ----------
     count : int
         Number of coefficients: (order + 1)(order + 2) / 2 with an even order, or (order + 1)^2 for a full basis.
     full : bool
-        Whether odd degrees are among them.
+        Whether odd degrees are included.
 
     Returns
     -------
@@ -91,15 +91,15 @@ def order_of(count: int, full: bool = False) -> int:
     Raises
     ------
     ValueError
-        If no order has so many; the line names the nearest counts.
+        If no order has this number of coefficients.
 
     Notes
     -----
-    DIPY's ``order_from_ncoef`` takes any count (16 for order 4, 14 too), and its tracking with it; this does not.
+    DIPY's ``order_from_ncoef`` accepts any number, e.g. 14 and 16 for order 4; this function does not.
     """
     if count < 1:
         raise ValueError(f"{count} coefficients fit no order; the least is 1 (order 0)")
-    # the greatest order that has no more coefficients than that
+    # the highest order that has no more coefficients
     order = math.isqrt(count) - 1 if full else (math.isqrt(8 * count + 1) - 3) // 4 * 2
     if count_of(order, full) == count:
         return order
@@ -111,14 +111,14 @@ def order_of(count: int, full: bool = False) -> int:
 
 
 def degrees(order: int, full: bool = False) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Degree l and m of each coefficient, two of (n_coef,) int64; DIPY's ``sph_harm_ind_list`` gives m first."""
+    """Return l and m of each coefficient, (n_coef,) int64 each; DIPY's ``sph_harm_ind_list`` returns m first."""
     kept = np.arange(0, order + 1, 1 if full else 2, dtype=np.int64)
     l_values = np.repeat(kept, 2 * kept + 1)
     return l_values, np.concatenate([np.arange(-degree, degree + 1, dtype=np.int64) for degree in kept])
 
 
 def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[np.float64]:
-    """Harmonics at directions: ``odf = matrix @ coefficients``.
+    """Return the harmonics at given directions, so that ``odf = matrix @ coefficients``.
 
     Parameters
     ----------
@@ -132,14 +132,14 @@ def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDAr
     Returns
     -------
     matrix : (n_vertices, n_coef) float64
-        By DIPY's ``real_sh_descoteaux`` or ``real_sh_tournier``, not converted.
+        From DIPY's ``real_sh_descoteaux`` or ``real_sh_tournier``.
 
     Raises
     ------
     ParameterError
         If the basis is unknown.
     ValueError
-        If the order is odd and the basis symmetric.
+        If the order is odd and the basis is symmetric.
     """
     from dipy.core.geometry import cart2sphere
     from dipy.reconst.shm import sph_harm_lookup
@@ -154,7 +154,7 @@ def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDAr
 
 
 def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.float64]:
-    """Turn coefficients of a symmetric basis into those of descoteaux07_legacy, DIPY's default.
+    """Convert coefficients of a symmetric basis to descoteaux07_legacy, DIPY's default.
 
     Parameters
     ----------
@@ -166,14 +166,14 @@ def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.flo
     Returns
     -------
     coefficients : (..., n_coef) float64
-        The same functions; a new array. Those of a full basis come back as they are, in their own basis.
+        The same functions, in a new array. Coefficients of a full basis are returned unchanged.
 
     Raises
     ------
     ParameterError
         If the basis is unknown.
     ValueError
-        If no order has so many coefficients.
+        If no order has this number of coefficients.
 
     Notes
     -----
@@ -190,32 +190,32 @@ def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.flo
         return values if chosen.legacy else values * np.where((m < 0) & (m % 2 == 1), -1.0, 1.0)
     if chosen.legacy:
         values *= np.where(m == 0, 1.0, math.sqrt(0.5))
-    return values[..., np.arange(len(m)) - 2 * m]  # m and -m change places
+    return values[..., np.arange(len(m)) - 2 * m]  # m and -m are exchanged
 
 
 def turned(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.NDArray[np.float32]:
-    """Turn orientation functions: the coefficients of g(d) = f(turn d), from those of f.
+    """Rotate orientation functions: return the coefficients of g(d) = f(turn d) from those of f.
 
     Parameters
     ----------
     coefficients : (..., n_coef)
         In the basis named.
     turn : (3, 3)
-        An orthogonal matrix; one with a negative determinant also mirrors.
+        An orthogonal matrix; if its determinant is negative, it includes a reflection.
     basis : str
         One of BASES.
 
     Returns
     -------
     coefficients : (..., n_coef) float32
-        In the same basis; a new array, rounded once from float64.
+        In the same basis, in a new array.
 
     Raises
     ------
     ParameterError
         If the basis is unknown.
     ValueError
-        If no order has so many coefficients.
+        If no order has this number of coefficients.
     """
     values = np.asarray(coefficients)
     matrix = turning_matrix(turn, order_of(values.shape[-1], basis_of(basis).full), basis)
@@ -227,10 +227,10 @@ def turned(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.
 
 
 def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[np.float64]:
-    """Matrix (n_coef, n_coef) float64 that :func:`turned` multiplies each voxel's coefficients by.
+    """Return the matrix (n_coef, n_coef) float64 by which :func:`turned` multiplies coefficients.
 
-    A rotation mixes only the coefficients of one degree. Each degree's block is found from samples at more directions
-    than it has coefficients, where its harmonics, turned, are sums of themselves; the system has an exact solution.
+    A rotation mixes only coefficients of the same degree. The block of each degree is the exact solution of a linear
+    system of samples, at more directions than the degree has coefficients.
     """
     directions = _many_directions()
     l_values = degrees(order, basis_of(basis).full)[0]
@@ -240,13 +240,13 @@ def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[n
     for degree in np.unique(l_values):
         own = np.flatnonzero(l_values == degree)
         matrix[np.ix_(own, own)] = np.linalg.lstsq(here[:, own], there[:, own], rcond=None)[0]
-    # what is a sign or nothing in exact arithmetic is so here, and flips of axes change no bit but signs
+    # entries that are exactly 0 or +-1 are made so; then flips of axes change only signs
     whole = np.rint(matrix)
     return np.where(np.abs(matrix - whole) < WHOLE_TOLERANCE, whole, matrix)
 
 
 def _many_directions() -> npt.NDArray[np.float64]:
-    """Directions (1000, 3) spread evenly along a spiral: more than any order here has coefficients."""
+    """Return directions (1000, 3) on a spiral, more than any order here has coefficients."""
     number = np.arange(1000) + 0.5
     z, angle = 1 - number / 500, math.pi * (1 + math.sqrt(5)) * number
     radius = np.sqrt(1 - z * z)
@@ -254,20 +254,20 @@ def _many_directions() -> npt.NDArray[np.float64]:
 
 
 def degree_shares(coefficients: npt.ArrayLike, full: bool = False) -> npt.NDArray[np.float64]:
-    """Size of each degree above 0, as a share of the most that a function without negative values can have.
+    """Return the norm of each degree above 0, relative to the maximum of a non-negative function.
 
     Parameters
     ----------
     coefficients : (..., n_coef)
-        In any basis; the first ones are not 0.
+        In any basis; the first coefficient must not be 0.
     full : bool
-        Whether odd degrees are among them.
+        Whether odd degrees are included.
 
     Returns
     -------
     shares : (..., n_degrees) float64
-        |c_l| / (sqrt(2 l + 1) c_0), c_l all coefficients of degree l: at most 1 by the addition theorem, and 1 for a
-        single sharp fibre. In tournier07_legacy, whose scale is another, at most sqrt(2).
+        ``|c_l| / (sqrt(2 l + 1) c_0)`` with all coefficients c_l of degree l. By the addition theorem it is at most 1,
+        the value of a single sharp fibre; in tournier07_legacy, which has another scale, at most sqrt(2).
     """
     values = np.asarray(coefficients, np.float64)
     l_values = degrees(order_of(values.shape[-1], full), full)[0]

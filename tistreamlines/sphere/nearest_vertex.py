@@ -1,4 +1,4 @@
-"""Which vertex of a sphere is nearest to a direction: a table of cells for ``kernels.probe.nearest_vertex``."""
+"""Lookup table for the nearest vertex of a sphere, which the kernel ``nearest_vertex`` reads."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ import numpy.typing as npt
 from ..kernels.lanes import HALF_WIDTH
 
 Array = npt.NDArray[Any]
-SIZE = 96  # cells along an edge of a map
-WORD = 30  # bits of a word that vertices' numbers may take
-TWIN = 1e-9  # difference of cosines that is one of rounding
-OPPOSITE = 1e-3  # distance between the opposite of a vertex and the vertex that counts as it
+SIZE = 96  # cells along an edge of each of the three maps
+WORD = 30  # bits of a word for vertex indices
+TWIN = 1e-9  # difference of cosines that rounding may cause
+OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
 
 
 def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Array, dict[str, int]]:
-    """Sort directions into cells, and list for each the vertices that may be nearest to a direction in it.
+    """Divide directions into cells, and list for each cell the vertices that may be nearest to a direction in it.
 
     Parameters
     ----------
-    vertices : (n, 3) unit vectors.
-    symmetric : each stands for its opposite too; if not, each has it among them, and cells list both.
+    vertices : (n, 3)
+        Unit vectors.
+    symmetric : bool
+        Whether each vertex also represents its opposite; otherwise both are vertices, and cells list both.
 
     Returns
     -------
-    words : (CELL_WORDS * 3 * CELLS * CELLS,) int32: first words of all cells, then second ones, and so on.  A word
-        holds several vertices, by rising number; a short list repeats its last.  Bit 30 of the first says that others
-        follow.
-    constants : CELLS, CELL_WORDS and CELL_BITS of the kernels.
+    words : (CELL_WORDS * 3 * CELLS * CELLS,) int32
+        The first words of all cells, then the second ones, and so on. A word holds several vertex indices in
+        increasing order; a short list repeats its last one. Bit 30 of the first word says that others follow.
+    constants : dict
+        CELLS, CELL_WORDS and CELL_BITS of the kernels.
     """
     vertices = np.ascontiguousarray(vertices, float)
     words, bits = _table(vertices.tobytes(), len(vertices), symmetric)
@@ -38,16 +41,18 @@ def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Array, dict[str
 
 
 def compact_order(vertices: Array, together: int = 16) -> Array:
-    """Order in which neighbours lie near each other, so that probes of like directions read few lines of a cache.
+    """Sort vertices so that neighbours share cache lines, of which probes in similar directions then read few.
 
     Parameters
     ----------
     vertices : (n, 3)
-    together : float32 of a cache line.
+    together : int
+        Number of float32 values in a cache line.
 
     Returns
     -------
-    order : (n,) numbers of the vertices: runs of ``together`` lie in a box of their own.
+    order : (n,) int64
+        Vertex indices; each run of ``together`` of them lies in a separate box.
     """
 
     def split(some: Array) -> list[Array]:
@@ -62,7 +67,7 @@ def compact_order(vertices: Array, together: int = 16) -> Array:
 
 
 def without_opposite(vertices: Array) -> int:
-    """Count the vertices (n, 3) whose opposite is not among them."""
+    """Return the number of vertices (n, 3) whose opposite is not a vertex."""
     from scipy.spatial import KDTree
 
     away, _ = KDTree(vertices).query(-np.asarray(vertices))
@@ -76,7 +81,7 @@ def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
     together = WORD // bits
     lists = np.concatenate([_nearest(vertices, face, 0.0 if symmetric else TWIN) for face in range(3)])
     most = int((lists < count).sum(axis=1).max())
-    # no list is empty, so its last is the greatest number of a vertex
+    # no list is empty, so its last entry is its largest index
     lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
     words = -(-most // together)
     wide = np.pad(lists, [(0, 0), (0, max(words * together - lists.shape[1], 0))], mode="edge")[:, : words * together]
@@ -86,10 +91,10 @@ def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
 
 
 def _nearest(vertices: Array, face: int, twin: float) -> Array:
-    """Vertices that may be nearest to the cells of one of the three maps: (SIZE * SIZE, k), by rising number, then n.
+    """Return the vertices that may be nearest to each cell of one map: (SIZE * SIZE, k), increasing, padded with n.
 
-    A vertex is left out where another is nearer at all four corners by more than the sphere bulges between them, and by
-    more than ``twin``: by less than that the opposite of its opposite may be.
+    A vertex is omitted if another one is nearer at all four corners of the cell, by more than the curvature of the
+    sphere between them can change, and by more than ``twin``, which rounding can change for opposite vertices.
     """
     from scipy.spatial import KDTree
 
@@ -110,7 +115,7 @@ def _nearest(vertices: Array, face: int, twin: float) -> Array:
         more = count < len(both) and bool((away[:, -1] < away[:, 0] + 2 * radius).any())
     cosines = np.einsum("fcx,ckx->fck", four, both[few])
     beaten = np.zeros(few.shape, bool)
-    for rank in range(4):  # the nearest of all beat whoever can be beaten
+    for rank in range(4):  # comparison with the four nearest is enough
         apart = np.linalg.norm(both[few] - both[few[:, rank : rank + 1]], axis=2)
         slack = np.maximum(apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6), twin)
         beaten |= (cosines[..., rank : rank + 1] - cosines).min(axis=0) > slack

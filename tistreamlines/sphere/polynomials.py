@@ -1,9 +1,9 @@
-"""Even spherical harmonics as polynomials of a direction's components, which cost no table to evaluate.
+"""Even spherical harmonics as polynomials of x, y and z, which are evaluated without a table of samples.
 
 On the unit sphere the harmonics of even degree up to L span the same functions as the monomials ``x^p y^q z^r`` with
-p + q + r even and at most L; since z^2 = 1 - x^2 - y^2, those with r of 0 or 1 and p + q of the parity of r will do
-(Ozarslan and Mareci 2003 use the homogeneous ones).  In float32 the error of an ODF is 2e-7 of its greatest value at
-order 4, 1e-6 at order 8 and 2e-5 at order 12, where a matrix of harmonics makes 1e-7 to 3e-7.
+p + q + r even and at most L. Since z^2 = 1 - x^2 - y^2, the monomials with r = 0 or 1 and p + q of the parity of r are
+sufficient (Ozarslan and Mareci 2003 use the homogeneous ones). In float32 the error of an ODF relative to its maximum
+is 2e-7 at order 4, 1e-6 at order 8 and 2e-5 at order 12; with a matrix of harmonics it is 1e-7 to 3e-7.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ Array = npt.NDArray[Any]
 
 
 def powers(order: int) -> list[tuple[int, int, int]]:
-    """Powers of x, y, z of each monomial, in the order in which ``kernels.harmonics.harmonic`` takes them."""
+    """Return the powers of x, y, z of each monomial, in the order of ``kernels.harmonics.harmonic``."""
     parts = ((degree, j) for degree in (order, order - 1) for j in range(degree + 1))
     return [(p, degree - j, order - degree) for degree, j in parts for p in range(j, -1, -2)]
 
 
 def monomials(directions: Array, order: int) -> Array:
-    """Monomials at directions.
+    """Evaluate the monomials at given directions.
 
     Parameters
     ----------
-    directions : (n, 3) unit vectors.
-    order : even, the greatest degree.
+    directions : (n, 3)
+        Unit vectors.
+    order : int
+        Maximum degree, even.
 
     Returns
     -------
@@ -43,9 +45,9 @@ def monomials(directions: Array, order: int) -> Array:
 
 @lru_cache(maxsize=8)
 def from_harmonics(order: int) -> Array:
-    """Matrix that turns coefficients of DIPY's real_sh_descoteaux (legacy) into those of the monomials.
+    """Return the matrix that converts coefficients of descoteaux07_legacy to coefficients of the monomials.
 
-    Both span the same functions, so a least-squares fit on more directions than coefficients is exact.
+    Both span the same functions, so a least-squares fit at more directions than coefficients is exact.
     """
     golden = np.arange(1000) + 0.5
     z, turn = 1 - golden / 500, golden * np.pi * (3 - np.sqrt(5))

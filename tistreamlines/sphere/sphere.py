@@ -1,4 +1,4 @@
-"""The sampled sphere, laid out for the kernels."""
+"""The sphere of sampling directions, and its tables for the kernels."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..errors import ParameterError
 from ..kernels.peaks import Sphere
 
 Array = npt.NDArray[Any]
-MOST_VERTICES = 992  # a lane has one of 31 chunks in each bit of a word, and in five bits of a number
+MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
 
 def padded(n: int, unit: int = 32) -> int:
-    """``n`` rounded up to whole chunks of 32, or to another unit."""
+    """Return ``n`` rounded up to a multiple of 32, or of another unit."""
     return -(-n // unit) * unit
 
 
 def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
-    """Vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair itself is handed back."""
+    """Return the vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair is returned unchanged."""
     if not isinstance(sphere, str):
         return sphere
     from dipy.core.sphere import HemiSphere
@@ -36,28 +36,35 @@ def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
 
 
 def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = True) -> int:
-    """Greatest number of peaks so many degrees apart: disjoint caps about them and their opposites fill the sphere."""
+    """Return the maximum number of peaks with a minimum angle (degrees) between them, from the area of their caps."""
     if min_separation_angle <= 0:
         return vertices
     cap = 1 - math.cos(math.radians(min_separation_angle) / 2)
-    if cap * vertices < 1:  # of a tiny angle the cap may be 0
+    if cap * vertices < 1:  # the cap of a tiny angle may be 0
         return vertices
     return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 
 def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere]:
-    """Constants and the record of the sphere that the kernels take.
+    """Return constants of the kernels, and their record of the sphere.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Unit vectors.
+    edges : (m, 2)
+        Pairs of vertex indices.
 
     Raises
     ------
     ParameterError
-        Where the sphere has more vertices than the kernels can count, or one without an edge.
+        If the sphere has too many vertices for the kernels, or a vertex without an edge.
     """
     count = len(vertices)
     if count > MOST_VERTICES:
         raise ParameterError(
-            f"the sphere has {count} vertices, more than the {MOST_VERTICES} that the kernels can count: take a "
-            "smaller one, such as DIPY's repulsion724 or symmetric642, or the hemisphere of a symmetric one"
+            f"the sphere has {count} vertices, but the limit is {MOST_VERTICES}: use a smaller sphere, such as "
+            "DIPY's repulsion724 or symmetric642, or the hemisphere of a symmetric one"
         )
     width = padded(count)
     near: list[list[int]] = [[] for _ in range(count)]
@@ -66,12 +73,12 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere
         near[b].append(int(a))
     alone = [i for i, row in enumerate(near) if not row]
     if alone:
-        raise ParameterError(f"vertex {alone[0]} of the sphere has no edge: give edges that join each vertex to others")
+        raise ParameterError(f"vertex {alone[0]} of the sphere has no edge: give edges that connect every vertex")
     most = max(map(len, near))
     neighbours = np.tile(np.arange(width, dtype=np.int32), (most, 1))
     for i, row in enumerate(near):
         neighbours[:, i] = [row[rank % len(row)] for rank in range(most)]
-    # a padding vertex copies vertex 0, so that it changes neither the least nor the greatest sample
+    # padding repeats vertex 0, so that the minimum and maximum of samples do not change
     padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
     constants = {
         "VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "SYMMETRIC": 1,

@@ -1,4 +1,4 @@
-"""Where two runs part: streamlines kept as plain arrays in two folders, compared bit by bit."""
+"""The first difference between two runs, whose streamlines are stored as arrays in two folders."""
 
 from __future__ import annotations
 
@@ -12,29 +12,34 @@ import numpy.typing as npt
 
 from ..io.tractogram import Batch
 
-# Files of a folder, by field of a batch, and how many values a row has.
+# Type of the file for each field of a batch, and its number of columns if more than one.
 MEMBERS = {"points": "<f4", "lengths": "<u4", "seeds": "<f4", "seed_number": "<u4", "direction_number": "<u2"}
 WIDTHS = {"points": 3, "seeds": 3}
 COMPARED_AT_ONCE = 1 << 20
 
 
 def members(batch: Batch) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Yield the arrays of a batch that are kept, by name, as they lie in the files."""
+    """Yield the name and the array of each stored field of a batch, in the type of its file."""
     for name, dtype in MEMBERS.items():
         yield name, np.ascontiguousarray(getattr(batch, name), dtype)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two runs part.
+    """The first difference between two runs.
 
     Attributes
     ----------
-    streamline : its number in the first run.
-    seed, direction : what it grew from, numbers.
-    half : 'forward' or 'backward', None where only one run has the streamline.
-    step : number of the first step that differs, counted from the seed; 0 is the seed itself.
-    points : that point in both runs, RASmm; None where one of them had ended.
+    streamline : int
+        Index of the streamline in the first run.
+    seed, direction : int
+        Index of its seed, and of its initial direction at the seed.
+    half : 'forward' or 'backward'
+        None if only one run has the streamline.
+    step : int
+        First step that differs, counted from the seed, which is 0.
+    points : pair of (3,) lists
+        That point in both runs, RASmm; None if the streamline had ended.
     """
 
     streamline: int
@@ -45,16 +50,16 @@ class Difference:
     points: tuple[list[float] | None, list[float] | None] = (None, None)
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Describe the difference in one line."""
         text = f"streamline {self.streamline} (seed {self.seed}, direction {self.direction})"
         if self.step is None:
-            return f"{text}, which only one of them has"
+            return f"{text}, which only one run has"
         ends = ["no point" if p is None else "(" + " ".join(f"{x:.9g}" for x in p) + ") mm" for p in self.points]
         return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
 
 
-class Kept:
-    """The arrays that a run left in a folder, mapped: see MEMBERS; points and seeds have three columns."""
+class StoredRun:
+    """The arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
 
     def __init__(self, folder: Path) -> None:
         self._arrays: dict[str, npt.NDArray[Any]] = {}
@@ -68,8 +73,8 @@ class Kept:
         return self._arrays[name]
 
 
-def first_difference(a: Kept, b: Kept) -> Difference | None:
-    """Find the first streamline in which two runs differ by a bit, and the step at which it does; None if none does."""
+def first_difference(a: StoredRun, b: StoredRun) -> Difference | None:
+    """Return the first streamline and step at which two runs differ in any bit; None if they are identical."""
     names = ("seed_number", "direction_number", "lengths")
     apart = {name: _first_unequal(a[name], b[name]) for name in names}
     row = min((i for i in apart.values() if i is not None), default=None)
@@ -84,12 +89,12 @@ def first_difference(a: Kept, b: Kept) -> Difference | None:
         return Difference(row, *min(keys))
     first = int(ends[row]) - int(a["lengths"][row])
     pair = [k["points"][first : first + int(k["lengths"][row])] for k in (a, b)]
-    half, step, points = _parting(pair[0], pair[1], a["seeds"][row])
+    half, step, points = _first_step(pair[0], pair[1], a["seeds"][row])
     return Difference(row, *keys[0], half, step, points)
 
 
 def _first_unequal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int | None:
-    """First row whose bits differ, or that only one has."""
+    """Return the first row whose bits differ, or that only one array has; None if there is none."""
     for first in range(0, min(len(a), len(b)), COMPARED_AT_ONCE):
         some = [x[first : first + COMPARED_AT_ONCE] for x in (a[: len(b)], b[: len(a)])]
         same = _bits(some[0]) == _bits(some[1])
@@ -103,8 +108,8 @@ def _bits(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return x.view("<u4") if x.dtype.kind == "f" else x
 
 
-def _parting(a: npt.NDArray[Any], b: npt.NDArray[Any], seed: npt.NDArray[Any]) -> tuple[str, int, Any]:
-    """Half, step from the seed and points where two streamlines of one seed part; steps are counted in each half."""
+def _first_step(a: npt.NDArray[Any], b: npt.NDArray[Any], seed: npt.NDArray[Any]) -> tuple[str, int, Any]:
+    """Return the half, the step and the points at which two streamlines of one seed first differ."""
     found = []
     middles = [int(((x.astype(float) - seed) ** 2).sum(axis=1).argmin()) for x in (a, b)]
     halves = {

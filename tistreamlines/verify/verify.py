@@ -1,7 +1,7 @@
-"""The same seeds on every arch, with several chunk sizes and thread counts: equal bits or not, and where they part.
+"""Tracking of the same seeds on every arch, with several chunk sizes and numbers of threads, and bitwise comparison.
 
-Each run is a process of its own, told what to do on its standard input, so that a crash of one is only a line of the
-table.  A run leaves its points and lengths in a folder, which the caller removes.
+Each run has its own process and reads its job from standard input, so that a crash is only one failed run. A run stores
+its points and lengths in a folder, which the caller removes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 from ..backends.devices import ARCHS, Device, choose, list_devices
 from ..errors import TrackingError
 from ..run.pipeline import Watcher, track
-from .difference import MEMBERS, Difference, Kept, first_difference, members
+from .difference import MEMBERS, Difference, StoredRun, first_difference, members
 
 SERIES = ("dwi", "bvals", "bvecs")
-CHUNK_SIZES = (137, 5000)  # besides the automatic one
+CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
 PACKAGES = str(Path(__file__).parents[2])
-# The folder of the package comes last, where it cannot hide a module of Python's own.
+# The package's folder comes last, where it cannot hide modules of the standard library.
 WORKER = """
 import sys
 sys.path = [*filter(None, sys.path), sys.argv[1]]
@@ -36,9 +36,17 @@ sys.exit(main())
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run: where, how many seeds and CPU threads at a time (None: as it comes), and other parameters.
+    """The settings of one run; only runs with the same direction getter are compared.
 
-    ``dg`` is the direction getter, None for the default one; only runs of one getter are compared.
+    Parameters
+    ----------
+    arch : str
+    chunk_size, threads : int, optional
+        By default automatic, and all cores.
+    dg : str, optional
+        Direction getter; by default that of :func:`tistreamlines.track`.
+    others : mapping
+        Other parameters of :func:`tistreamlines.track`.
     """
 
     arch: str
@@ -48,21 +56,21 @@ class Variant:
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Name it in a few words."""
+        """Describe the settings in a few words."""
         words = [] if self.dg is None else [f"dg {self.dg}"]
         words += [] if self.chunk_size is None else [f"chunks of {self.chunk_size}"]
         words += [] if self.threads is None else [f"{self.threads} thread{'s'[: self.threads > 1]}"]
         return ", ".join([self.arch, *words, *(f"{name} {value}" for name, value in self.others.items())])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters in which it differs from others."""
+        """Return the settings as parameters of :func:`tistreamlines.track`."""
         own = {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads}
         return own | ({} if self.dg is None else {"dg": self.dg}) | dict(self.others)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a variant; ``outcome`` is reference, equal, differs or failed."""
+    """The result of a variant; ``outcome`` is 'reference', 'equal', 'differs' or 'failed'."""
 
     variant: Variant
     outcome: str
@@ -75,22 +83,23 @@ class Run:
     difference: Difference | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of a row for JSON."""
+        """Return the run as values for JSON."""
         row = asdict(self)
         return {**row.pop("variant"), **row}
 
 
 def variants(archs: Sequence[str] = ()) -> list[Variant]:
-    """List the runs to compare, the reference first.
+    """Return the variants to run; the first one is the reference.
 
     Parameters
     ----------
-    archs : those to run; all that are present, software devices too, if empty.
+    archs : sequence of str
+        Archs to run; by default all available ones, including software devices.
 
     Raises
     ------
     DeviceError
-        If an arch that was named cannot run here.
+        If a requested arch is not available.
     """
     for arch in archs:
         choose(arch)
@@ -102,23 +111,33 @@ def variants(archs: Sequence[str] = ()) -> list[Variant]:
         found = [Variant("cpu"), *(Variant("cpu", chunk_size=size) for size in CHUNK_SIZES)]
         found += [Variant("cpu", threads=n) for n in (1, 2) if n < cores]
     found += [Variant(arch) for arch in reversed(ARCHS) if arch in chosen and arch != "cpu"]
-    return found if len(found) > 1 else 2 * found  # one alone is run twice: two runs, the same bits
+    return found if len(found) > 1 else 2 * found  # a single variant runs twice, to compare the two runs
 
 
 def compare(
     series: Mapping[str, str], parameters: Mapping[str, Any], chosen: Sequence[Variant], folder: Path, *,
     time_limit: float | None = None, report: Callable[[Variant], None] = lambda _: None,
 ) -> Iterator[Run]:  # fmt: skip
-    """Run variants one after another, and compare each with the first that succeeds.
+    """Run variants one after another, and compare each with the first one that succeeds.
 
     Parameters
     ----------
-    series : paths of ``dwi``, ``bvals`` and ``bvecs``, empty if none is needed.
-    parameters : those of :func:`tistreamlines.track` that all runs share.
-    chosen : what to run, all with one direction getter.
-    folder : an empty one, in which the arrays are kept.
-    time_limit : seconds that a run may take, None for any.
-    report : is told of each variant before it starts.
+    series : mapping of str to str
+        Paths of ``dwi``, ``bvals`` and ``bvecs``; empty if no series is needed.
+    parameters : mapping
+        Parameters of :func:`tistreamlines.track` that all runs share.
+    chosen : sequence of Variant
+        Variants with the same direction getter.
+    folder : Path
+        An empty folder for the arrays.
+    time_limit : float, optional
+        Longest time of a run, in seconds.
+    report : callable
+        Called with each variant before it starts.
+
+    Yields
+    ------
+    Run
     """
     reference: Path | None = None
     for number, variant in enumerate(chosen):
@@ -128,7 +147,7 @@ def compare(
         job = {"series": dict(series), "parameters": {**parameters, **variant.parameters()}, "folder": str(own)}
         run = run_process(job, variant, time_limit)
         if run.outcome != "failed":
-            run = _judged(run, reference, own)
+            run = _compared(run, reference, own)
             if reference is None:
                 reference = own
         yield run
@@ -137,15 +156,15 @@ def compare(
                 path.unlink()
 
 
-def _judged(run: Run, reference: Path | None, own: Path) -> Run:
+def _compared(run: Run, reference: Path | None, own: Path) -> Run:
     if reference is None:
         return replace(run, outcome="reference")
-    difference = first_difference(Kept(reference), Kept(own))
+    difference = first_difference(StoredRun(reference), StoredRun(own))
     return replace(run, outcome="differs" if difference else "equal", difference=difference)
 
 
 def run_process(job: Mapping[str, Any], variant: Variant, time_limit: float | None) -> Run:
-    """Run a variant in a process of its own; an error of any kind becomes a failed run."""
+    """Run a variant in a new process; any error becomes a failed run."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", WORKER, PACKAGES], input=json.dumps(job), capture_output=True, text=True,
@@ -168,7 +187,7 @@ def _ending(code: int) -> str:
 
 
 class _Timer(Watcher):
-    """Notes the device, and when tracking begins."""
+    """Records the device, and the time at which tracking starts."""
 
     def __init__(self) -> None:
         self.name, self.begun = "", 0.0
@@ -182,7 +201,7 @@ class _Timer(Watcher):
 
 
 def work(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Track, leave the arrays in the job's folder, and return counts, seconds and the hash of points and lengths."""
+    """Track, store the arrays in the job's folder, and return counts, seconds and the hash of points and lengths."""
     folder, timer, digest = Path(job["folder"]), _Timer(), hashlib.sha256()
     files = {name: (folder / name).open("wb") for name in MEMBERS}
     counts = {"streamlines": 0, "points": 0}
@@ -203,7 +222,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Do the job given as JSON on standard input; the result goes beside the arrays."""
+    """Run the job given as JSON on standard input, and write result.json beside the arrays."""
     job = json.load(sys.stdin)
     try:
         result = work(job)
