@@ -42,6 +42,7 @@ def load(data: str, peers: Path):
     """Signals, gradient table, FA, seeding mask and space."""
     from dipy.core.gradients import gradient_table
 
+    from tistreamlines.fit.tensor import tensor_fa
     from tistreamlines.io import nifti
     from tistreamlines.io.tractogram import Space
 
@@ -70,18 +71,15 @@ def sharpened(signals, gtab, sphere, mask):
 
 def prepare(options, signals, gtab, fa, seeds, space):
     """Tables of the direction getter."""
-    from tistreamlines.methods.boot import prepare_boot
+    from tistreamlines.methods.given import OrientationFunctions, Signals
+    from tistreamlines.run.from_arrays import prepare_arrays
 
     common = {"max_angle": options.max_angle, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
     if options.dg == "boot":
-        return prepare_boot(signals, gtab, fa, 0.1, seeds, model=options.model, **common)
+        return prepare_arrays("boot", Signals(signals, gtab), fa, 0.1, seeds, model=options.model, **common)
     from dipy.data import default_sphere
     from dipy.reconst.shm import real_sh_descoteaux
 
-    from tistreamlines.methods.pmf import prepare_det, prepare_prob
-    from tistreamlines.methods.ptt import prepare_ptt
-
-    make = {"prob": prepare_prob, "det": prepare_det, "ptt": prepare_ptt}[options.dg]
     values = sharpened(signals, gtab, default_sphere, signals[..., gtab.b0s_mask].mean(-1) > 0)
     if options.dg == "ptt":  # as the peer scales them
         values /= np.maximum(values.max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
@@ -90,7 +88,7 @@ def prepare(options, signals, gtab, fa, seeds, space):
     if options.rows == "sh":
         matrix = np.linalg.pinv(real_sh_descoteaux(8, default_sphere.theta, default_sphere.phi, legacy=True)[0])
         values = values @ matrix.T.astype(np.float32)
-    return make(options.rows, values, fa, 0.1, seeds, **common)
+    return prepare_arrays(options.dg, OrientationFunctions(options.rows, values), fa, 0.1, seeds, **common)
 
 
 def main() -> None:

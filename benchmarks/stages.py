@@ -113,11 +113,12 @@ def main() -> None:
     from tistreamlines.backends import open_program
     from tistreamlines.backends.devices import choose
     from tistreamlines.engine.linking import source_of
-    from tistreamlines.methods.boot import prepare_boot
+    from tistreamlines.methods.given import Signals
+    from tistreamlines.run.from_arrays import prepare_arrays
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)
     seeds = np.clip(seeds_in(white, options.seeds).astype(np.float32), 0, np.array(fa.shape) - 6)
-    prepared = prepare_boot(signals, gtab, fa, 0.1, seeds.astype(float))
+    prepared = prepare_arrays("boot", Signals(signals, gtab), fa, 0.1, seeds.astype(float))
     device = choose(options.arch)
     whole = None
     for left_out in ("", *STAGES):

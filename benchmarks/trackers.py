@@ -54,6 +54,7 @@ def method_of(dg: str, model: str) -> Method:
 
 def load(folder: Path, count: int, seeds_from: Path | None, dg: str, model: str, threads: int | None) -> Case:
     """Read the series, fit FA, place seeds (rounded to float32, so that both packages get the same ones)."""
+    from tistreamlines.fit.tensor import tensor_fa
     from tistreamlines.io import nifti
 
     dwi = nifti.load_dwi(folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec")

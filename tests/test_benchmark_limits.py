@@ -22,6 +22,7 @@ from tistreamlines.kernels.harmonics import harmonic
 from tistreamlines.kernels.methods.ptt import data_support
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.source import Source
+from tistreamlines.methods import boot, pmf, ptt
 from tistreamlines.methods.given import Prepared
 
 SIDE = 5
@@ -212,21 +213,21 @@ def test_a_probe_takes_as_many_operations_as_are_counted():
     own |= {"k1": lane_values(0.1), "k2": lane_values(0.2)}
     done = operations_a_lane(data_support, prepared.fill, prepared.arrays | prepared.scalars | own)
     # what no segment changes, 18 operations of the curvatures, is done once by compilers
-    assert done / prepared.fill["SEGMENTS"] == pytest.approx(limits.counted(prepared)[1] / (32 * 6) + 18, rel=0.01)
+    assert done / prepared.fill["SEGMENTS"] == pytest.approx(ptt.count_step(prepared.fill)[1] / (32 * 6) + 18, rel=0.01)
 
 
 def test_counts_of_a_step():
     """Order 4 has 15 coefficients, order 8 has 45; spheres have 362 (384 with padding) and 181 (192) vertices."""
-    boot = boot_case()  # 64 signals, and a chunk for the 15 coefficients and the rest
-    assert limits.counted(boot) == (8 * 4 * 96, 16 * 96 + 64 * (30 + 30) + 384 * 30)
+    case = boot_case()  # 64 signals, and a chunk for the 15 coefficients and the rest
+    assert boot.count_step(case.fill) == (8 * 4 * 96, 16 * 96 + 64 * (30 + 30) + 384 * 30)
     harmonics = (8 * 4 * 64, 16 * 64 + 384 * (5 + 90))
     sampled = (8 * 4 * 192, 16 * 192 + 192 * 5)
     for prepare in (prepare_prob, prepare_det):
-        assert limits.counted(tables(prepare, "sh", 45)) == harmonics
-        assert limits.counted(tables(prepare, "pmf", 181, sphere="small")) == sampled
-    assert limits.counted(tables(prepare_ptt, "pmf", 181, sphere="small")) == (32 * 6 * 8 * 4, 32 * 6 * (104 + 34))
+        assert pmf.count_step(tables(prepare, "sh", 45).fill) == harmonics
+        assert pmf.count_step(tables(prepare, "pmf", 181, sphere="small").fill) == sampled
+    assert ptt.count_step(tables(prepare_ptt, "pmf", 181, sphere="small").fill) == (32 * 6 * 8 * 4, 32 * 6 * (104 + 34))
     lines = tables(prepare_ptt, "pmf", 181, sphere="small", probe_count=3, probe_quality=4)
-    assert limits.counted(lines) == (32 * 3 * 3 * 8 * 4, 32 * 3 * (104 + 3 * 34))
+    assert ptt.count_step(lines.fill) == (32 * 3 * 3 * 8 * 4, 32 * 3 * (104 + 3 * 34))
 
 
 def test_shares_of_the_limits():

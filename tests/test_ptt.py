@@ -101,11 +101,11 @@ def stops(item: i32, volume: Volume, scratch: PttScratch, points: Reals, out: Re
 @pytest.mark.parametrize(("name", "symmetric"), [("default", 1), ("small", 1), ("full", 1), ("full", 0)])
 def test_the_nearest_vertex_is_dipys(name, symmetric):
     vertices, edges = load_sphere(name)
-    constants, tables = sphere_tables(vertices, edges)
+    constants, sphere = sphere_tables(vertices, edges)
     cells, own = cell_table(vertices, bool(symmetric))
     own["SYMMETRIC"] = symmetric
     directions = unit(np.random.default_rng(0).normal(size=(32 * 3200, 3))).astype(np.float32).astype(float)
-    values = {"vertices": tables["vertices"], "cells": cells, "out": reals(32 * 3200)}
+    values = {"vertices": sphere.vertices, "cells": cells, "out": reals(32 * 3200)}
     values["directions"] = directions.reshape(-1, 32, 3).transpose(0, 2, 1)
     got = run("numba32", closest, 3200, values, constants | own)["out"]
     cosines = directions @ vertices.T
@@ -199,7 +199,7 @@ def test_where_nothing_supports_a_probe_the_paper_ends_it_and_dipy_goes_on():
     ("option", "value"),
     [
         ("probe_quality", 1), ("probe_count", 0), ("probe_radius", -1), ("probe_length", 0), ("max_angle", 0),
-        ("max_angle", 91), ("data_support_exponent", 0), ("probe_rule", "mrtrix"), ("max_curvature", 0), ("step_mm", 0),
+        ("max_angle", 91), ("data_support_exponent", 0), ("probe_rule", "mrtrix"),
     ],
 )  # fmt: skip
 def test_options_out_of_bounds_are_refused(option, value):

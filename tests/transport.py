@@ -59,7 +59,7 @@ class Emulation:
 
     def __init__(self, chosen: Probe) -> None:
         self.probe, self.chosen, self.pmf = chosen, chosen.options, dipy_pmf()
-        self.sizes, self.paper = np.asarray(chosen.voxel_sizes), chosen.probe_rule == "paper"
+        self.sizes, self.paper = np.asarray(chosen.voxel_sizes), chosen.options.probe_rule == "paper"
 
     def value(self, p, t, low) -> float:
         value = self.pmf.get_pmf_value(np.ascontiguousarray(p), np.ascontiguousarray(t))
