@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +108,16 @@ def parity() -> str:
     return table(head, rows)
 
 
+def source(name: str) -> str:
+    """A file of the tests as a block of code."""
+    return f"```python\n{(ROOT / 'tests' / name).read_text(encoding='utf-8').strip()}\n```"
+
+
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "speed": speed, "parity": parity,
+    "method-kernel": partial(source, "straightest.py"), "rule-kernel": partial(source, "fading.py"),
+    "host-side": partial(source, "toys.py"),
 }  # fmt: skip
 
 
