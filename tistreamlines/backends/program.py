@@ -22,32 +22,24 @@ class Program(Protocol):
 
     def array(self, values: Array) -> Any:
         """Return an array on the device that holds these values: float32 or int32."""
-        ...
 
     def empty(self, size: int, kind: str) -> Any:
         """Return an array of ``kind``, 'reals' or 'ints', for kernels to fill."""
-        ...
 
     def upload(self, array: Any, values: Array) -> Any:
         """Copy values to the front of an array, and return it."""
-        ...
 
     def host(self, array: Any, count: int) -> npt.NDArray[np.int32]:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
-        ...
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
-        ...
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int) -> None:
         """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host."""
-        ...
 
     def sync(self) -> None:
         """Wait for the device."""
-        ...
 
     def kernel_seconds(self) -> float:
         """Return the seconds spent in kernels since the last call; 0 where they are not measured."""
-        ...
