@@ -1,4 +1,4 @@
-"""Make the README's table from the suite's results: python benchmarks/readme.py."""
+"""Update the README's benchmark table: python benchmarks/readme.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def renewed(text: str) -> str:
-    """The README with its table made anew from ``benchmarks/results``."""
+    """Return the README with its table recreated from ``benchmarks/results``."""
     return update_between_markers(text, rows_for_readme(committed(ROOT / "benchmarks" / "results", "suite-*.json")))
 
 
