@@ -1,12 +1,12 @@
-"""Time one arch on one data set, and hash what it tracks: one JSON line a run.
+"""Time one arch on one data set, and hash its streamlines; prints one line of JSON per run.
 
     python benchmarks/archs.py ARCH NSEEDS [--data phantom|FOLDER] [--dg boot|prob|det|ptt] [--model opdt|csa]
         [--rows pmf|sh] [--max-angle DEGREES] [--fast] [--profile] [--chunks N,N] [--threads N] [--repeat K]
         [--peers FOLDER]
 
-The phantom is the Stanford-shaped one of the peers' script (--peers names its folder), so that both see the same data
-and the same seeds; so is the PMF that prob, det and ptt follow, as samples on the sphere, or as harmonics of order 8
-fitted to them.  FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.
+The phantom is that of the peers' script (in the folder --peers), so that both track the same data and seeds. prob, det
+and ptt use the same PMF as that script, as samples on the sphere or as harmonics of order 8 fitted to them. FOLDER
+contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 
 def peers_phantom(peers: Path):
-    """The phantom that the peers' script tracks, from the file in which it caches it, or made as it makes it."""
+    """Return the phantom of the peers' script, from its cache file or generated in the same way."""
     cached = Path(tempfile.gettempdir()) / "stanford_shape_phantom.npz"
     names = ("S", "bvals", "bvecs", "mask", "fa", "wm")
     if not cached.exists():
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--max-angle", type=float, default=60.0)
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--chunks", default="0", help="seeds a chunk, several by commas; 0 fits the device")
+    parser.add_argument("--chunks", default="0", help="seeds per chunk, separated by commas; 0 for automatic")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")

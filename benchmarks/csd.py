@@ -1,16 +1,16 @@
-"""Time constrained spherical deconvolution, and compare it with DIPY's: one JSON line.
+"""Time constrained spherical deconvolution and compare it with DIPY; prints one line of JSON.
 
     python benchmarks/csd.py FOLDER [--order L] [--threads N] [--repeat K] [--no-dipy]
 
-FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.  Of several shells the lowest is fitted.  Compiling comes
-before the clock; seconds are those of each repeat, DIPY's of one run of model.fit with one BLAS thread.
+FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Only the lowest shell is fitted. The times of the
+repeats exclude compilation; DIPY's time is that of one model.fit with one BLAS thread.
 """
 
 from __future__ import annotations
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's products are small: more threads only get in each other's way
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's matrix products are small and slower with more threads
 
 import argparse
 import json
@@ -24,7 +24,7 @@ TOLERANCE = 1e-4
 
 
 def against_dipy(data, gtab, mask, response, order: int, fitted) -> dict[str, float]:
-    """Seconds of DIPY's fit, and how far the coefficients lie from it."""
+    """Return the seconds of DIPY's fit, and the largest difference in the coefficients."""
     from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
 
     model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order)

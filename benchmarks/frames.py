@@ -1,12 +1,12 @@
-"""Density beside MRtrix3's tckgen for one scan on grids of several frames, from bvecs and from MRtrix3's own harmonics.
+"""Compare streamline density with MRtrix3's tckgen on differently oriented grids, from bvecs and from MRtrix3's FODs.
 
     python benchmarks/frames.py FOLDER NSEEDS [--out FILE]
 
-FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec (along the voxel axes, as DIPY reads them) and mask.nii.gz.  The scan is
-put on a grid along the scanner's axes (trivial), and from there on others by mrtransform and mrconvert, which exports
-FSL's gradients for each.  There dwi2fod fits harmonics of order 6 with the response of the trivial grid, and tckgen
-(iFOD1), our ``prob`` from the series and our ``prob`` from dwi2fod's file track the same voxels with the same step,
-angle and stop map.  Correlations are of maps of visits in the mask.  Our options say nothing of frames.
+FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec (along the voxel axes, as DIPY reads them) and mask.nii.gz. The scan is
+written on a grid along the scanner axes (trivial). mrtransform and mrconvert, which exports FSL's gradients, produce
+the other grids from it. On each grid dwi2fod fits harmonics of order 6 with the response of the trivial grid. tckgen
+(iFOD1), ``prob`` from the series and ``prob`` from dwi2fod's file then track the same voxels with the same step size,
+angle and stop map. The correlations are between visit maps in the mask. No frame option is given.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ GRIDS = {"trivial": (0, "1,2,3,4"), "LAS": (0, "-1,2,3,4"), "permuted": (0, "3,1
 
 
 def mrtrix(*words: Any) -> None:
-    """Run one of MRtrix3's programs."""
+    """Run a program of MRtrix3."""
     subprocess.run([*map(str, words), "-quiet", "-force"], check=True)
 
 
 def trivial(folder: Path, to: Path) -> None:
-    """Put the scan on a grid along the scanner's axes, with FSL's gradients."""
+    """Write the scan on a grid along the scanner axes, with gradients in FSL's format."""
     for name in ("dwi", "mask"):
         image = nib.load(folder / f"{name}.nii.gz")
         affine = np.diag([*Space(image.affine, image.shape[:3]).voxel_sizes, 1.0])
@@ -76,7 +76,7 @@ def place(root: Path, to: Path, angle: float, strides: str) -> None:
 
 
 def tckgen(at: Path, nseeds: int, cutoff: float, step: float) -> Any:
-    """Streamlines of tckgen; its random numbers are new in each run."""
+    """Track with tckgen, which uses other random numbers in each run."""
     mrtrix("tckgen", at / "fod.nii", at / "out.tck", "-algorithm", "iFOD1", "-seed_image", at / "seeds.nii", "-mask",
            at / "inside.nii", "-select", 0, "-seeds", nseeds, "-cutoff", cutoff, "-step", step, "-angle", ANGLE,
            "-minlength", 2 * step)  # fmt: skip
@@ -84,7 +84,7 @@ def tckgen(at: Path, nseeds: int, cutoff: float, step: float) -> Any:
 
 
 def ours(at: Path, nseeds: int, step: float, **source: Any) -> Any:
-    """Streamlines of prob."""
+    """Track with prob."""
     series = [] if source else [at / name for name in ("dwi.nii", "dwi.bval", "dwi.bvec")]
     source = source or {"sh_order": ORDER, "mask": at / "mask.nii"}
     batches = ts.track(
@@ -95,7 +95,7 @@ def ours(at: Path, nseeds: int, step: float, **source: Any) -> Any:
 
 
 def measure(root: Path, at: Path, nseeds: int) -> dict[str, Any]:
-    """Track on one grid; say how alike the maps are."""
+    """Track on one grid; return the correlations of the density maps."""
     image = nib.load(at / "mask.nii")
     space, mask = Space(image.affine, image.shape), np.asarray(image.dataobj) > 0
     step = float(space.voxel_sizes.min()) / 2
@@ -117,7 +117,7 @@ def measure(root: Path, at: Path, nseeds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compare all grids; print a row for each."""
+    """Compare all grids, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("nseeds", type=int)

@@ -3,11 +3,11 @@
     python benchmarks/parity.py FOLDER NSEEDS [--dg boot|prob|det|ptt] [--model opdt|csa] [--seeds-from FILE] [--runs K]
         [--first F] [--threads N] [--out FILE]
 
-FOLDER holds dwi.nii.gz, dwi.bval, dwi.bvec, mask.nii.gz.  Seeds are random in the voxels of the mask whose FA is over
-0.25, or come from FILE (.npy, RASmm, n x 3).  FA with threshold 0.1 is the stop map.  Streamlines of a single point are
-dropped on both sides.  The runs' random seeds are F to F + K - 1 in both packages.  --out adds the result to a JSON
-file, in place of an older one of the same data, getter, model and number of seeds.  boot and ptt are compared with
-LocalTracking, prob and det with DIPY's threaded trackers, which get DIPY's initial directions.  All but boot follow CSD
+FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Seeds are random in voxels of the mask with FA above
+0.25, or come from FILE (.npy, RASmm, n x 3). The stop map is FA with threshold 0.1. Streamlines of a single point are
+discarded. The RNG seeds of the runs are F to F + K - 1 in both packages. --out adds the result to a JSON file, and
+replaces an earlier one with the same data, getter, model and number of seeds. boot and ptt are compared with
+LocalTracking, prob and det with DIPY's threaded trackers from DIPY's initial directions. All getters but boot use CSD
 of order 8.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's products are small: more threads only get in each other's way
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's matrix products are small and slower with more threads
 
 import argparse
 import json
@@ -39,13 +39,16 @@ REPLICATES = 200
 
 @dataclass
 class Run:
-    """One run's streamlines by block of seeds: lengths in points, and maps of visits; seconds spent.
+    """Lengths, visits and time of a run, by block of seeds.
 
     Parameters
     ----------
-    lengths : points of each streamline.
-    block : (n,) block of the streamline's seed.
-    visits : (BLOCKS, voxels of the mask) streamlines that visit the voxel.
+    lengths : (n,) int
+        Number of points of each streamline.
+    block : (n,) int
+        Block of the streamline's seed.
+    visits : (BLOCKS, voxels of the mask) float32
+        Number of streamlines that visit each voxel.
     seconds : time spent tracking.
     """
 
@@ -56,7 +59,7 @@ class Run:
 
 
 def gather(case: Case, lines: Lines) -> Run:
-    """Drop streamlines of one point and sum the others up by block of seeds."""
+    """Discard streamlines of one point, and summarise the others by block of seeds."""
     from dipy.tracking.utils import density_map
 
     lengths = np.array([len(line) for line in lines.points])
@@ -70,7 +73,7 @@ def gather(case: Case, lines: Lines) -> Run:
 
 
 def alike(one: Lines, other: Lines) -> dict[str, Any]:
-    """Share of the streamlines of either that have as many points in the other and lie within 0.1 mm of it."""
+    """Return the fraction of streamlines that have the same number of points in both runs, all within 0.1 mm."""
     a, b = one.by_start(), other.by_start()
     near = [k in b and len(a[k]) == len(b[k]) and float(np.abs(a[k] - b[k]).max()) <= 0.1 for k in a]
     either = len(a.keys() | b.keys())
@@ -79,11 +82,12 @@ def alike(one: Lines, other: Lines) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------- statistics
 def resampled(statistic: Any) -> tuple[float, float]:
-    """A statistic of blocks of seeds, and its standard error: its spread when blocks are drawn with replacement.
+    """Return a statistic of blocks of seeds, and its bootstrap standard error.
 
     Parameters
     ----------
-    statistic : takes (BLOCKS,) int, how often each block counts.
+    statistic : callable
+        Takes the number of times that each block counts, (BLOCKS,) int.
     """
     draws = np.random.default_rng(0).integers(BLOCKS, size=(REPLICATES, BLOCKS))
     spread = [statistic(np.bincount(draw, minlength=BLOCKS)) for draw in draws]
@@ -91,19 +95,21 @@ def resampled(statistic: Any) -> tuple[float, float]:
 
 
 def grouped_median(lengths: np.ndarray) -> float:
-    """The median of whole numbers, interpolated in the one it falls on (which alone may be several % of the median)."""
+    """Return the median of grouped data: integers, interpolated within the median value."""
     middle = int(np.median(lengths))
     below, here = np.count_nonzero(lengths < middle), np.count_nonzero(lengths == middle)
     return middle - 0.5 + (len(lengths) / 2 - below) / max(here, 1)
 
 
 def difference(runs: dict[str, list[Run]], figure: Any) -> dict[str, float]:
-    """Relative difference in %, ours less DIPY's, between the runs' mean figures, and its standard error over seeds.
+    """Return the relative difference from DIPY in percent of a mean figure, and its standard error over seeds.
 
     Parameters
     ----------
-    runs : each package's runs on the same seeds.
-    figure : takes the lengths of the streamlines counted.
+    runs : dict of list of Run
+        Runs of each package on the same seeds.
+    figure : callable
+        Takes the lengths of streamlines, (n,) int.
     """
 
     def percent(counted: np.ndarray) -> float:
@@ -116,15 +122,15 @@ def difference(runs: dict[str, list[Run]], figure: Any) -> dict[str, float]:
 
 
 def deviation(values: list[float]) -> float:
-    """Standard deviation in % of the mean."""
+    """Return the standard deviation in percent of the mean."""
     return round(100 * float(np.std(values, ddof=1) / np.mean(values)), 3)
 
 
 def correlations(runs: dict[str, list[Run]]) -> dict[str, Any]:
-    """Mean correlations, over pairs of runs, of the maps of visits in the mask.
+    """Return the mean correlations of visit maps in the mask, over pairs of runs.
 
-    Free of noise is the correlation across packages over the geometric mean of those within each: 1 when both make the
-    same map on the average, however much one run's map differs from the next.
+    The noise-free correlation is that between the packages over the geometric mean of those within each; it is 1 if
+    both have the same map on average, however much single runs vary.
     """
     count, visits = len(runs["ours"]), [run.visits for name in ("ours", "dipy") for run in runs[name]]
     within = np.triu_indices(count, 1)
@@ -151,7 +157,7 @@ def correlations(runs: dict[str, list[Run]]) -> dict[str, Any]:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Counts, lengths and speed of a run."""
+    """Return counts, lengths and speed of a run."""
     points = int(run.lengths.sum())
     return {
         "streamlines": len(run.lengths), "points": points, "mean_points": round(float(run.lengths.mean()), 3),
@@ -162,7 +168,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def bars(gaps: dict[str, Any], correlation: dict[str, Any]) -> dict[str, bool]:
-    """Which bars are passed."""
+    """Return whether each criterion is met."""
     gap = {figure: abs(v["percent"]) for figure, v in gaps.items()}
     return {
         "streamlines_within_1_percent": gap["streamlines"] <= 1,
@@ -174,7 +180,7 @@ def bars(gaps: dict[str, Any], correlation: dict[str, Any]) -> dict[str, bool]:
 
 
 def distances(runs: dict[str, list[Run]]) -> dict[str, Any]:
-    """Kolmogorov-Smirnov distances of the distributions of lengths, by pair of runs: their mean and greatest."""
+    """Return the mean and maximum Kolmogorov-Smirnov distance of lengths, over pairs of runs."""
     from scipy.stats import ks_2samp
 
     kinds = {"ours_with_dipy": list(product(runs["ours"], runs["dipy"]))}
@@ -187,7 +193,7 @@ def distances(runs: dict[str, list[Run]]) -> dict[str, Any]:
 
 
 def compare(runs: dict[str, list[Run]]) -> dict[str, Any]:
-    """All figures and the bars of a case."""
+    """Return all figures and criteria of a case."""
     figures = {"streamlines": len, "points": np.sum, "mean_points": np.mean, "median_points": np.median}
     gaps = {name: difference(runs, of) for name, of in (figures | {"grouped_median_points": grouped_median}).items()}
     correlation = correlations(runs)
@@ -206,7 +212,7 @@ def compare(runs: dict[str, list[Run]]) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- record
 def cpu_model() -> str:
-    """The processor's name, as the system tells it."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -217,7 +223,7 @@ def cpu_model() -> str:
 
 
 def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
-    """What was run, with what, when and where."""
+    """Return data, command, versions, date and processor of the comparison."""
     method = method_of(options.dg, options.model)
     words = [os.path.relpath(w) if Path(w).is_absolute() else w for w in sys.argv[1:]]
     return {
@@ -235,7 +241,7 @@ def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
 
 
 def store(path: Path, result: dict[str, Any]) -> None:
-    """Put a result into a JSON list, in place of an older one of the same case."""
+    """Add a result to a JSON list, or replace the one of the same case."""
     key = ("data", "dg", "model", "seeds")
     old = json.loads(path.read_text()) if path.exists() else []
     kept = [r for r in old if any(r.get(k) != result[k] for k in key)]

@@ -1,9 +1,9 @@
-"""Where the time of a bootstrap step goes: run it with a stage left out.
+"""Measure the stages of a bootstrap step by leaving out one at a time.
 
     python benchmarks/stages.py ARCH [--seeds N] [--steps K] [--fast] [--peers FOLDER]
 
-Each team stands at its seed and takes K steps of the method without moving far, so that every variant does the same
-number of steps.  The table gives nanoseconds a step for the whole device, and what leaving each stage out saves.
+Each team stays near its seed and takes K steps of the method, so that every variant does the same number of steps. The
+table lists nanoseconds per step of the whole device, and the time saved without each stage.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def stages(
     scratch: BootScratch,
     codes: Ints,
 ):
-    """Steps of the bootstrap at a seed; constants leave stages out."""
+    """Take steps of the bootstrap at a seed; constants omit stages."""
     code = 0
     for step in range(steps):
         barrier()
-        # a stage that is left out still runs once, so that those after it have real data
+        # an omitted stage still runs once, so that later stages have real data
         if (step == 0) | (INTERPOLATE == 1):
             x = points[3 * item] + 0.5 * real(step & 7)
             interpolate_row(volume, vec3(x, points[3 * item + 1], points[3 * item + 2]), scratch.row)

@@ -1,4 +1,4 @@
-"""The same tracking by DIPY and by tistreamlines: same seeds, same initial directions, same stop map, same options."""
+"""The same tracking with DIPY and tistreamlines: equal seeds, initial directions, stop map and options."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ BLOCKS = 50
 
 
 class Case(Problem):
-    """A problem whose series was read from files; its fits are made when first asked for."""
+    """A problem whose series was read from files; its fits are computed when first needed."""
 
     @cached_property
     def csd(self) -> np.ndarray:
-        """Coefficients of CSD, by this package (equal to DIPY's to 1e-7)."""
+        """Coefficients of CSD from tistreamlines (equal to DIPY's to 1e-7)."""
         return fitted_csd(self, self.mask, self.method.order)
 
     @cached_property
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Number of each initial direction's seed, and the direction: DIPY's peaks of the PMF at the seeds."""
+        """Seed index (n,) and direction (n, 3) of DIPY's peaks at the seeds."""
         return initial_directions(self, dipy_getter(self))
 
 
 @dataclass
 class Lines:
-    """Streamlines of a run, RASmm, in the order of their seeds; each one's seed and number there; seconds spent."""
+    """Streamlines of a run, RASmm, in the order of their seeds, with seed and direction indices; and seconds."""
 
     points: list[np.ndarray]
     seed: np.ndarray

@@ -1,12 +1,12 @@
-"""Time this version of the package beside another one by turns, and compare their bits.
+"""Time this version of the package and another one in alternation, and compare their bits.
 
     python benchmarks/versions.py OTHER [--archs cuda,vulkan] [--dgs boot,prob,det,ptt] [--data phantom|FOLDER]
         [--nseeds N] [--turns K] [--repeat K] [--peers FOLDER] [--out FILE]
 
-OTHER is a folder that has the other version's ``tistreamlines`` in it (``git archive COMMIT tistreamlines | tar x -C
-OTHER``).  Data, seeds, tables and options are those of ``archs.py``, made by each version itself from the same arrays.
-A version's turn is a process of its own that runs every getter on every arch; the speed is that of the best run of all
-turns, since what else a machine does only slows.
+OTHER is a folder that contains the other version's ``tistreamlines`` (``git archive COMMIT tistreamlines | tar x -C
+OTHER``). Data, seeds and options are those of ``archs.py``; each version prepares its own tables from the same arrays.
+Each turn is a process that runs every getter on every arch. The speed is that of the fastest run of all turns, since
+other load on the computer can only slow a run down.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARRAYS = ("signals", "bvals", "bvecs", "fa", "white", "affine")
 
 
 def work(folder: Path, options: argparse.Namespace) -> None:
-    """Run the turn of the version that is on the path; print a JSON line a getter and arch."""
+    """Run the version on Python's path once; print a line of JSON for each getter and arch."""
     from dipy.core.gradients import gradient_table
 
     from tistreamlines.backends.devices import choose
@@ -65,7 +65,7 @@ def work(folder: Path, options: argparse.Namespace) -> None:
 
 
 def turn_of(package: Path, folder: Path, arguments: list[str]) -> list[dict[str, Any]]:
-    """Start a version's process; return its rows."""
+    """Run a version in a process; return its rows."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, __file__, *arguments, "--work", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -274,13 +274,13 @@ def test_the_command_writes_three_reports(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    (("--cases", "nowhere"), "give some of demo, phantom, stanford"),
-    (("--dg", "magic"), "give some of boot"),
-    (("--sweeps", "moons"), "give some of seeds"),
-    (("--peers", "someone"), "give some of dipy"),
-    (("--cases", "stanford"), "give --fetch too"),
-    (("one.nii.gz",), "give DWI, BVALS and BVECS"),
-    (("--against", "nowhere"), "give a folder that has some"),
+    (("--cases", "nowhere"), "choose from demo, phantom, stanford"),
+    (("--dg", "magic"), "choose from boot"),
+    (("--sweeps", "moons"), "choose from seeds"),
+    (("--peers", "someone"), "choose from dipy"),
+    (("--cases", "stanford"), "add --fetch"),
+    (("one.nii.gz",), "give all of DWI, BVALS and BVECS"),
+    (("--against", "nowhere"), "give --against a folder that does"),
 ])  # fmt: skip
 def test_what_cannot_be_is_one_line(tmp_path, arguments, said):
     done = command(*arguments, folder=tmp_path)

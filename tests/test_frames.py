@@ -305,7 +305,7 @@ def test_a_map_as_a_seed_mask(tmp_path):
     fa[..., :5] = 0.7
     nib.save(nib.Nifti1Image(fa, space.affine), tmp_path / "fa.nii")
     nifti.load_mask(tmp_path / "fa.nii", space, notes.append, alarms.append)
-    assert not notes and f"all {fa.size} voxels" in alarms[0] and "100% of the image" in alarms[0]
+    assert not notes and f"all {fa.size} nonzero voxels" in alarms[0] and "100% of the image" in alarms[0]
     fa[2:] = 0
     nib.save(nib.Nifti1Image(fa, space.affine), tmp_path / "fa.nii")
     nifti.load_mask(tmp_path / "fa.nii", space, notes.append, alarms.append)

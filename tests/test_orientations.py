@@ -17,7 +17,7 @@ from dipy.reconst.shm import sf_to_sh
 from dipy.sims.voxel import multi_tensor_odf
 
 from tistreamlines.errors import InputError, ParameterError
-from tistreamlines.io.orientations import covering_angle, load_odf, load_peaks, load_pmf, load_sh, peaks_to_pmf
+from tistreamlines.io.orientations import load_odf, load_peaks, load_pmf, load_sh, peaks_to_pmf
 from tistreamlines.io.tractogram import Space
 from tistreamlines.sphere.harmonics import BASES, order_of, sampling_matrix
 from tistreamlines.sphere.sphere import SPHERES, load_sphere
@@ -64,6 +64,35 @@ def save(tmp_path):
         return tmp_path / name
 
     return write
+
+
+def covering_angle(vertices) -> float:
+    """Return the largest angle between any direction and the nearest vertex or its opposite.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Unit vectors of a sphere or hemisphere.
+
+    Returns
+    -------
+    angle : float, degrees
+        The farthest directions are the normals of the facets of the convex hull of all vertices and their opposites;
+        the cosine of their angle is the facet's distance from the centre.
+
+    Raises
+    ------
+    ValueError
+        If the vertices lie in one plane.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.asarray(vertices, np.float64)
+    try:
+        hull = ConvexHull(np.concatenate([points, -points]))
+    except QhullError as error:
+        raise ValueError(f"{len(points)} vertices lie in one plane and cover no sphere") from error
+    return float(np.degrees(np.arccos(-hull.equations[:, 3].max())))
 
 
 @contextmanager

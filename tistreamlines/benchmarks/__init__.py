@@ -1,9 +1,10 @@
 """The benchmark suite: arch targets and peers, on the same data in the same run.
 
-``suite`` and ``sweeping`` decide what runs and gather the results, each run a process of its own (``runs`` starts
-``worker``) that calls one of ``targets.TARGETS`` on one of ``cases.CASES``; ``measures`` says what is measured of its
-streamlines; ``limits`` times the device itself; ``tables``, ``report`` and ``page`` tell what was found; ``compare``
-sets it beside earlier results.
+A target is a program that tracks: an arch of tistreamlines, or a peer (DIPY, cuslines, MRtrix3). ``suite`` and
+``sweeping`` run what a ``schedule`` lists and collect the results. Each run has its own process (``runs`` starts
+``worker``), which calls one of ``targets.TARGETS`` on one of ``cases.CASES``. ``measures`` computes statistics of the
+streamlines, ``limits`` measures the peak rates of a device, ``tables``, ``report`` and ``page`` write the results, and
+``compare`` compares them with earlier ones.
 
 Results are one JSON object, schema 1::
 
@@ -11,10 +12,10 @@ Results are one JSON object, schema 1::
     created         UTC time, ISO 8601
     command         the command line
     commit          of the source tree, "" if unknown
-    note            what a reader has to know, written by hand; seldom there
+    note            a remark for the reader, written by hand; optional
     machine         cpu, cores, memory_bytes, system, devices: [{arch, name, driver, memory_bytes, software}],
                     versions: {package: version}
-    limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}, or {arch: {reason}} where it failed
+    limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}, or {arch: {reason}} if it failed
     runs            a list of runs, see below
     sweeps          a list of {name, unit, case, dg, target, values: [], seconds: [], points: [], peak_host_bytes: []}
     densities       {"case dg": {target: [[...]]}}: maximum projections of streamline density, rows of counts
@@ -23,21 +24,22 @@ Results are one JSON object, schema 1::
 A run::
 
     case, dg, model, target, kind       kind is arch (one of ours) or peer
-    nseeds, threads, chunk_size, exact  null where it does not apply
-    status, reason                      ok, missing, failed or timeout; the last line of what it said
+    nseeds, threads, chunk_size, exact  null if not applicable
+    status, reason                      ok, missing, failed or timeout; the last line of its output
     seconds         {compile, prepare, write, total, track, track_least, track_greatest, repeats: [], stages: {}}
-                    track is the median of the repeats: from seeds to points in the host's memory; null where unknown.
-                    Our points are let go a batch at a time, as when a file is written; peers hand over all at once
+                    track is the median of the repeats, from seeds to points in the host's memory; null if unknown.
+                    The archs' points are released batch by batch, as when a file is written; peers return all points
+                    at once
     streamlines, points, mean_points, median_points, mean_mm, median_mm
-    points_per_second, streamlines_per_second      by track
+    points_per_second, streamlines_per_second      relative to track
     crossing        streamlines with points on both sides of the image's middle sagittal plane, more than 2 mm from it
-    commissural     by the published definition: ends on both sides of it
+    commissural     streamlines with ends on both sides of it, as in the publication of cuslines
     sha256          of the points, "" for peers
-    peak_host_bytes, device_bytes, copied_bytes    null where unknown
-    density_correlation, length_ks, identical      {other target: number} of the same case and dg
-    truth           {valid, invalid, none, bundles, overlap, overreach} on phantoms, shares of streamlines or voxels;
-                    null elsewhere
-    limit_share     {bytes, operations}: counted bytes and operations a second over the device's; null where unknown
+    peak_host_bytes, device_bytes, copied_bytes    null if unknown
+    density_correlation, length_ks, identical      {other target: number} for the same case and dg
+    truth           {valid, invalid, none, bundles, overlap, overreach} on phantoms, fractions of streamlines or
+                    voxels; null for other data
+    limit_share     {bytes, operations}: counted bytes and operations per second over the device's; null if unknown
 """
 
 SCHEMA = 1

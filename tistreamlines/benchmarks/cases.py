@@ -1,4 +1,4 @@
-"""What is benchmarked, as data: images and ways of tracking."""
+"""The images, tracking methods and sweeps of the benchmark, as data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ class Case:
 
     Parameters
     ----------
-    name : as on the command line.
-    title : what it is.
-    phantom : arguments of :func:`tistreamlines.phantom.phantom.make_phantom`, if it is one.
-    fetched : True for DIPY's Stanford HARDI, which is downloaded.
+    name : str
+        Name on the command line.
+    title : str
+        Description.
+    phantom : mapping, optional
+        Arguments of :func:`tistreamlines.phantom.phantom.make_phantom` if the image is a phantom.
+    fetched : bool
+        True for DIPY's Stanford HARDI, which is downloaded.
     """
 
     name: str
@@ -29,7 +33,7 @@ class Case:
     fetched: bool = False
 
     def scaled(self, factor: float) -> Case:
-        """The same phantom with so many times the voxels along each axis."""
+        """Return the same phantom with ``factor`` times the voxels along each axis."""
         made = dict(self.phantom or {})
         made["shape"] = tuple(round(factor * side) for side in made["shape"])
         made["voxel_mm"] /= factor
@@ -50,16 +54,22 @@ CASES = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way of tracking, alike for all targets.
+    """A tracking method, identical for all targets.
 
     Parameters
     ----------
-    dg, model : direction getter, and what is fitted.
-    max_angle : degrees a step.
-    max_steps : of a half-streamline.
-    order : of the harmonics that are fitted; of CSD at most what the directions can tell.
-    sphere : one of :data:`tistreamlines.sphere.sphere.SPHERES`.
-    options : others of the getter.
+    dg, model : str
+        Direction getter, and the model that is fitted.
+    max_angle : float, degrees
+        Maximum angle between steps.
+    max_steps : int
+        Maximum number of steps of a half-streamline.
+    order : int
+        Order of the fitted harmonics; CSD uses a lower one if there are too few directions.
+    sphere : str
+        One of :data:`tistreamlines.sphere.sphere.SPHERES`.
+    options : mapping
+        Other options of the getter.
     """
 
     dg: str
@@ -72,7 +82,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """As on the command line: boot, boot-csa, prob, ..."""
+        """Name on the command line: boot, boot-csa, prob, ..."""
         return self.dg if self.model in ("opdt", "csd") else f"{self.dg}-{self.model}"
 
 
@@ -83,7 +93,7 @@ METHODS = {
     for method in (
         Method("boot", "opdt", 60.0, order=4, options=FIT),
         Method("boot", "csa", 60.0, order=4, options=FIT),
-        # DIPY's threaded trackers drop what has more points in all
+        # DIPY's threaded trackers discard streamlines with more points in total
         Method("prob", "csd", 20.0, max_steps=1000),
         Method("det", "csd", 60.0, max_steps=1000),
         Method("ptt", "csd", 10.0, options=PROBE),
@@ -93,12 +103,14 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """One thing that is varied while all else stays; each value that a target knows is a run.
+    """A setting that is varied while all others stay the same; each value is a run.
 
     Parameters
     ----------
-    name, unit : as on the command line, and what the values are, or are told as.
-    values : in rising order.
+    name, unit : str
+        Name on the command line, and unit of the reported values.
+    values : tuple
+        Values in increasing order.
     """
 
     name: str
@@ -114,6 +126,6 @@ SWEEPS = {
         Sweep("threads", "threads", (1, 2, 4, 8, 16, 32, 64)),
         Sweep("sphere", "vertices", ("small", "default", "full")),
         Sweep("order", "order of harmonics", (2, 4, 6, 8)),
-        Sweep("voxels", "voxels of the image", (0.5, 0.7, 1.0, 1.4)),  # of phantoms: as many more along each axis
+        Sweep("voxels", "voxels of the image", (0.5, 0.7, 1.0, 1.4)),  # factors along each axis, for phantoms
     )
 }

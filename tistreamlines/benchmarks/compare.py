@@ -1,4 +1,4 @@
-"""New benchmark results beside earlier ones: what has become slower, what comes out otherwise, what no longer runs."""
+"""Comparison of benchmark results with earlier ones: runs that are slower, give different results, or now fail."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from . import SCHEMA
 
 Run = dict[str, Any]
 Results = dict[str, Any]
-SAME = ("case", "dg", "model", "target", "nseeds", "exact")  # what two runs must share to be set side by side
-LEAST_SECONDS = 0.005  # shorter times are not judged
-FIGURES = {"streamlines": 0.01, "mean_points": 0.02}  # by what share each may differ
+SAME = ("case", "dg", "model", "target", "nseeds", "exact")  # two runs are compared if these are equal
+LEAST_SECONDS = 0.005  # shorter times are not compared
+FIGURES = {"streamlines": 0.01, "mean_points": 0.02}  # accepted relative difference
 CORRELATION = 0.02
 LOST = ("failed", "timeout")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a comparison has found; as a string it is a line of text.
+    """One difference; ``str`` gives a line of text.
 
     Parameters
     ----------
-    kind : slower, other bits, archs differ, other figures or lost.
-    where : case, direction getter and target, and what else sets the run apart from its neighbours.
-    what : was found.
+    kind : 'slower', 'other bits', 'archs differ', 'other figures' or 'lost'
+    where : str
+        Case, direction getter and target, and other settings that distinguish the run.
+    what : str
+        Description of the difference.
     """
 
     kind: str
@@ -35,26 +37,28 @@ class Finding:
     what: str
 
     def __str__(self) -> str:
-        """Say where and what."""
+        """Describe the difference in one line."""
         return f"{self.where}: {self.what}"
 
 
 def compare(new: Results, *earlier: Results, slower: float = 1.25) -> list[Finding]:
-    """Set each run of new results beside the same run of earlier ones.
+    """Compare each run of new results with the same run of earlier ones.
 
-    Of several such runs it is the one of the same device, threads and chunks, then the newest.  Times are judged on the
-    same machine only: the same CPU, cores and threads, and the same device under the target's name; for a peer, which
-    has none, all devices.  Bits are judged of exact runs only, on any machine.
+    Of several earlier runs, one with the same device, threads and chunk size is preferred, then the newest. Times are
+    compared only on the same computer: equal CPU, cores and threads, and the same device for the target; for a peer all
+    devices must be equal. Bits are compared for exact runs, on any computer.
 
     Parameters
     ----------
-    new, earlier : results of schema 1; no earlier ones leave only what the new ones say by themselves.
-    slower : a time this many times the earlier one is a finding, if it differs by more than either run's repeats do.
+    new, earlier : dict
+        Results of schema 1; without earlier ones, only the archs of the new results are compared with each other.
+    slower : float
+        Ratio of times from which a run is slower, if the difference also exceeds the spread of the repeats.
 
     Returns
     -------
     list of Finding
-        In the order of the new runs; where archs differ among the new runs comes last.
+        In the order of the new runs; differences between archs of the new results come last.
     """
     runs = new.get("runs") or []
     before: dict[tuple, list[tuple[Results, Run]]] = {}
@@ -72,7 +76,7 @@ def compare(new: Results, *earlier: Results, slower: float = 1.25) -> list[Findi
 
 
 def _likeness(new: Results, run: Run, old: Results, other: Run) -> tuple:
-    """Bits do not depend on device, threads and chunks, but times do."""
+    """Rank an earlier run by device, threads and chunk size, on which times depend, and by date."""
     alike = _same_device(new, old, run), _same("threads", run, other), _same("chunk_size", run, other)
     return *alike, str(old.get("created", ""))
 
@@ -82,8 +86,10 @@ def committed(folder: Path | str, names: str = "*.json") -> list[Results]:
 
     Parameters
     ----------
-    folder : its JSON files are looked at, those of folders in it are not; what holds something else is left aside.
-    names : pattern of the files' names.
+    folder : Path or str
+        Folder of JSON files; other files and subfolders are ignored.
+    names : str
+        Pattern of the file names.
     """
     found = []
     for path in sorted(Path(folder).glob(names)):
@@ -105,7 +111,7 @@ def _same(name: str, run: Run, other: Run) -> bool:
 
 
 def _same_device(new: Results, old: Results, run: Run) -> bool:
-    """Whether two results are of one machine, as far as a run's target goes."""
+    """Whether two results come from the same computer and the same device of the run's target."""
 
     def machine(results: Results) -> tuple:
         said = results.get("machine") or {}
@@ -117,7 +123,7 @@ def _same_device(new: Results, old: Results, run: Run) -> bool:
 
 
 def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "target")) -> str:
-    """Name a run, and in what it differs from those of the runs that share its first names."""
+    """Name a run by its first fields, and by settings that distinguish it from runs with the same ones."""
     beside = [other for other in runs if all(other.get(name) == run.get(name) for name in first)]
     words = [str(run.get(name)) for name in first]
     more = {
@@ -129,7 +135,7 @@ def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "ta
 
 
 def _beside(run: Run, other: Run, where: str, slower: float | None) -> Iterator[Finding]:
-    """What a run does otherwise than an earlier one that went well; its times only where ``slower`` is given."""
+    """Yield the differences between a run and an earlier successful one; compare times only if ``slower`` is given."""
     if run.get("status") in LOST:
         reason = f" ({run['reason']})" if run.get("reason") else ""
         yield Finding("lost", where, f"{run['status']}{reason}, was ok")
@@ -148,14 +154,14 @@ def _slower(run: Run, other: Run, where: str, factor: float) -> Iterator[Finding
     for name in [name for name in times if name in earlier]:
         now, then = times[name], earlier[name]
         noise = max(_spread(run) * now, _spread(other) * then)
-        # what was too short to be judged may have grown
+        # a time that was too short to compare may have grown
         if now > factor * max(then, LEAST_SECONDS) and now - then > noise:
             ratio = f" ({now / then:.2g} times)" if then > 0 else ""
             yield Finding("slower", where, f"{name} {_text(now)}, was {_text(then)}{ratio}")
 
 
 def _times(run: Run) -> dict[str, float]:
-    """Seconds by name that are compared: of tracking, of its stages, of preparing and writing."""
+    """Return the times that are compared, in seconds by name: tracking, its stages, preparing and writing."""
     seconds = run.get("seconds") or {}
     known = {name: seconds.get(name) for name in ("track", "prepare", "write")}
     stages = {name: value for name, value in (seconds.get("stages") or {}).items() if name not in ("compile", *known)}
@@ -163,7 +169,7 @@ def _times(run: Run) -> dict[str, float]:
 
 
 def _spread(run: Run) -> float:
-    """By what share of the median the repeats of tracking differ; stages and the rest are taken to waver as much."""
+    """Return the range of the tracking times relative to the median; it is also used for the other times."""
     seconds = run.get("seconds") or {}
     repeats = [value for value in seconds.get("repeats") or [] if value is not None]
     if not repeats or not seconds.get("track"):
@@ -177,7 +183,7 @@ def _text(seconds: float) -> str:
 
 # ------------------------------------------------------------------------------------------------ what comes out
 def _bits(run: Run) -> str:
-    """Hash of a run that is the same everywhere, else ''."""
+    """Return the hash of an exact run, else ''."""
     return str(run.get("sha256") or "") if run.get("exact") else ""
 
 

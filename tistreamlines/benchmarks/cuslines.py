@@ -1,8 +1,8 @@
-"""cuslines, the system that this package re-implements: its trackers as published, and that of CUDA mended.
+"""cuslines as a peer: its trackers as published, and a corrected version of the CUDA tracker.
 
-The published CUDA code hands kernels host pointers to texture handles, which only works where the driver maps host
-memory, and its bootstrap keeps one peak a thread where it may find more.  ``cuda-patched`` puts the handles in device
-memory and widens the array, in a copy of the package.
+The published CUDA code passes host pointers to texture handles to its kernels, which works only if the driver maps host
+memory, and its bootstrap stores one peak per thread although it may find more. ``cuda-patched`` moves the handles to
+device memory and enlarges the array, in a copy of the package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .cases import COMMON
 from .problem import Problem
 from .tracked import Session, Tracked, joined
 
-CHUNK = 25_000  # seeds; its first chunk is to be as large as any, or it writes past the room that it made
+CHUNK = 25_000  # seeds; cuslines sizes its buffers by the first chunk, which therefore must be the largest
 GPU = ("boot", "prob", "ptt")
 BACKENDS = {"cuda": GPU, "cuda-patched": GPU, "webgpu": GPU, "numba": ("prob",)}
 MODULES = {
@@ -34,7 +34,7 @@ WIDE = ("__sh_new_dir[BDIM_Y*64]", "__sh_new_dir + tidy*64)", "direction = __sh_
 
 
 def missing(backend: str) -> str:
-    """Why a backend cannot run, "" if it can."""
+    """Return why a backend cannot run, or "" if it can."""
     if importlib.util.find_spec("cuslines") is None:
         return "cuslines is not installed: pip install cuslines"
     needed = MODULES[backend.split("-")[0]][3]
@@ -45,8 +45,8 @@ def missing(backend: str) -> str:
     return "" if found else f"cuslines' {backend} needs {needed}, which is not installed"
 
 
-def _mended() -> None:
-    """Import cuslines from a copy whose bootstrap has room for all peaks."""
+def _import_patched() -> None:
+    """Import cuslines from a copy whose bootstrap can store all peaks."""
     spec = importlib.util.find_spec("cuslines")
     assert spec and spec.origin
     copy = Path(tempfile.mkdtemp(prefix="cuslines-"))
@@ -60,7 +60,7 @@ def _mended() -> None:
 
 
 def _on_device(texture: Any) -> Any:
-    """Where in device memory a texture's handle lies: a number that is asked for a pointer, or is taken for one."""
+    """Copy a texture's handle to device memory; return its address as an int that also has ``getPtr``."""
     runtime = importlib.import_module("cuda.bindings.runtime")
 
     class Place(int):
@@ -73,7 +73,7 @@ def _on_device(texture: Any) -> Any:
 
 
 def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[Any, np.ndarray]:
-    """Direction getter, and the volume that it follows."""
+    """Return the direction getter and the volume that it tracks."""
     if problem.method.dg == "boot":
         own = problem.method.options
         fit = {"sh_order_max": problem.method.order, "sh_lambda": own["sm_lambda"], "min_signal": own["min_signal"]}
@@ -84,13 +84,13 @@ def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[An
 
 
 def open_tracker(backend: str, problem: Problem) -> Session:
-    """Track with cuslines, in voxels of 1 mm, as it knows no others."""
+    """Prepare tracking with cuslines, in voxels of 1 mm, the only size that it supports."""
     import nibabel as nib
     from dipy.data import default_sphere
 
     name, _, patched = backend.partition("-")
     if patched:
-        _mended()
+        _import_patched()
     folder, tracker, prefix, _ = MODULES[name]
     module = importlib.import_module(f"cuslines.{folder}")
     getter, volume = _getter(module, prefix, problem, default_sphere)
@@ -114,7 +114,7 @@ def open_tracker(backend: str, problem: Problem) -> Session:
         begun = time.perf_counter()
         tractogram = opened.generate_sft(problem.seeds[:count], image)
         seconds = time.perf_counter() - begun
-        # its streamlines are in the image's mm, which are voxels here
+        # its streamlines are in mm of the image, which equal voxel coordinates here
         lines = [problem.space.to_ras(line) for line in tractogram.streamlines]
         return joined(lines, seconds)
 

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 def dipy_getter(problem: Problem) -> Any:
-    """DIPY's direction getter for a problem."""
+    """Return DIPY's direction getter for a problem."""
     from dipy.data import default_sphere
     from dipy.direction import (
         BootDirectionGetter,
@@ -40,7 +40,7 @@ def dipy_getter(problem: Problem) -> Any:
 
 
 def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | None = None, **others: Any) -> Any:
-    """Iterable over the streamlines of DIPY's LocalTracking from the first so many seeds."""
+    """Return an iterable over the streamlines of DIPY's LocalTracking from the first ``count`` seeds."""
     from dipy.tracking.local_tracking import LocalTracking
 
     return LocalTracking(
@@ -50,13 +50,20 @@ def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | No
 
 
 def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
-    """Number of each initial direction's seed, and the direction: a DIPY getter's peaks at the seeds."""
+    """Return the peaks of a DIPY getter at the seeds.
+
+    Returns
+    -------
+    number : (n,) int64
+        Index of the seed of each peak.
+    directions : (n, 3) float64
+    """
     found = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
     return np.repeat(np.arange(len(found)), [len(directions) for directions in found]), np.concatenate(found)
 
 
 def threaded_lines(problem: Problem, number: Array, directions: Array, random_seed: int, **others: Any) -> Any:
-    """Iterable over the streamlines of DIPY's threaded trackers, which find no initial directions themselves."""
+    """Return an iterable over the streamlines of DIPY's threaded trackers, which need initial directions."""
     from dipy.data import default_sphere
     from dipy.tracking import tracker
 
@@ -78,7 +85,7 @@ def _criterion(problem: Problem) -> Any:
 
 
 def open_local(problem: Problem) -> Session:
-    """Track with DIPY's LocalTracking; each call draws anew."""
+    """Prepare tracking with DIPY's LocalTracking; each call uses another RNG seed."""
     getter, random_seeds = dipy_getter(problem), itertools.count(1)
 
     def track(count: int, keep: bool = True) -> Tracked:
@@ -90,7 +97,7 @@ def open_local(problem: Problem) -> Session:
 
 
 def open_threaded(problem: Problem) -> Session:
-    """Track with DIPY's threaded trackers from its own peaks; each call draws anew."""
+    """Prepare tracking with DIPY's threaded trackers from its peaks; each call uses another RNG seed."""
     number, directions = initial_directions(problem, dipy_getter(problem))
     random_seeds = itertools.count(1)
 

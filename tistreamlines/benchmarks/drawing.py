@@ -1,4 +1,4 @@
-"""How the page's plots are drawn: SVG in colours that the page's style sheet sets, axes with numbers written out."""
+"""Drawing of SVG plots, whose colours the style sheet of the page sets, with plain numbers on the axes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-# For light and dark paper. Matplotlib draws with stand-ins, unlikely in any picture, which become CSS variables.
+# Colours for light and dark pages. Matplotlib draws with unusual stand-in colours, which become CSS variables.
 _INKS = {"ink": ("#1d1d22", "#ececf0"), "quiet": ("#6a6a74", "#9c9ca8"), "rule": ("#dcdce2", "#3a3a42")}
 _TARGETS = (
     ("#0072b2", "#5ab4f0"), ("#d55e00", "#ff8f57"), ("#00805e", "#3ecf9f"), ("#a0489a", "#e29bdc"),
@@ -38,13 +38,13 @@ _RC = {
     "xtick.color": QUIET, "ytick.color": QUIET, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
     "grid.color": _RULE, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
     "figure.facecolor": "none", "axes.facecolor": "none", "legend.frameon": False, "text.parse_math": False,
-    # glyphs as paths: labels keep their size whatever fonts the reader has
+    # glyphs as paths, so that labels do not depend on installed fonts
     "svg.fonttype": "path",
 }  # fmt: skip
 
 
 class Style(NamedTuple):
-    """How a target is drawn in every plot."""
+    """The colour, marker and line style of a target in every plot."""
 
     colour: str
     marker: str
@@ -52,7 +52,7 @@ class Style(NamedTuple):
 
 
 def styles(results: Record) -> dict[str, Style]:
-    """Give each target of the results its colour, its marker, and a line that is dashed for peers."""
+    """Return the style of each target of the results; lines of peers are dashed."""
     peers = {run["target"] for run in results.get("runs") or () if run.get("kind") == "peer"}
     records = [*(results.get("runs") or ()), *(results.get("sweeps") or ())]
     names = dict.fromkeys(str(record["target"]) for record in records)
@@ -66,12 +66,12 @@ def styles(results: Record) -> dict[str, Style]:
 
 
 def colour_variables(dark: bool) -> str:
-    """Declare the plots' colours as CSS variables."""
+    """Return the declarations of the plots' colours as CSS variables."""
     return "".join(f"--{name}:{pair[dark]};" for name, pair in _PALETTE)
 
 
 def svg(name: str, title: str, draw: Callable[[Figure], None], height: float) -> str:
-    """Draw a figure and make an SVG element of it whose ids begin with its name, as a page may have several."""
+    """Draw a figure and return it as an SVG element, whose ids begin with its name to be unique in the page."""
     import matplotlib.style
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -82,7 +82,7 @@ def svg(name: str, title: str, draw: Callable[[Figure], None], height: float) ->
         draw(figure)
         FigureCanvasSVG(figure).print_svg(text, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     svg = text.getvalue()
-    # Names of XML and its style for all of a page have no place within HTML; comments repeat the labels.
+    # inside HTML, XML namespaces and a global style are not allowed; comments only repeat the labels
     svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"|<style.*?</style>|<!--.*?-->', "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     for key, stand_in in STAND_INS.items():
@@ -95,7 +95,7 @@ def height(rows: int, each: float = _BAR) -> float:
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the bars, the first on top."""
+    """Label the bars, with the first at the top."""
     axes.set_yticks(range(len(names)), [wrapped(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -122,7 +122,7 @@ def plain(axis: Axis) -> None:
 
 
 def logarithmic(axes: Axes, side: str, low: float, high: float) -> None:
-    """Scale the x or y side by logarithms, with numbers written out, and more of them on a short one."""
+    """Make the x or y axis logarithmic, with plain numbers as labels, more of them on a short range."""
     from matplotlib import ticker
 
     axes.set(**{f"{side}scale": "log"})

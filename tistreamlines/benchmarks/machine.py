@@ -1,4 +1,4 @@
-"""What results were found on: processor, memory, devices, versions, commit."""
+"""The computer of a benchmark: processor, memory, devices, versions and commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..run.record import versions
 
 
 def machine() -> dict[str, Any]:
-    """Processor, memory, devices and versions."""
+    """Return processor, memory, devices and versions, as in the schema."""
     found = [device for device in list_devices() if device.available]
     cpu = next((device for device in found if device.arch == "cpu"), None)
     return {
@@ -27,7 +27,7 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Commit of the source tree, "" outside one; a changed tree says so."""
+    """Return the commit of the source tree, "" outside of one; it ends with -dirty if files are changed."""
     root = Path(__file__).resolve().parents[2]
     try:
         said = subprocess.run(

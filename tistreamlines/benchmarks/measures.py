@@ -1,4 +1,4 @@
-"""What is measured of streamlines: lengths, crossings, density, agreement, and truth where it is known."""
+"""Measures of streamlines: lengths, crossings, density, agreement, and comparison with the truth of a phantom."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ BINS = 40
 
 
 def lengths_mm(tracked: Tracked) -> Array:
-    """Length of each streamline, mm."""
+    """Return the length of each streamline, (n,) float64, mm."""
     steps = np.linalg.norm(np.diff(tracked.points.astype(float), axis=0), axis=1)
-    # a step from one streamline to the next counts for neither
+    # the step from one streamline to the next does not count
     steps[tracked.offsets[1:-1] - 1] = 0
     ends = np.concatenate([[0], np.cumsum(steps)])
     return ends[tracked.offsets[1:] - 1] - ends[tracked.offsets[:-1]]
 
 
 def middle_of(space: Space) -> float:
-    """The x, RASmm, of the image's middle."""
+    """Return the x coordinate of the centre of the image, RASmm."""
     return float(space.to_ras((np.asarray(space.shape) - 1) / 2)[0])
 
 
 def crossings(tracked: Tracked, middle: float) -> tuple[int, int]:
-    """Streamlines with points on both sides of the middle sagittal plane, and those whose ends are.
+    """Count streamlines with points on both sides of the midsagittal plane, and those with ends on both sides.
 
-    A point counts as on a side if it is more than MIDDLE_MM from the plane; an end counts wherever it is, as in the
-    published benchmark of cuslines.
+    Points within MIDDLE_MM of the plane do not count as on a side; ends always do, as in the benchmark of cuslines.
     """
     if len(tracked.offsets) < 2:
         return 0, 0
@@ -50,27 +49,27 @@ def crossings(tracked: Tracked, middle: float) -> tuple[int, int]:
 
 
 def density(tracked: Tracked, space: Space) -> Array:
-    """Streamlines that have a point in each voxel, (x, y, z) int64."""
+    """Return the number of streamlines that visit each voxel, (x, y, z) int64."""
     voxel = np.rint(space.to_voxel(tracked.points)).astype(np.int64)
     inside = ((voxel >= 0) & (voxel < space.shape)).all(axis=1)
     line = np.repeat(np.arange(len(tracked.offsets) - 1), np.diff(tracked.offsets))[inside]
     size = int(np.prod(space.shape))
     visits = line * size + np.ravel_multi_index(tuple(voxel[inside].T), space.shape)
-    visits = visits[np.flatnonzero(np.diff(visits, prepend=-1))]  # most stay in a voxel for some points: less to sort
+    visits = visits[np.flatnonzero(np.diff(visits, prepend=-1))]  # consecutive points share voxels: less to sort
     return np.bincount(np.unique(visits) % size, minlength=size).reshape(space.shape)
 
 
 def correlation(one: Array, other: Array, mask: Array) -> float:
-    """Pearson's, of two density maps in the mask."""
+    """Return Pearson's correlation of two density maps in a mask."""
     a, b = one[mask].astype(float), other[mask].astype(float)
     return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else float("nan")
 
 
 def length_ks(one: Array, other: Array) -> float:
-    """Greatest difference of two cumulative distributions of lengths, mm (Kolmogorov and Smirnov)."""
+    """Return the Kolmogorov-Smirnov statistic of two sets of lengths (n,) and (m,), mm."""
     if not (len(one) and len(other)):
         return float("nan")
-    # whole numbers of steps are equal lengths, however they were added up
+    # rounded, so that equal numbers of steps give equal lengths
     one, other = np.round(one, 2), np.round(other, 2)
     every = np.concatenate([one, other])
     shares = [np.searchsorted(np.sort(some), every, side="right") / len(some) for some in (one, other)]
@@ -78,7 +77,7 @@ def length_ks(one: Array, other: Array) -> float:
 
 
 def identical(one: Tracked, other: Tracked) -> float:
-    """Share of the streamlines of either that the other has, bit for bit."""
+    """Return the Jaccard index of two sets of streamlines, compared bit by bit."""
     a, b = (
         {hashlib.sha1(line.tobytes()).digest() for line in np.split(t.points, t.offsets[1:-1])}
         for t in (one, other)
@@ -87,7 +86,7 @@ def identical(one: Tracked, other: Tracked) -> float:
 
 
 def summary(tracked: Tracked, space: Space) -> dict[str, Any]:
-    """Numbers of a run; see the schema in :mod:`tistreamlines.benchmarks`."""
+    """Return the statistics of a run; see the schema in :mod:`tistreamlines.benchmarks`."""
     count, points = len(tracked.offsets) - 1, np.diff(tracked.offsets)
     mm = lengths_mm(tracked) if count else np.zeros(0)
     crossing, commissural = crossings(tracked, middle_of(space))
@@ -104,11 +103,11 @@ def summary(tracked: Tracked, space: Space) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- truth
 def truth(phantom: Phantom, tracked: Tracked) -> dict[str, Any]:
-    """Valid, invalid and no connections, bundles found, overlap and overreach (Maier-Hein et al. 2017).
+    """Return the Tractometer measures of streamlines in a phantom (Maier-Hein et al. 2017).
 
-    A connection is valid if its ends lie in the two end regions of one bundle, invalid if in those of two bundles.
-    Overlap is the share of a bundle's voxels that its valid streamlines visit, overreach the voxels outside that they
-    visit over those of the bundle; both are means over the bundles.
+    A connection is valid if its ends lie in the two end regions of one bundle, and invalid if they lie in end regions
+    of two bundles. Overlap is the fraction of a bundle's voxels that its valid streamlines visit; overreach is the
+    number of voxels that they visit outside the bundle, relative to its size. Both are means over the bundles.
     """
     space = Space(phantom.affine, phantom.mask.shape)
     count = len(tracked.offsets) - 1
@@ -135,7 +134,7 @@ def truth(phantom: Phantom, tracked: Tracked) -> dict[str, Any]:
 
 
 def _some(tracked: Tracked, kept: Array) -> Tracked:
-    """The streamlines that are kept."""
+    """Return the streamlines selected by a boolean array (n,)."""
     lengths = np.diff(tracked.offsets)
     points = tracked.points[np.repeat(kept, lengths)]
     return replace(tracked, points=points, offsets=np.concatenate([[0], np.cumsum(lengths[kept])]))

@@ -1,4 +1,4 @@
-"""MRtrix3's tckgen, an executable: iFOD2 for prob, SD_STREAM for det, on the harmonics that all targets follow."""
+"""MRtrix3's tckgen as a peer: iFOD2 for prob and SD_STREAM for det, on the same harmonics as all targets."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ALGORITHMS = {"prob": "iFOD2", "det": "SD_STREAM"}
 
 
 def missing() -> str:
-    """Why tckgen cannot run, "" if it can."""
+    """Return why tckgen cannot run, or "" if it can."""
     return "" if shutil.which("tckgen") else "tckgen is not on the PATH: install MRtrix3 (Debian's package mrtrix3)"
 
 
 def in_world(problem: Problem) -> np.ndarray:
-    """The harmonics along the axes of RASmm, as MRtrix3 has them; DIPY's lie along the image's axes."""
+    """Return the CSD coefficients along the scanner axes (RAS), as MRtrix3 expects them."""
     return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 
 
 def open_tckgen(problem: Problem) -> Session:
-    """Write what tckgen reads; it places its own seeds in the same mask."""
+    """Write the input files of tckgen, which places its own seeds in the same mask."""
     import nibabel as nib
     from dipy.reconst.shm import convert_sh_descoteaux_tournier
 
@@ -42,7 +42,7 @@ def open_tckgen(problem: Problem) -> Session:
         return str(root / name)
 
     fod = image("fod.nii", convert_sh_descoteaux_tournier(in_world(problem)).astype(np.float32))
-    # other targets end where samples are below a tenth of the voxel's greatest; tckgen knows an amplitude alone
+    # other targets use a tenth of each voxel's maximum; tckgen supports only one amplitude for all voxels
     white = problem.white
     cutoff = THRESHOLD * float(np.median(samples(problem.csd[white]).max(axis=-1)))
     seeded = image("seeds.nii", white.astype(np.uint8))

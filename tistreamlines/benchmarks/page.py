@@ -1,4 +1,4 @@
-"""Benchmark results as one HTML page: plots and tables, with nothing to fetch and nothing to run."""
+"""Benchmark results as one self-contained HTML page with plots and tables, without scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .forms import Record, Section, Table
 from .sweep_tables import sweep_axis, sweeps
 from .tables import groups, sections
 
-# Nothing is fetched, whatever is in the results.
+# the page loads nothing, whatever the results contain
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root{color-scheme:light dark;--paper:#fff;%(light)s}
@@ -39,13 +39,12 @@ def html(results: Record) -> str:
     Parameters
     ----------
     results : dict
-        Of schema 1; see `tistreamlines.benchmarks`. What is missing is said to be missing.
+        Of schema 1; see `tistreamlines.benchmarks`. Missing values are reported as missing.
 
     Returns
     -------
     str
-        Equal results give equal text, with one version of matplotlib. The page follows the reader's choice of light or
-        dark, and prints light.
+        The text depends only on the results and the version of matplotlib. The page has a light and a dark theme.
     """
     parts = sections(results)
     looks = drawing.styles(results)
@@ -62,7 +61,7 @@ def html(results: Record) -> str:
 
 
 def _section(place: int, part: Section, results: Record, looks: dict[str, drawing.Style]) -> str:
-    """One section: sentences, plots, tables."""
+    """Return a section: notes, plots and tables."""
     figures = {"runs": _run_figures, "limits": _limit_figures, "sweeps": _sweep_figures}.get(part.kind)
     blocks = [f'<section id="section-{place}">', f"<h2>{escape(part.title)}</h2>"]
     blocks += [f"<p>{escape(note)}</p>" for note in part.notes]

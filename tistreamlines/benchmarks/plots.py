@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def throughput_bars(name: str, runs: Sequence[Record], looks: dict[str, Style]) -> str | None:
-    """Bars of Mpoints/s, with a word for each run that came to nothing; None if all did."""
+    """Draw bars of Mpoints/s, with the status of runs that failed; None if all failed."""
     rates = [throughput(run) or 0.0 if run.get("status") == "ok" else 0.0 for run in runs]
     found = [rate for rate in rates if rate > 0]
     if not found:
         return None
-    # On a linear scale the slow would not be seen beside one a hundred times faster.
+    # a linear scale would hide a target beside one that is a hundred times faster
     wide = max(found) > 30 * min(found)
     base = 10.0 ** math.floor(math.log10(min(found)) - 0.3) if wide else 0.0
 
@@ -44,7 +44,7 @@ def throughput_bars(name: str, runs: Sequence[Record], looks: dict[str, Style]) 
 
 
 def time_bars(name: str, runs: Sequence[Record]) -> str | None:
-    """Bars of the share of time that compiling, preparing, tracking and writing take; None if no times are known."""
+    """Draw bars of the fractions of time for compiling, preparing, tracking and writing; None without times."""
     split = [(run["label"], [at(run, "seconds", part) for part in PARTS]) for run in done(runs)]
     rows = [(label, [s if known(s) else 0.0 for s in seconds]) for label, seconds in split]
     rows = [(label, seconds) for label, seconds in rows if sum(seconds) > 0]
@@ -69,7 +69,7 @@ def time_bars(name: str, runs: Sequence[Record]) -> str | None:
 
 
 def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | None:
-    """Distributions of lengths, each of area one, so that targets of unlike numbers compare; None without data."""
+    """Draw distributions of lengths, normalised to compare different numbers of streamlines; None without data."""
     edges = np.asarray(lengths.get("edges_mm") or (), float)
     found = {target: np.asarray(counts, float) for target, counts in lengths.items() if target != "edges_mm"}
     found = {target: c for target, c in found.items() if len(c) == len(edges) - 1 and c.sum() > 0}
@@ -79,7 +79,7 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for k, (target, counts) in enumerate(found.items()):
-            # Archs' equal distributions lie on one another: the first is the widest, so that each shows.
+            # equal distributions of archs overlap: the first line is the widest, so that each is visible
             width = max(1.4, 4.0 - 0.9 * k) if looks[target].line == "-" else 1.4
             axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour, lw=width,
                         ls=looks[target].line, label=wrapped(target))  # fmt: skip
@@ -95,7 +95,7 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
 
 
 def density_maps(name: str, densities: Record) -> str | None:
-    """Projections of streamline density side by side, on one logarithmic scale; None without data."""
+    """Draw projections of streamline density on a common logarithmic scale; None without data."""
     found = {target: np.atleast_2d(np.asarray(rows, float)) for target, rows in densities.items()}
     found = {target: rows for target, rows in found.items() if rows.size and rows.max() > 0}
     if not found:
@@ -108,7 +108,7 @@ def density_maps(name: str, densities: Record) -> str | None:
     def draw(figure: Figure) -> None:
         from matplotlib import cm, colormaps, colors, ticker
 
-        # Voxels without streamlines take the scale's darkest colour, as a brain on black.
+        # voxels without streamlines have the darkest colour of the scale
         colours = colormaps["inferno"].with_extremes(bad=colormaps["inferno"](0.0))
         scale = cm.ScalarMappable(colors.LogNorm(0.8, max(most, 1.6)), colours)
         frames = figure.subplots(down, across, squeeze=False).ravel()
@@ -126,7 +126,7 @@ def density_maps(name: str, densities: Record) -> str | None:
 
 
 def limit_bars(name: str, results: Record) -> str | None:
-    """Bars of the shares of a device's bytes and operations a second that runs reach; None if none are known."""
+    """Draw bars of the fraction of a device's bytes and operations per second that runs reach; None if unknown."""
     rows = [
         (f"{case}, {getter}\n{run['label']}", [at(run, "limit_share", kind) for kind in ("bytes", "operations")])
         for (case, getter), runs in groups(results).items()
@@ -156,13 +156,13 @@ def limit_bars(name: str, results: Record) -> str | None:
 
 
 def sweep_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
-    """Lines of Mpoints/s against what a sweep changes, logarithmic where that is a number; None without data."""
+    """Draw Mpoints/s against the values of a sweep, with a logarithmic axis for numbers; None without data."""
     title = f"Throughput against {sweeps[0]['name']}"
     return _lines(name, title, "throughput (million points a second)", sweeps, sweep_throughput, looks)
 
 
 def time_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
-    """Marks of seconds against what a sweep changes, and the straight lines through them; None without such lines."""
+    """Draw seconds against the values of a sweep, and straight-line fits; None without a fit."""
     if not any(map(straight_line, sweeps)):
         return None
     title = f"Time against {sweeps[0]['name']}"

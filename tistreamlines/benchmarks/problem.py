@@ -1,4 +1,4 @@
-"""What every target is given: a series and what is fitted to it, made once and kept in a folder."""
+"""The data that all targets track: a series and the fits to it, computed once and stored in a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Series:
-    """Signals, (x, y, z, n), DIPY's gradient table, and the grid."""
+    """Signals (x, y, z, n), DIPY's gradient table, and the grid."""
 
     data: Array
     gtab: Any
@@ -35,15 +35,19 @@ class Series:
 
 @dataclass
 class Problem:
-    """A series, what is fitted to it, seeds and a way of tracking.
+    """A series, the fits to it, seeds and a tracking method.
 
     Parameters
     ----------
-    folder : where :func:`save_problem` put it.
-    method : way of tracking.
-    nseeds : seeds, random in the voxels of the mask whose FA is over 0.25.
-    threads : of targets that have threads, None for all.
-    chunk_size : seeds a chunk, of targets that let it be chosen; None for what they choose.
+    folder : Path
+        Folder of :func:`save_problem`.
+    method : Method
+    nseeds : int
+        Number of random seeds, in voxels of the mask with FA above 0.25.
+    threads : int, optional
+        Threads of targets that use threads; by default all.
+    chunk_size : int, optional
+        Seeds per chunk, for targets with this setting.
     """
 
     folder: Path
@@ -74,7 +78,7 @@ class Problem:
 
     @cached_property
     def mask(self) -> Array:
-        """(x, y, z) bool."""
+        """Brain mask, (x, y, z) bool."""
         return np.array(self._array("mask"))
 
     @cached_property
@@ -84,43 +88,43 @@ class Problem:
 
     @cached_property
     def csd(self) -> Array:
-        """Harmonics of CSD, DIPY's legacy descoteaux07 basis, (x, y, z, n) float32."""
+        """Coefficients of CSD in basis descoteaux07_legacy, (x, y, z, n) float32."""
         return np.array(self._array(f"csd-{self.method.order}"))
 
     @cached_property
     def pmf(self) -> Array:
-        """Samples of ``csd`` on DIPY's default sphere, negative ones as 0, their sum 1, (x, y, z, 362) float32."""
+        """PMF of ``csd`` on DIPY's default sphere: negative samples set to 0, sum 1; (x, y, z, 362) float32."""
         positive = np.maximum(samples(self.csd), 0)
         return positive / np.maximum(positive.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
 
     @cached_property
     def seeds(self) -> Array:
-        """(nseeds, 3) voxel coordinates, float64 that are float32 too, so that every target gets the same."""
+        """Seeds (nseeds, 3), voxel coordinates, float64 with values exact in float32, so that all targets agree."""
         return seeds_in(self.white, self.nseeds).astype(np.float32).astype(float)
 
     @property
     def white(self) -> Array:
-        """Voxels that are seeded, (x, y, z) bool."""
+        """Voxels with seeds, (x, y, z) bool."""
         return self.mask & (self.fa > SEED_FA)
 
     def read(self) -> None:
-        """Read what the method needs now, rather than when the clock runs."""
+        """Read the data of the method now, so that reading is not timed."""
         for name in ("seeds", "fa", "mask", "space", "csd" if self.method.model == "csd" else "data"):
             getattr(self, name)
 
     @property
     def step_mm(self) -> float:
-        """Half the smallest side of a voxel."""
+        """Step size, mm: half the smallest voxel size."""
         return float(self.space.voxel_sizes.min()) / 2
 
     @property
     def stop(self) -> float:
-        """Least FA."""
+        """FA at or below which streamlines stop."""
         return STOP
 
 
 def samples(harmonics: Array) -> Array:
-    """Harmonics of DIPY's legacy descoteaux07 basis, (..., n), on its default sphere, (..., 362) float32."""
+    """Sample coefficients (..., n) of basis descoteaux07_legacy on DIPY's default sphere, (..., 362) float32."""
     from dipy.data import default_sphere
 
     from ..sphere.harmonics import order_of, sampling_matrix
@@ -130,18 +134,25 @@ def samples(harmonics: Array) -> Array:
 
 
 def most_order(volumes: int, order: int) -> int:
-    """The order of harmonics, or the greatest even one that so many directions can tell."""
+    """Return ``order``, or the highest even order with no more coefficients than volumes."""
     return max(even for even in range(2, order + 1, 2) if (even + 1) * (even + 2) // 2 <= volumes)
 
 
 def fitted_csd(dwi: Any, mask: Array, order: int) -> Array:
-    """Harmonics of CSD of a series' lowest shell, DIPY's legacy descoteaux07 basis, (x, y, z, n) float32.
+    """Fit CSD to the lowest shell of a series.
 
     Parameters
     ----------
-    dwi : the series.
-    mask : (x, y, z) bool, where it is fitted.
-    order : of the harmonics, or as much as the directions can tell.
+    dwi : Dwi or Series
+    mask : (x, y, z) bool
+        Voxels to fit.
+    order : int
+        Order of the harmonics; reduced if there are too few directions.
+
+    Returns
+    -------
+    (x, y, z, n) float32
+        Coefficients in basis descoteaux07_legacy.
     """
     data, gtab = csd.lowest_shell(dwi.data, dwi.gtab)
     response, _ = csd.csd_response(data, gtab, mask)
@@ -149,20 +160,28 @@ def fitted_csd(dwi: Any, mask: Array, order: int) -> Array:
 
 
 def seeds_in(white: Array, count: int) -> Array:
-    """Random seeds in the voxels of a mask, as the peers' script places them: (count, 3) voxel coordinates."""
+    """Return random seeds (count, 3) in the voxels of a mask, in voxel coordinates, as the peers' script does."""
     rng = np.random.default_rng(0)
     voxels = np.argwhere(white)
     return voxels[rng.integers(len(voxels), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
 
 
 def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) -> tuple[Any, Array, Phantom | None]:
-    """Read or make a case's series: series, mask, and the phantom if it is one.
+    """Read or generate the series of a case.
 
     Parameters
     ----------
-    case : what to track.
-    paths : dwi, bvals, bvecs of a user's own series.
-    mask : path of its mask; None for what DIPY's median_otsu takes for brain.
+    case : Case
+    paths : tuple of str
+        dwi, bvals and bvecs of the user's series.
+    mask : str, optional
+        Path of its mask; by default DIPY's median_otsu.
+
+    Returns
+    -------
+    series : Dwi or Series
+    mask : (x, y, z) bool
+    phantom : Phantom or None
     """
     if case.phantom is not None:
         from dipy.core.gradients import gradient_table
@@ -185,7 +204,7 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
 
 
 def fetch_stanford() -> tuple[str, ...]:
-    """Paths of DIPY's Stanford HARDI: series, bvals, bvecs; downloaded where they are not yet in DIPY's folder.
+    """Return the paths of DIPY's Stanford HARDI (dwi, bvals, bvecs), and download it if necessary.
 
     Raises
     ------
@@ -204,14 +223,16 @@ def fetch_stanford() -> tuple[str, ...]:
 def save_problem(
     case: Case, folder: Path, *, paths: tuple[str, ...] = (), mask: str | None = None, orders: Iterable[int] = (8,)
 ) -> Phantom | None:
-    """Fit what the targets need and keep it in a folder; return the phantom if the case is one.
+    """Compute the fits that the targets need and store them; return the phantom if the case is one.
 
     Parameters
     ----------
-    case : what to track.
-    folder : an empty one.
-    paths, mask : as for :func:`series_of`.
-    orders : of CSD that methods follow.
+    case : Case
+    folder : Path
+        An empty folder.
+    paths, mask : as for :func:`series_of`
+    orders : iterable of int
+        Orders of CSD that the methods need.
     """
     dwi, brain, phantom = series_of(case, paths, mask)
     fa = tensor_fa(dwi.data, dwi.gtab, brain)

@@ -1,4 +1,4 @@
-"""Benchmark results as Markdown, as the README's table, and as the three files that a benchmark leaves."""
+"""Benchmark results as Markdown, as the README's table, and as the three output files of a benchmark."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def markdown(results: Record) -> str:
     Parameters
     ----------
     results : dict
-        Of schema 1; see `tistreamlines.benchmarks`. What is missing is left out, or said to be missing.
+        Of schema 1; see `tistreamlines.benchmarks`. Missing values are omitted or reported as missing.
 
     Returns
     -------
     str
-        Equal results give equal text.
+        The text depends only on the results.
     """
     blocks = ["# Benchmarks"]
     for section in sections(results):
@@ -39,14 +39,14 @@ def markdown(results: Record) -> str:
 
 
 def write(results: Record, folder: str | Path) -> list[Path]:
-    """Write results.json, report.md and report.html, each whole or not at all.
+    """Write results.json, report.md and report.html; each file appears only when it is complete.
 
     Parameters
     ----------
     results : dict
-        Of schema 1. Numbers that are not finite become null in results.json.
+        Of schema 1. NaN and infinity become null in results.json.
     folder : str or Path
-        Made if it is missing. Files of these names are replaced.
+        It is created if missing. Existing files are replaced.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def write(results: Record, folder: str | Path) -> list[Path]:
     Raises
     ------
     OutputError
-        If a file cannot be written. Those before it stay, and results.json is the first.
+        If a file cannot be written. Files written before it remain; results.json is the first.
     """
     from .page import html
 
@@ -65,7 +65,7 @@ def write(results: Record, folder: str | Path) -> list[Path]:
 
 
 def write_json(results: Record, folder: str | Path) -> Path:
-    """Write results.json alone, as ``write`` does; return its path."""
+    """Write only results.json, like :func:`write`; return its path."""
     from ..io.writer import explained
 
     folder = Path(folder)
@@ -87,12 +87,12 @@ def _put(path: Path, text: str) -> Path:
 
 
 def rows_for_readme(list_of_results: Iterable[Record]) -> str:
-    """Make the README's table: throughput of each arch beside the fastest peer on the same data.
+    """Return the README's table: throughput of each arch and of the fastest peer on the same data.
 
     Parameters
     ----------
     list_of_results : iterable of dict
-        One of each machine.
+        Results of each computer.
 
     Returns
     -------
@@ -103,12 +103,12 @@ def rows_for_readme(list_of_results: Iterable[Record]) -> str:
 
 
 def update_between_markers(text: str, table: str) -> str:
-    """Put a table between ``<!-- benchmarks -->`` and ``<!-- /benchmarks -->`` and leave all else as it is.
+    """Replace the text between ``<!-- benchmarks -->`` and ``<!-- /benchmarks -->`` by a table.
 
     Parameters
     ----------
     text : str
-        Has each marker once, in this order.
+        Contains each marker once, in this order.
     table : str
 
     Returns
@@ -118,7 +118,7 @@ def update_between_markers(text: str, table: str) -> str:
     Raises
     ------
     InputError
-        If the markers are not there.
+        If the markers are missing.
     """
     begin, end = MARKERS
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
@@ -133,14 +133,14 @@ def _markdown_table(table: Table) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Keep Markdown from reading marks in a text, in one line."""
+    """Escape a text for Markdown, in one line."""
     text = re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", " ".join(text.split()))
-    # An underscore within a word marks nothing.
+    # an underscore within a word needs no escape
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
 
 
 def _json(results: Record) -> str:
-    """Write each entry of a list or record on a line of its own, so that versions can be compared by line."""
+    """Return JSON with each entry of a list or record on its own line, which suits line-based diffs."""
     plain = _finite(results)
     return "{\n" + ",\n".join(f" {_dumped(key)}: {_entries(value)}" for key, value in plain.items()) + "\n}\n"
 
@@ -159,7 +159,7 @@ def _dumped(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Put null for numbers that are not finite, which JSON has no words for, and lists for arrays."""
+    """Replace NaN and infinity by null, and arrays by lists."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

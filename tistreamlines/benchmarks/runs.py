@@ -1,4 +1,4 @@
-"""Processes of the benchmark: each run, and each device's limits, in one of its own."""
+"""Processes of the benchmark: one for each run, and one for the limits of each device."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ def run_process(request: Request, time_limit: float) -> tuple[str, str]:
 
     Parameters
     ----------
-    request : what it is to do.
-    time_limit : seconds after which it is stopped.
+    request : Request
+    time_limit : float
+        Seconds after which it is stopped.
 
     Returns
     -------
-    tuple
-        Its status and, if it came to nothing, the last line of what it said.
+    status, reason : str
+        ``reason`` is the last line of its output if it failed, else "".
     """
     try:
         done = ended(["tistreamlines.benchmarks.worker", str(request.save())], time_limit)
@@ -38,12 +39,12 @@ def run_process(request: Request, time_limit: float) -> tuple[str, str]:
 
 
 def ended(module: list[str], time_limit: float) -> subprocess.CompletedProcess[str]:
-    """Run a module to its end, or stop it and all that it has started.
+    """Run a module; after the time limit, kill it and all its child processes.
 
     Raises
     ------
     subprocess.TimeoutExpired
-        With what it said, if it took longer than ``time_limit`` seconds.
+        With its output, if it took longer than ``time_limit`` seconds.
     """
     command, pipe = [sys.executable, "-m", *module], subprocess.PIPE
     with subprocess.Popen(
@@ -63,19 +64,27 @@ def ended(module: list[str], time_limit: float) -> subprocess.CompletedProcess[s
 
 
 def last_line(text: str) -> str:
-    """The last line that says anything, cut to 300 characters."""
+    """Return the last line that is not empty, at most 300 characters of it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
 
 def device_limits(targets: Iterable[Target], time_limit: float, report: Callable[[str], object]) -> dict[str, Any]:
-    """What each arch can do at best, measured in a process of its own; of those that fail, the reason.
+    """Measure the peak rates of each arch, each in its own process.
 
     Parameters
     ----------
-    targets : peers among them are passed over.
-    time_limit : seconds for each.
-    report : is told what comes next.
+    targets : iterable of Target
+        Peers are skipped.
+    time_limit : float
+        Seconds for each.
+    report : callable
+        Called with a description of each measurement before it starts.
+
+    Returns
+    -------
+    dict
+        The limits by arch, or the reason why they could not be measured.
     """
     found = {}
     for target in targets:

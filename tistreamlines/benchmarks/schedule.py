@@ -1,4 +1,4 @@
-"""What a benchmark runs, and the images that it makes or reads for that."""
+"""The schedule of a benchmark, and the folders with its data."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from .targets import Target
 
 @dataclass(frozen=True)
 class Schedule:
-    """What to benchmark.
+    """What a benchmark runs: every case with every method, for each target that supports the method.
 
     Parameters
     ----------
-    cases, methods, targets : all of the first two with those of the third that have them.
-    nseeds, threads, repeat : of each run.
-    time_limit : seconds a run may take; what takes longer is stopped.
-    seconds : a run's repeats stop after so many.
-    paths, mask : the user's own series, for the case that has neither phantom nor download.
-    sweeps : made with every target that can vary it.
+    cases, methods, targets : sequences of Case, Method and Target
+    nseeds, threads, repeat : int
+        Number of seeds, threads and timed repeats of each run.
+    time_limit : float
+        Seconds after which a run is stopped.
+    seconds : float
+        Seconds after which a run is not repeated again.
+    paths, mask : tuple of str, and str
+        Files of the user's series, for a case that is neither a phantom nor downloaded.
+    sweeps : sequence of Sweep
+        Sweeps for every target that supports them.
     """
 
     cases: Sequence[Case]
@@ -40,14 +45,14 @@ class Schedule:
 
 
 class Folders:
-    """Problems of a case, by how many times its voxels along each axis; each is made when first asked for."""
+    """Folders with the data of a case at several resolutions; each is created when it is first needed."""
 
     def __init__(self, root: Path, case: Case, schedule: Schedule) -> None:
         self.root, self.case, self.schedule = root, case, schedule
         self._made: dict[float, tuple[Path, Phantom | None]] = {}
 
     def at(self, factor: float) -> tuple[Path, Phantom | None]:
-        """Folder, and the phantom if the case is one."""
+        """Return the folder for ``factor`` times the voxels along each axis, and the phantom if the case is one."""
         if factor not in self._made:
             folder = self.root / f"{factor:g}"
             folder.mkdir()

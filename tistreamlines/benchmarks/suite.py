@@ -1,4 +1,4 @@
-"""What runs, one process after another, and how it comes together in one object (see the schema in the package)."""
+"""Runs a schedule, one process after another, and collects the results (for the schema see ``__init__.py``)."""
 
 from __future__ import annotations
 
@@ -28,21 +28,29 @@ from .tracked import Tracked
 from .worker import Request
 
 DIPY = "dipy"
-SHARES = (0.125, 0.25, 0.5)  # of the seeds, timed besides
+SHARES = (0.125, 0.25, 0.5)  # fractions of the seeds that are also timed
 
 
 def benchmark(
     schedule: Schedule, report: Callable[[str], object], command: str = "",
     keep: Callable[[dict[str, Any]], object] = lambda results: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run everything and gather the results.
+    """Run a schedule and return the results.
 
     Parameters
     ----------
-    schedule : what to run.
-    report : is told what comes next.
-    command : the command line, for the record.
-    keep : is given what was found so far, again and again.
+    schedule : Schedule
+    report : callable
+        Called with a description of each run before it starts.
+    command : str
+        The command line, for the record.
+    keep : callable
+        Called with the results so far, whenever there are new ones.
+
+    Returns
+    -------
+    dict
+        Results of schema 1.
     """
     results: dict[str, Any] = {
         "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
@@ -85,7 +93,7 @@ class _Comparison:
         self.limits = limits
 
     def run(self, report: Callable[[str], object]) -> list[dict[str, Any]]:
-        """One process a target, then what they share."""
+        """Run each target in a process, and compare their streamlines."""
         runs, kept = [], {}
         with tempfile.TemporaryDirectory() as folder:
             for target in self.schedule.targets:
@@ -106,7 +114,7 @@ class _Comparison:
         return runs
 
     def able(self, sweep: Sweep) -> list[Target]:
-        """Targets to sweep with: those that ran, if too slowly, and can vary it."""
+        """Return the targets that support a sweep, of those that ran, even if they were too slow."""
         return [target for target in self.ran if sweep.name in target.varies]
 
     def _one(self, target: Target, own: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -139,18 +147,18 @@ class _Comparison:
         return row, found
 
     def _shares(self, target: Target, found: dict[str, Any]) -> None:
-        """Keep what was timed besides; its memory is that of the whole run."""
+        """Record the times for fewer seeds as a sweep, without memory, which is known only for the whole run."""
         if found["sweep"]:
             rows = [*found["sweep"], [self.schedule.nseeds, found["seconds"]["track"], found["points"]]]
             self.sweeps.append(sweep_record(SWEEPS["seeds"], self.case, self.method, target, rows))
 
     def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:
-        """Agreement of each with DIPY and, of archs, with the first; truth; what plots need."""
+        """Compare each run with DIPY, each arch with the first one, and phantoms with the truth; collect plot data."""
         seen: dict[str, _Seen] = {}
         for row in runs:
             name = row["target"]
             if name in tracked:
-                # what has the same bits has the same everything
+                # runs with the same bits share all measures
                 same = next((other for other in runs if other["target"] in seen and _equal(row, other)), None)
                 seen[name] = seen[same["target"]] if same else _Seen.of(tracked[name], self.problem.space, self.phantom)
         archs = [name for name in tracked if name in ARCHS]
@@ -159,7 +167,7 @@ class _Comparison:
             if name not in seen:
                 continue
             if DIPY in seen:
-                # DIPY is set beside itself with another random seed
+                # DIPY is compared with itself with another RNG seed
                 self._agreement(row, seen[name], seen[DIPY], 1 if name == DIPY else 0)
             if name in archs and name != archs[0]:
                 alike = seen[name] is seen[archs[0]]
@@ -175,13 +183,13 @@ class _Comparison:
         density = measures.correlation(own.maps[0], other.maps[which], self.problem.mask)
         lengths = measures.length_ks(own.mm[0], other.mm[which])
         for figure, value in (("density_correlation", density), ("length_ks", lengths)):
-            if np.isfinite(value):  # JSON has no other numbers
+            if np.isfinite(value):  # JSON has no NaN
                 row[figure][DIPY] = round(value, 4)
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """Density, lengths (mm) of the first repeats of a run, and truth of the first."""
+    """Density maps and lengths (mm) of the first repeats of a run, and the truth measures of the first."""
 
     maps: list[np.ndarray]
     mm: list[np.ndarray]
@@ -200,12 +208,12 @@ def _equal(row: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _projection(density: np.ndarray) -> np.ndarray:
-    """Greatest density along the second axis, rows from the top of the third axis."""
+    """Return the maximum along the second axis, with rows from the top of the third axis."""
     return density.max(axis=1).T[::-1]
 
 
 def _histograms(mm: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Histograms of lengths, mm, with one set of edges."""
+    """Return histograms of lengths, mm, with common bin edges."""
     longest = max((float(some.max()) for some in mm.values() if len(some)), default=1.0)
     edges = np.linspace(0, longest, measures.BINS + 1)
     counts = {name: np.histogram(some, edges)[0].tolist() for name, some in mm.items()}

@@ -1,4 +1,4 @@
-"""Sweeps of benchmark results: throughput, memory, and the straight line through time against seeds."""
+"""Tables of sweeps: throughput, memory, and a straight-line fit of time against seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .forms import UNKNOWN, Columns, Record, Section, Table, count, getter, know
 
 
 def sweeps(results: Record) -> dict[tuple[str, str, str], list[Record]]:
-    """Sweeps of each name, case and way of tracking, in order of appearance."""
+    """Return the sweeps of each name, case and method, in order of appearance."""
     found: dict[tuple[str, str, str], list[Record]] = {}
     for sweep in results.get("sweeps") or ():
         found.setdefault((sweep["name"], sweep["case"], getter(sweep)), []).append(sweep)
@@ -18,19 +18,19 @@ def sweeps(results: Record) -> dict[tuple[str, str, str], list[Record]]:
 
 
 def sweep_axis(sweep: Record) -> str:
-    """Name what a sweep changes, with its unit."""
+    """Return the name of the varied setting, with its unit."""
     unit = sweep.get("unit")
     return f"{sweep['name']} ({unit})" if unit and unit != sweep["name"] else str(sweep["name"])
 
 
 def sweep_throughput(sweep: Record) -> list[float | None]:
-    """Throughput in Mpoints/s at each value of a sweep."""
+    """Return the throughput in Mpoints/s at each value of a sweep."""
     pairs = zip(sweep["points"], sweep["seconds"], strict=True)
     return [p / s / 1e6 if known(p) and known(s) and s > 0 else None for p, s in pairs]
 
 
 class Line(NamedTuple):
-    """A straight line through time against seeds, from the least value on that it was fitted to."""
+    """A straight line of time against seeds: smallest fitted value, latency (s), seconds per seed, largest error."""
 
     least: float
     latency: float
@@ -38,14 +38,14 @@ class Line(NamedTuple):
     departure: float
 
     def at(self, value: float) -> float:
-        """Seconds on the line."""
+        """Return the seconds on the line."""
         return self.latency + self.each * value
 
 
 def straight_line(sweep: Record) -> Line | None:
-    """Fit seconds = latency + each * seeds where the device is busy: from half the greatest throughput on.
+    """Fit seconds = latency + each * seeds to values with at least half the maximum throughput.
 
-    Errors are relative ones.  None with fewer than three values.
+    The fit minimises relative errors; the result is None with fewer than three values.
     """
     rates = sweep_throughput(sweep)
     best = max((rate for rate in rates if rate), default=0.0)
@@ -60,7 +60,7 @@ def straight_line(sweep: Record) -> Line | None:
 
 
 def sweeps_section(results: Record) -> Section:
-    """Tables of each sweep of a case and way of tracking: a row for each value, a column for each target."""
+    """Return the tables of each sweep: a row for each value, a column for each target."""
     tables = []
     for (name, case, way), members in sweeps(results).items():
         title = f"{sweep_axis(members[0])}: {case}, {way}"
@@ -83,7 +83,7 @@ def sweeps_section(results: Record) -> Section:
 
 
 def _lines(title: str, members: list[Record]) -> list[Table]:
-    """Table of the straight lines through time against seeds."""
+    """Return the table of the straight-line fits of time against seeds."""
     fitted = [(sweep["target"], line) for sweep in members if (line := straight_line(sweep))]
     form: Columns = {
         "target": lambda pair: pair[0],

@@ -1,4 +1,4 @@
-"""Sweeps: one thing is varied, each value in a process of its own; numbers of seeds share one."""
+"""Sweeps: one setting is varied, with a process for each value; all numbers of seeds share a process."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from .worker import Request
 
 
 def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> list[dict[str, Any]]:
-    """Vary one thing; values that came to nothing are left out.
+    """Run a sweep; values whose run failed are omitted.
 
     Parameters
     ----------
-    sweep : what to vary.
-    method, target : of the runs.
-    folders : problems to track.
-    schedule : of the benchmark; its number of seeds is tracked where the sweep does not say another.
+    sweep : Sweep
+    method, target : Method and Target
+    folders : Folders
+        Data of the case.
+    schedule : Schedule
+        Its number of seeds is used unless the sweep varies it.
 
     Returns
     -------
     list
-        A record of the results' ``sweeps``; none if nothing can be varied here, or nothing ran.
+        One record for the results' ``sweeps``; empty if no value could be run.
     """
     rows = list(_rows(sweep, method, target, folders, schedule))
     return [sweep_record(sweep, folders.case, method, target, rows)] if rows else []
@@ -40,7 +42,7 @@ def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedu
 def sweep_record(
     sweep: Sweep, case: Case, method: Method, target: Target, rows: Iterable[Sequence[Any]]
 ) -> dict[str, Any]:
-    """Put rows of value, seconds, points and, where known, peak memory into a record of the results."""
+    """Return a record of the results from rows of value, seconds, points and, if known, peak memory."""
     values, seconds, points, *memory = zip(*rows, strict=True)
     return {
         "name": sweep.name, "unit": sweep.unit, "case": case.name, "dg": method.dg, "model": method.model,
@@ -50,11 +52,11 @@ def sweep_record(
 
 
 def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> Iterator[list[Any]]:
-    """Value, seconds, points and peak memory of each run."""
+    """Yield value, seconds, points and peak memory of each run."""
     if sweep.name == "seeds":
         yield from _run(folders.at(1.0)[0], method, target, schedule, nseeds=sweep.values[-1], counts=sweep.values)
     elif sweep.name == "voxels":
-        # a user's own series has the voxels that it has
+        # only phantoms can be generated at other resolutions
         for factor in sweep.values if folders.case.phantom else ():
             folder, _ = folders.at(factor)
             size = Problem(folder, method, 0).mask.size
@@ -68,7 +70,7 @@ def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedu
 
 
 def _changed(name: str, value: Any, method: Method, schedule: Schedule) -> tuple[Any, dict[str, Any]]:
-    """How a value is told, None where it makes no sense, and what it changes of a request."""
+    """Return the reported value, None if it is not applicable, and the changes to a request."""
     if name == "chunk":
         return (value if value <= schedule.nseeds else None), {"chunk_size": value}
     if name == "threads":

@@ -1,4 +1,4 @@
-"""Benchmark results as sections of sentences and tables."""
+"""Sections of a benchmark report: notes and tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .forms import (
 from .sweep_tables import sweeps_section
 
 PARTS = ("compile", "prepare", "track", "write")
-# How a setting is put where all runs of a table share it, or differ in it.
+# text for a setting, which all runs of a table share or in which they differ
 _SETTINGS: Columns = {
     "model": lambda model: f"model {model}",
     "nseeds": lambda seeds: f"{count(seeds)} seeds",
@@ -38,7 +38,7 @@ _SETTINGS: Columns = {
 
 
 def sections(results: Record) -> list[Section]:
-    """Sort results into the sections that the report has in any form, in their order."""
+    """Return the sections of a report, in order, for Markdown and HTML."""
     found = [_machine_section(results)]
     table = summary([results])
     if table.rows:
@@ -51,7 +51,7 @@ def sections(results: Record) -> list[Section]:
 
 
 def groups(results: Record) -> dict[tuple[str, str], list[Record]]:
-    """Runs of each case and way of tracking in order of appearance, each with its ``label``."""
+    """Return the runs of each case and method in order of appearance, each with its ``label``."""
     found: dict[tuple[str, str], list[Record]] = {}
     for run in results.get("runs") or ():
         found.setdefault((str(run.get("case")), getter(run)), []).append(run)
@@ -59,33 +59,33 @@ def groups(results: Record) -> dict[tuple[str, str], list[Record]]:
 
 
 def _usual(runs: Sequence[Record]) -> dict[str, Any]:
-    """Settings of most of the runs that they apply to; of as many, the first."""
+    """Return the most frequent value of each setting; of several, the first."""
     found = {key: [run[key] for run in runs if run.get(key) is not None] for key in _SETTINGS}
     return {key: max(dict.fromkeys(values), key=values.count) for key, values in found.items() if values}
 
 
 def _label(run: Record, runs: Sequence[Record]) -> str:
-    """Name a run by its target, and by the settings that differ from those of most."""
+    """Name a run by its target, and by settings that differ from the most frequent ones."""
     own = [other for other in runs if other["target"] == run["target"]]
-    # Devices take chunks of unlike size: that only tells runs of one target apart.
+    # chunk sizes depend on the device, so they only distinguish runs of the same target
     usual = _usual(runs) | {"chunk_size": _usual(own).get("chunk_size")}
     words = [word(run[key]) for key, word in _SETTINGS.items() if run.get(key) not in (None, usual.get(key))]
     return f"{run['target']} ({', '.join(words)})" if words else str(run["target"])
 
 
 def done(runs: Iterable[Record]) -> list[Record]:
-    """Keep the runs that came to their end."""
+    """Return the runs that succeeded."""
     return [run for run in runs if run.get("status") == "ok"]
 
 
 def throughput(run: Record) -> float | None:
-    """Throughput of a run in Mpoints/s, None if unknown."""
+    """Return the throughput of a run in Mpoints/s, None if unknown."""
     points = run.get("points_per_second")
     return points / 1e6 if known(points) and points is not None else None
 
 
 def summary(list_of_results: Iterable[Record]) -> Table:
-    """Throughput of the archs, beside the fastest peer of the same case and way of tracking; the newest of each."""
+    """Return a table of the newest throughput of each arch, and of the fastest peer with the same case and method."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for results in sorted(list_of_results, key=lambda results: str(results.get("created"))):
         for (case, way), runs in groups(results).items():
@@ -110,7 +110,7 @@ def _rate(results: Record, run: Record) -> str:
 
 
 def _beside(ours: Sequence[Record], runs: Sequence[Record]) -> dict[str, str]:
-    """Name the fastest peer, and how much faster the fastest arch is."""
+    """Return the fastest peer, and the ratio of the fastest arch to it."""
     peers = [run for run in done(runs) if run.get("kind") == "peer" and throughput(run)]
     if not peers:
         return {"fastest peer": "none ran"}
@@ -130,7 +130,7 @@ def _devices(results: Record, arch: str) -> list[Record]:
 
 
 def _machine_name(results: Record, archs: Iterable[str]) -> str:
-    """Name the devices in hardware, and the processor."""
+    """Return the names of the hardware devices and the processor."""
     found = [device["name"] for arch in archs for device in _devices(results, arch) if not device.get("software")]
     cores = at(results, "machine", "cores")
     processor = str(at(results, "machine", "cpu") or UNKNOWN) + (f", {cores} cores" if cores else "")
@@ -138,7 +138,7 @@ def _machine_name(results: Record, archs: Iterable[str]) -> str:
 
 
 def _part(run: Record, name: str) -> str | None:
-    """Write a number of streamlines, and its share of all of the run."""
+    """Format a number of streamlines, and its fraction of all streamlines of the run."""
     if not known(run.get(name)) or not run.get("streamlines"):
         return None
     return f"{count(run[name])} ({percent(run[name] / run['streamlines'])})"
@@ -159,7 +159,7 @@ def _machine_section(results: Record) -> Section:
 
 
 def _runs_section(group: tuple[str, str], runs: Sequence[Record]) -> Section:
-    """What ran of a case and way of tracking, what did not and why, and whether archs gave the same points."""
+    """Return the section of a case and method: its runs, failures with reasons, and agreement of the archs."""
     ended = done(runs)
     usual = ", ".join(_SETTINGS[key](value) for key, value in _usual(runs).items() if key != "chunk_size")
     notes = [f"Where nothing else is said: {usual}."] * bool(usual) + _agreement(ended)
@@ -178,7 +178,7 @@ def _runs_section(group: tuple[str, str], runs: Sequence[Record]) -> Section:
 
 def _speed_table(runs: Sequence[Record]) -> Table:
     timed = sorted((run for run in runs if throughput(run)), key=lambda run: throughput(run) or 0.0)
-    # Beside the CPU where it ran, else beside the slowest.
+    # relative to the CPU if it ran, else to the slowest run
     base = next((run for run in reversed(timed) if run["target"] == "cpu"), timed[0] if timed else {})
     dipys = sorted({name for run in runs for name in run.get("density_correlation") or () if name.startswith("dipy")})
 
@@ -216,7 +216,7 @@ def _time_table(runs: Sequence[Record]) -> Table:
 
 
 def _agreement(runs: Sequence[Record]) -> list[str]:
-    """Say whether runs of archs with the same seeds gave the same points, or how many streamlines are the same."""
+    """Describe whether archs gave identical points for the same seeds, else the fraction of identical streamlines."""
     alike: dict[tuple[Any, ...], list[Record]] = {}
     for run in runs:
         if run.get("sha256"):

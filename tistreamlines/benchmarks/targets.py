@@ -1,4 +1,4 @@
-"""Who tracks: the archs of this package and its peers, all called alike.  The parity tests use the same table."""
+"""The table of targets: the archs of tistreamlines and its peers, with a common interface, also for parity tests."""
 
 from __future__ import annotations
 
@@ -16,22 +16,28 @@ from .cases import COMMON, METHODS, SWEEPS
 from .problem import Problem
 from .tracked import Session, Tracked
 
-SINGLE = "of one thread, all that it uses"
+SINGLE = "single-threaded"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A tracker.
+    """A program that tracks.
 
     Parameters
     ----------
-    name, title : as on the command line, and what it is.
-    kind : arch or peer.
-    methods : names of the methods that it has.
-    missing : says why it cannot run here, "" if it can.
-    open : prepares a problem, compiles, and returns what tracks; that may be called again.
-    varies : names of the sweeps that it can make.
-    warm_up : seeds of a first call that is not timed, which compiles or makes room; 0 for none.
+    name, title : str
+        Name on the command line, and description.
+    kind : 'arch' or 'peer'
+    methods : tuple of str
+        Names of the methods that it supports.
+    missing : callable
+        Returns why it cannot run here, or "" if it can.
+    open : callable
+        Prepares a problem, compiles, and returns the function that tracks, which can be called repeatedly.
+    varies : tuple of str
+        Names of the sweeps that it supports.
+    warm_up : int
+        Seeds of a first call that is not timed, which compiles or allocates memory; 0 for none.
     """
 
     name: str
@@ -65,7 +71,7 @@ def prepared_for(problem: Problem) -> Any:
 
 
 def open_arch(arch: str, problem: Problem) -> Session:
-    """Track with this package."""
+    """Prepare tracking with an arch of tistreamlines."""
     from ..engine.engine import Engine
     from ..engine.settings import Settings
     from ..methods.registry import METHODS as REGISTRY

@@ -1,4 +1,4 @@
-"""What every target returns: the streamlines of a run, and how long they took."""
+"""The result of a target: the streamlines of a run, and its times."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ class Tracked:
 
     Parameters
     ----------
-    points, offsets : RASmm, end to end, and where each streamline begins and the last one ends; points may have been
-        let go.
-    seconds : from seeds to points in the host's memory.
-    stages : seconds of its parts, where known.
-    compile : seconds that were spent compiling before, where known.
-    work : bytes read and operations done for a point, where counted.
-    copied_bytes : from the device to the host, where counted.
+    points : (p, 3) float32, RASmm
+        Points of all streamlines, concatenated; empty if they were not kept.
+    offsets : (n + 1,) int64
+        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
+    seconds : float
+        Time from seeds to points in the host's memory.
+    stages : dict of str to float
+        Seconds of its parts, if known.
+    compile : float, optional
+        Seconds of compilation before, if known.
+    work : pair of float, optional
+        Bytes read and operations done per point, if counted.
+    copied_bytes : int, optional
+        Bytes copied from the device to the host, if counted.
     """
 
     points: Array
@@ -37,24 +44,24 @@ class Tracked:
     copied_bytes: int | None = None
 
     def save(self, path: Path) -> None:
-        """Write points and offsets."""
+        """Save points and offsets as .npz."""
         np.savez(path, points=self.points, offsets=self.offsets)
 
     @classmethod
     def load(cls, path: Path) -> Tracked:
-        """Read what :meth:`save` wrote; its seconds are 0."""
+        """Load points and offsets from a file of :meth:`save`; ``seconds`` is 0."""
         with np.load(path) as stored:
             return cls(stored["points"], stored["offsets"], 0.0)
 
 
 class Session(Protocol):
-    """Tracks the first so many seeds of a problem; keeps the points, or may let them go as who writes them does."""
+    """Tracks the first ``count`` seeds of a problem; without ``keep``, its points may be released at once."""
 
     def __call__(self, count: int, keep: bool = True) -> Tracked: ...
 
 
 def joined(lines: Iterable[Any], seconds: float, **others: Any) -> Tracked:
-    """Streamlines in one array; those of a single point left out, as ours are."""
+    """Concatenate streamlines, without those of a single point, which tistreamlines does not return either."""
     kept = [line for line in lines if len(line) > 1]
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in kept])]).astype(np.int64)
     points = np.concatenate(kept).astype(np.float32) if kept else np.zeros((0, 3), np.float32)

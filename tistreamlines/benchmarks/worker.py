@@ -1,7 +1,7 @@
-"""One run, in a process of its own: ``python -m tistreamlines.benchmarks.worker REQUEST.json`` (an arch: its limits).
+"""The process of one run: ``python -m tistreamlines.benchmarks.worker REQUEST.json``, or ARCH to measure its limits.
 
-The request says what to track and where to put what was found: ``run.json``, and the streamlines of the first repeat
-(of peers, which draw anew, the first two) as ``tracked-0.npz`` and ``tracked-1.npz``.
+The run writes ``run.json`` into the folder of its request, and the streamlines of the first repeat as
+``tracked-0.npz``. Repeats of peers use other RNG seeds, so their second repeat is kept too, as ``tracked-1.npz``.
 """
 
 from __future__ import annotations
@@ -32,16 +32,23 @@ SHORT = 2.0  # seconds
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is to do.
+    """The job of a run.
 
     Parameters
     ----------
-    problem : folder of a problem.
-    folder : for what is found.
-    target, method, nseeds, threads, chunk_size : see :mod:`.targets` and :mod:`.problem`.
-    changes : of the method's fields.
-    repeat : runs to time, fewer if they take longer than ``seconds`` in all, but two of a peer; 0 for none.
-    counts : numbers of seeds to time besides, in rising order, as far as ``seconds`` reach where ``repeat`` is 0.
+    problem : str
+        Folder of a problem.
+    folder : str
+        Folder for the results.
+    target, method, nseeds, threads, chunk_size
+        See :mod:`.targets` and :mod:`.problem`.
+    changes : dict
+        Fields of the method to replace.
+    repeat : int
+        Number of timed repeats, fewer if they take longer than ``seconds`` in total, but at least two of a peer; 0 to
+        time only ``counts``.
+    counts : tuple of int
+        Further numbers of seeds to time, in increasing order; with ``repeat`` 0, only within ``seconds``.
     """
 
     problem: str
@@ -57,13 +64,13 @@ class Request:
     counts: tuple[int, ...] = ()
 
     def save(self) -> Path:
-        """Write it into its folder."""
+        """Write the request into its folder; return the path."""
         path = Path(self.folder) / "request.json"
         path.write_text(json.dumps(asdict(self)))
         return path
 
     def load_problem(self) -> Problem:
-        """Read what is tracked, now rather than when the clock runs."""
+        """Read the data of the problem now, so that reading is not timed."""
         method = replace(METHODS[self.method], **self.changes)
         problem = Problem(Path(self.problem), method, self.nseeds, self.threads, self.chunk_size)
         problem.read()
@@ -71,23 +78,23 @@ class Request:
 
 
 def peak_bytes() -> int | None:
-    """Greatest memory of this process or one that it started."""
+    """Return the peak memory, in bytes, of this process or a child process; None if unknown."""
     try:
         import resource
-    except ImportError:  # Windows has no such figure
+    except ImportError:  # not on Windows
         return None
     unit = 1 if sys.platform == "darwin" else 1024
     started = unit * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     status = Path("/proc/self/status")
     if not status.exists():
         return max(started, unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    # on Linux the figure above begins with that of the process that started this one
+    # on Linux ru_maxrss includes the peak of the parent process at the time of the fork
     own = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
     return max(started, 1024 * int(own.split()[1]))
 
 
 def write_seconds(tracked: Tracked, space: Space) -> float:
-    """Time writing the streamlines as TRX, with data per streamline of zeros."""
+    """Return the seconds to write the streamlines as TRX, with zeros as data per streamline."""
     count = len(tracked.offsets) - 1
     batch = Batch(
         tracked.points, tracked.offsets, np.zeros((count, 3), np.float32), np.zeros(count, np.uint32),
@@ -100,7 +107,7 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
 
 
 def measured(request: Request) -> dict[str, Any]:
-    """Track, and say what was found."""
+    """Track, and return the results of the run."""
     target, folder = TARGETS[request.target], Path(request.folder)
     device = choose(target.name) if target.name in ARCHS and target.name != "cpu" else None
     free = free_memory(device) if device else None
@@ -130,9 +137,9 @@ def measured(request: Request) -> dict[str, Any]:
 
 
 def repeated(track: Session, request: Request, folder: Path, kept: int) -> list[Tracked]:
-    """Track as often as asked for, or as there is time for; write the points of the first few and keep none.
+    """Track repeatedly, up to the requested number or time; save the points of the first ``kept`` repeats.
 
-    Peers draw anew, so that two are compared; ours would be the same again.
+    Two repeats of a peer are saved for comparison, since they use other RNG seeds; those of an arch are identical.
     """
     found: list[Tracked] = []
     while len(found) < request.repeat and (len(found) < kept or sum(t.seconds for t in found) < request.seconds):
@@ -145,7 +152,7 @@ def repeated(track: Session, request: Request, folder: Path, kept: int) -> list[
 
 
 def swept(request: Request) -> dict[str, Any]:
-    """Track each number of seeds, in rising order, so that the greatest memory so far is that of the last."""
+    """Track increasing numbers of seeds, so that the peak memory so far is that of the last one."""
     problem, target = request.load_problem(), TARGETS[request.target]
     track = target.open(problem)
     track(min(request.counts[0], request.nseeds), False)
@@ -159,7 +166,7 @@ def swept(request: Request) -> dict[str, Any]:
 
 
 def counted_seeds(track: Session, counts: Iterable[int]) -> Iterator[list[Any]]:
-    """Seeds, seconds and points of each number of seeds: the median of three where they are short."""
+    """Yield seeds, seconds and points for each number of seeds; short times are the median of three."""
     for count in counts:
         found = [track(count, False)]
         while len(found) < 3 and sum(one.seconds for one in found) < SHORT:
@@ -168,7 +175,7 @@ def counted_seeds(track: Session, counts: Iterable[int]) -> Iterator[list[Any]]:
 
 
 def timed(repeats: list[Tracked]) -> dict[str, Any]:
-    """Median and spread of the repeats, less the first where there are more: it finds memory and caches cold."""
+    """Return the median and range of the repeats, without the first of several, which has cold caches."""
     counted = repeats[1:] or repeats
     seconds = [tracked.seconds for tracked in counted]
     stages = {name: float(np.median([t.stages[name] for t in counted])) for name in counted[0].stages}

@@ -169,7 +169,7 @@ def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
 
     Notes
     -----
-    A direction changes by at most :func:`covering_angle`: 5.5 degrees on the spheres 'default' and 'full', 6.9 on
+    A direction changes by at most 5.5 degrees on the spheres 'default' and 'full', 6.9 on
     'small'. On a full sphere one of two opposite vertices is used. Interpolation mixes amplitudes, not directions.
     """
     arrows, points = np.asarray(peaks), np.asarray(vertices, np.float64)
@@ -188,35 +188,6 @@ def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
         sums = np.bincount(places.ravel(), amplitudes.ravel(), len(block) * len(points))
         rows[block] = sums.reshape(len(block), -1)
     return out
-
-
-def covering_angle(vertices: npt.ArrayLike) -> float:
-    """Return the largest angle between any direction and the nearest vertex or its opposite.
-
-    Parameters
-    ----------
-    vertices : (n, 3)
-        Unit vectors of a sphere or hemisphere.
-
-    Returns
-    -------
-    angle : float, degrees
-        The farthest directions are the normals of the facets of the convex hull of all vertices and their opposites;
-        the cosine of their angle is the facet's distance from the centre.
-
-    Raises
-    ------
-    ValueError
-        If the vertices lie in one plane.
-    """
-    from scipy.spatial import ConvexHull, QhullError
-
-    points = np.asarray(vertices, np.float64)
-    try:
-        hull = ConvexHull(np.concatenate([points, -points]))
-    except QhullError as error:
-        raise ValueError(f"{len(points)} vertices lie in one plane and cover no sphere") from error
-    return float(np.degrees(np.arccos(-hull.equations[:, 3].max())))
 
 
 def _closest(directions: npt.NDArray[np.float64], vertices: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
