@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tistreamlines.kernels.interpolate import STOP_CHANNEL
-from tistreamlines.kernels.lang import Ints, Reals, Record, i32, real, twin, u32
+from tistreamlines.kernels.lang import *
 from tistreamlines.kernels.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.kernels.stop_reasons import Stop
 

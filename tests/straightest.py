@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from tistreamlines.kernels.lang import (
-    Ints,
-    absolute,
-    at,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    real,
-    team_max,
-    team_min,
-    twin,
-    u32,
-    vec3,
-    where,
-)  # fmt: skip
+from tistreamlines.kernels.lang import *
 from tistreamlines.kernels.peaks import VERTEX_CHUNKS
 from tistreamlines.kernels.pmf import Pmf, PmfScratch, probability, sample, toward
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tistreamlines.backends.devices import ARCHS, Device, choose, devices, free_memory, list_devices, vulkan_index
+from tistreamlines.backends import devices
+from tistreamlines.backends.devices import ARCHS, Device, choose, free_memory, list_devices, vulkan_index
 from tistreamlines.backends.devices import gpu as _probe_gpu
 from tistreamlines.backends.devices import host as _probe_host
 from tistreamlines.errors import DeviceError

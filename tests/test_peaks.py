@@ -29,6 +29,7 @@ from tistreamlines.kernels.lang import (
 )
 from tistreamlines.kernels.peaks import VERTEX_CHUNKS, PeakRule, PeakScratch, closest_peak, direction, find_peaks
 from tistreamlines.kernels.peaks import Sphere as SphereTables
+from tistreamlines.linker.records import spread
 from tistreamlines.sphere.sphere import SPHERES, load_sphere, sphere_tables
 
 MOST = Constant("peaks handed out for each ODF")
@@ -80,9 +81,7 @@ def tables(name: str, threshold: float, separation: float, angle: float = 60.0):
     """Constants and values of a sphere and a rule, and the team memory."""
     constants, ball = sphere_tables(*load_sphere(name))
     width = constants["VERTEX_CHUNKS"] * 32
-    values = {
-        "sphere_vertices": ball["vertices"], "sphere_neighbours": ball["neighbours"],
-        "sphere_count": len(load_sphere(name)[0]),
+    values = spread("sphere", ball) | {
         "rule_relative_threshold": threshold, "rule_cos_separation": math.cos(math.radians(separation)),
         "rule_cos_angle": math.cos(math.radians(angle)),
     }  # fmt: skip

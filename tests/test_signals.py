@@ -42,7 +42,7 @@ def command(run):
 # The command with one made-up batch in place of the tracking.
 WRITING = TRACKING + """
 import numpy as np
-from tistreamlines import pipeline
+from tistreamlines.run import pipeline
 from tistreamlines.io.writer import SINKS
 from tistreamlines.tractogram import Batch, Space
 

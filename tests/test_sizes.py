@@ -370,7 +370,7 @@ def test_the_largest_sphere_has_its_peaks_and_draws_and_a_larger_one_is_refused(
     ways = batch.points[batch.offsets[1:] - 1] - batch.points[batch.offsets[:-1]]
     cosines = np.abs((ways * vertices[picked]).sum(axis=1)) / np.linalg.norm(ways, axis=1)
     assert cosines.min() > 0.9999
-    with pytest.raises(ts.ParameterError, match=r"the sphere has 993 vertices, more than the 992 .*repulsion724"):
+    with pytest.raises(ts.ParameterError, match=r"the sphere has 993 vertices, but the limit is 992.*repulsion724"):
         sphere_tables(*ball(MOST_VERTICES + 1))
 
 

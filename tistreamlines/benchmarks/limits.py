@@ -21,7 +21,7 @@ from ..backends import open_program
 from ..backends.devices import Device, free_memory
 from ..backends.program import Program
 from ..errors import DeviceError
-from ..kernels.lang import Ints, Reals, at, i32, lane, lanes, put, real, twin, unrolled
+from ..kernels.lang import *
 from ..linker.source import Source
 
 Array = npt.NDArray[Any]

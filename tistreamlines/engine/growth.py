@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop
 from ..linker.records import spread
 from ..methods.given import Prepared
+from .chunk import Chunk
 from .filters import Filter
 from .linking import source_of
 from .ordering import exclusive_sum, near_together
@@ -31,30 +32,6 @@ LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
 ROOTS = (propagate.start, propagate.enlist, propagate.advance)
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Streamlines that grow together, in the order of their seeds and initial directions.
-
-    Parameters
-    ----------
-    first_seed : number of the chunk's first seed in the run.
-    seeds : (n, 3) float32, voxel coordinates.
-    seed : (m,) int32, number of each streamline's seed in the chunk.
-    branch : (m,) int32, number of its initial direction among those of the seed.
-    number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
-    steps : (m, 2) int32, steps of the forward half and of the backward half.
-    status : (m, 2) int32, their stop reasons.
-    """
-
-    first_seed: int
-    seeds: Array
-    seed: Array
-    branch: Array
-    number: Array
-    steps: Array
-    status: Array
 
 
 class Growth:

@@ -22,7 +22,8 @@ from ..io.tractogram import Batch
 from ..kernels import propagate
 from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop
-from .growth import Chunk, Growth
+from .chunk import Chunk
+from .growth import Growth
 from .ordering import exclusive_sum
 from .unpacking import Grown, Unpacker
 

@@ -7,7 +7,7 @@ Its rows say how far the arc leads, and where the tangent and the binormal point
 from __future__ import annotations
 
 from .lanes import normalised
-from .lang import Constant, absolute, real, twin, vec3, where
+from .lang import *
 from .maths import floored, quarter_turn, reciprocal_root
 
 EXACT_ARCS = Constant("1: arcs are exact, 0: of second order as in DIPY, which leads farther the more an arc bends")

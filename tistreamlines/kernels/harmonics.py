@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import Constant, Reals, i32, lanes, real, twin, unrolled
+from .lang import *
 
 HALF_ORDER = Constant("half the order of the spherical harmonics")
 

@@ -3,26 +3,7 @@
 from __future__ import annotations
 
 from .interpolate import CHUNK_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
-from .lang import (
-    Constant,
-    Ints,
-    Reals,
-    absolute,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    maximum,
-    minimum,
-    put,
-    real,
-    take,
-    team_max,
-    twin,
-    unrolled,
-    vec3,
-    where,
-)
+from .lang import *
 from .maths import floored, reciprocal_root
 from .peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 

@@ -24,6 +24,11 @@ from typing import Any
 import numpy as np
 
 LANES = 32
+__all__ = [  # what a kernel file imports
+    "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "at", "barrier", "bits", "collect", "each", "floor",
+    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "spread", "take", "team_max", "team_min",
+    "twin", "u32", "umulhi", "unrolled", "vec3", "where", "words",
+]  # fmt: skip
 
 
 class Twin:

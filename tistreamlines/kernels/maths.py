@@ -6,7 +6,7 @@ integers, and sums and products of reals, which all devices round in the same wa
 
 from __future__ import annotations
 
-from .lang import bits, from_bits, i32, real, twin, u32, vec3, where
+from .lang import *
 
 
 @twin

@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import (
-    Constant,
-    Ints,
-    Reals,
-    Record,
-    absolute,
-    at,
-    barrier,
-    collect,
-    each,
-    i32,
-    lanes,
-    maximum,
-    minimum,
-    real,
-    take,
-    twin,
-    unrolled,
-    vec3,
-    where,
-)
+from .lang import *
 
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
 CANDIDATES = Constant("maximum number of local maxima, far more than an ODF has")

@@ -8,26 +8,7 @@ ones, count as 0 (DIPY's ``prepare_pmf``).
 from __future__ import annotations
 
 from .harmonics import harmonic
-from .lang import (
-    Constant,
-    Reals,
-    Record,
-    absolute,
-    at,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    maximum,
-    minimum,
-    put,
-    real,
-    team_max,
-    team_min,
-    twin,
-    vec3,
-    where,
-)
+from .lang import *
 from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
 SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")

@@ -3,24 +3,7 @@
 from __future__ import annotations
 
 from .interpolate import Volume, inside
-from .lang import (
-    Constant,
-    Hole,
-    Ints,
-    Reals,
-    Record,
-    barrier,
-    each,
-    i32,
-    maximum,
-    minimum,
-    real,
-    twin,
-    u32,
-    unrolled,
-    vec3,
-    where,
-)
+from .lang import *
 from .peaks import NONE
 from .stop_reasons import KEPT, Stop
 

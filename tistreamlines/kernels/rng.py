@@ -16,7 +16,7 @@ the forward half and 1 for the backward half, ``steps`` the number of steps that
 
 from __future__ import annotations
 
-from .lang import i32, real, twin, u32, umulhi, unrolled, words
+from .lang import *
 
 STREAM = 28  # place of the stream's number in the counter's last word
 STEPPING, SEEDING, STOPPING = 0, 1, 2

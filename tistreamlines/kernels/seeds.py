@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import Ints, Reals, i32, real, twin, u32, umulhi
+from .lang import *
 from .propagate import Rules
 from .rng import SEEDING, STREAM, philox, uniform
 

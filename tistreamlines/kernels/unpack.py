@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import Ints, Reals, Record, at, i32, minimum, real, team_max, twin, u32, vec3, where
+from .lang import *
 from .peaks import NONE
 from .propagate import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
 

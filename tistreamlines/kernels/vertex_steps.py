@@ -7,7 +7,7 @@ more than its last code.
 from __future__ import annotations
 
 from .interpolate import Volume, interpolate_row
-from .lang import Hole, Ints, Reals, i32, twin, u32, vec3
+from .lang import *
 from .peaks import direction
 from .propagate import Method, Rules, Scratch, stepped
 

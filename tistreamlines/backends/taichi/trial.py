@@ -18,25 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DeviceError
-from ...kernels.lang import (
-    Ints,
-    Reals,
-    at,
-    barrier,
-    bits,
-    collect,
-    i32,
-    lane,
-    put,
-    real,
-    take,
-    team_max,
-    team_min,
-    twin,
-    u32,
-    umulhi,
-    where,
-)
+from ...kernels.lang import *
 from ...linker.source import Source
 from ..devices import choose
 from .program import TaichiProgram

@@ -12,32 +12,7 @@ from __future__ import annotations
 
 from ..harmonics import harmonic
 from ..interpolate import STOP_CHANNEL
-from ..lang import (
-    Constant,
-    Ints,
-    Reals,
-    Record,
-    absolute,
-    at,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    maximum,
-    minimum,
-    put,
-    real,
-    spread,
-    take,
-    team_max,
-    team_min,
-    twin,
-    u32,
-    umulhi,
-    unrolled,
-    vec3,
-    where,
-)
+from ..lang import *
 from ..maths import divide, log
 from ..peaks import AGAIN, NONE, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, closest_peak, find_peaks
 from ..rng import philox

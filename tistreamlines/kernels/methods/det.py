@@ -4,22 +4,7 @@ closest to the heading (``ClosestPeakDirectionGetter``).
 
 from __future__ import annotations
 
-from ..lang import (
-    Constant,
-    Ints,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    maximum,
-    real,
-    team_max,
-    team_min,
-    twin,
-    u32,
-    vec3,
-    where,
-)
+from ..lang import *
 from ..peaks import NONE, VERTEX_CHUNKS, closest_peak
 from ..pmf import Pmf, PmfScratch, pmf_peaks, probability, sample, toward
 

@@ -9,7 +9,7 @@ Behrens et al. 2003, Parker et al. 2003 (the method); DIPY's ``probabilistic_pro
 
 from __future__ import annotations
 
-from ..lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, team_max, twin, u32, unrolled, vec3, where
+from ..lang import *
 from ..peaks import NONE, VERTEX_CHUNKS
 from ..pmf import Pmf, PmfScratch, probability, sample, toward
 from ..rng import philox, uniform

@@ -12,25 +12,7 @@ from __future__ import annotations
 from ..arcs import binormal_after, onward, settled, tangent_after
 from ..interpolate import Volume
 from ..lanes import cross, everywhere, interpolated, nearest_vertex, normalised
-from ..lang import (
-    Constant,
-    Ints,
-    Reals,
-    at,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    maximum,
-    put,
-    real,
-    team_max,
-    team_min,
-    twin,
-    u32,
-    vec3,
-    where,
-)
+from ..lang import *
 from ..maths import exp, floored, log, quarter_turn, reciprocal_root
 from ..peaks import NONE, VERTEX_CHUNKS, direction
 from ..pmf import Pmf, PmfScratch, initial_directions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..interpolate import STOP_CHANNEL
-from ..lang import Ints, Reals, Record, i32, real, twin, u32
+from ..lang import *
 from ..stop_reasons import Stop
 
 GROWING = int(Stop.GROWING)

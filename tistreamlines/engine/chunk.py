@@ -1,0 +1,34 @@
+"""A chunk: streamlines that grow together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Streamlines that grow together, in the order of their seeds and initial directions.
+
+    Parameters
+    ----------
+    first_seed : number of the chunk's first seed in the run.
+    seeds : (n, 3) float32, voxel coordinates.
+    seed : (m,) int32, number of each streamline's seed in the chunk.
+    branch : (m,) int32, number of its initial direction among those of the seed.
+    number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
+    steps : (m, 2) int32, steps of the forward half and of the backward half.
+    status : (m, 2) int32, their stop reasons.
+    """
+
+    first_seed: int
+    seeds: Array
+    seed: Array
+    branch: Array
+    number: Array
+    steps: Array
+    status: Array
