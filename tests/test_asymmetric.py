@@ -9,7 +9,7 @@ from dipy.core.sphere import HemiSphere, disperse_charges
 from dipy.data import get_sphere
 
 import tistreamlines as ts
-from tistreamlines.cuslines.arrays import symmetry
+from tistreamlines.cuslines.arrays import is_symmetric
 
 WHOLE = get_sphere(name="repulsion724")
 HALF = HemiSphere.from_sphere(WHOLE)
@@ -44,26 +44,26 @@ def forward(lines, seeds):
 
 class TestSymmetry:
     def test_half_a_sphere_is_symmetric_whatever_the_flag(self):
-        assert symmetry(HALF.vertices, False)
-        assert symmetry(HALF.vertices, True)
-        assert symmetry(HALF.vertices @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0], False)
+        assert is_symmetric(HALF.vertices, False)
+        assert is_symmetric(HALF.vertices, True)
+        assert is_symmetric(HALF.vertices @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0], False)
 
     def test_the_flag_decides_on_a_whole_one(self):
-        assert not symmetry(WHOLE.vertices, False)
-        assert symmetry(WHOLE.vertices, True)
-        assert symmetry(WHOLE.vertices, False, asymmetric=False)
+        assert not is_symmetric(WHOLE.vertices, False)
+        assert is_symmetric(WHOLE.vertices, True)
+        assert is_symmetric(WHOLE.vertices, False, asymmetric=False)
 
     def test_contradictions(self):
         start = HemiSphere(xyz=np.random.default_rng(0).normal(size=(40, 3)))
         alone = np.concatenate([disperse_charges(start, 5)[0].vertices, -start.vertices])
         for vertices, flag, own, words in (
             (HALF.vertices, False, True, "half a sphere"),
-            (WHOLE.vertices, True, True, "give one of them"),
+            (WHOLE.vertices, True, True, "give only one of them"),
             (alone, True, None, "80 of the 80 sphere_vertices have no opposite"),
         ):
             with pytest.raises(ts.ParameterError, match=words):
-                symmetry(vertices, flag, own)
-        assert not symmetry(alone, False)
+                is_symmetric(vertices, flag, own)
+        assert not is_symmetric(alone, False)
 
 
 class TestProb:
@@ -79,11 +79,11 @@ class TestProb:
             assert tracker._tables(CENTRE[None], ts.Space(IMAGE.affine, SHAPE)).fill["SYMMETRIC"] == symmetric
 
     def test_an_even_basis_is_symmetric_and_a_full_one_is_not(self):
-        assert ts.ProbDirectionGetter(sh_basis="descoteaux07").symmetric(WHOLE.vertices, False)
+        assert ts.ProbDirectionGetter(sh_basis="descoteaux07")._is_symmetric(WHOLE.vertices, False)
         full = ts.ProbDirectionGetter(sh_basis="descoteaux07_full")
-        assert not full.symmetric(WHOLE.vertices, False)
+        assert not full._is_symmetric(WHOLE.vertices, False)
         with pytest.raises(ts.ParameterError, match="half a sphere"):
-            full.symmetric(HALF.vertices, False)
+            full._is_symmetric(HALF.vertices, False)
 
 
 class TestPtt:

@@ -1,6 +1,6 @@
 """Drop-in for cuslines: its tracker, direction getters and module names, on arrays in memory.
 
-What was written for cuslines runs here, pyAFQ for one::
+Code that was written for cuslines, such as pyAFQ, uses this package instead of cuslines after::
 
     import sys
 
@@ -8,13 +8,13 @@ What was written for cuslines runs here, pyAFQ for one::
 
     sys.modules["cuslines"] = tistreamlines.cuslines
 
-Then ``from cuslines import Tracker`` and ``from cuslines.numba import CPUTracker`` give these.  ``Tracker`` runs on the
-arch that is found; those of ``cuda_python``, ``metal``, ``webgpu`` (here: vulkan) and ``numba`` (here: cpu, with all
-direction getters) run on their own or say why they cannot.  What differs from :class:`tistreamlines.Tracker`: the
-tractogram of ``generate_sft`` is in voxels, as cuslines' is.
+Then ``from cuslines import Tracker`` and ``from cuslines.numba import CPUTracker`` import the classes of this package.
+``Tracker`` runs on the arch that ``auto`` chooses. The trackers of ``cuda_python``, ``metal``, ``webgpu`` (here:
+vulkan) and ``numba`` (here: cpu) run on their own arch, with every direction getter, or fail with the reason. They
+differ from :class:`tistreamlines.Tracker` in one point: ``generate_sft`` returns streamlines in voxels, as in cuslines.
 """
 
-# Absolute imports: under the name "cuslines" the modules of this folder are loaded once more, and share these classes.
+# Imports are absolute, so that the modules that are loaded again under the name "cuslines" share these classes.
 from typing import Any
 
 from tistreamlines.cuslines._trackers import Tracker
@@ -22,7 +22,7 @@ from tistreamlines.cuslines.tracker import BootDirectionGetter, ProbDirectionGet
 
 __all__ = ["BACKEND", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
 
-BACKEND: str | None  # cuslines' word for the arch that is found, which is looked for when first asked
+BACKEND: str | None  # cuslines' name of the arch; devices are searched when it is first read
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The trackers by cuslines' names, each on its arch."""
+"""The trackers with cuslines' names, one for each arch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tistreamlines.errors import ParameterError
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
 
-BACKENDS = {"cuda": "cuda", "metal": "metal", "vulkan": "webgpu", "cpu": None}  # cuslines' words for the archs
+BACKENDS = {"cuda": "cuda", "metal": "metal", "vulkan": "webgpu", "cpu": None}  # cuslines' names of the archs
 
 
 class Tracker(api.Tracker):
-    """cuslines' tracker on the arch that is found; arguments as for :class:`tistreamlines.Tracker`."""
+    """A :class:`tistreamlines.Tracker` whose `generate_sft` returns voxel coordinates, as in cuslines."""
 
     ARCH = "auto"
 
@@ -25,40 +25,40 @@ class Tracker(api.Tracker):
         arch = options.setdefault("arch", self.ARCH)
         if self.ARCH not in ("auto", arch):
             name = type(self).__name__
-            raise ParameterError(f"arch is {arch!r}, but a {name} runs on {self.ARCH}: use Tracker for another")
+            raise ParameterError(f"arch is {arch!r}, but a {name} runs on {self.ARCH}: use Tracker for other archs")
         super().__init__(*arguments, **options)
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: Any = None) -> StatefulTractogram:
-        """Track, and hold all streamlines in memory, in voxels (centre of voxel = integer)."""
-        held = super().generate_sft(seeds, ref_img)
-        held.to_vox()
-        return held
+        """Track and return all streamlines in voxel coordinates (centre of voxel = integer)."""
+        tractogram = super().generate_sft(seeds, ref_img)
+        tractogram.to_vox()
+        return tractogram
 
 
 class GPUTracker(Tracker):
-    """On a GPU of NVIDIA's."""
+    """A tracker on an NVIDIA GPU."""
 
     ARCH = "cuda"
 
 
 class MetalGPUTracker(Tracker):
-    """On a Mac's GPU."""
+    """A tracker on the GPU of a Mac."""
 
     ARCH = "metal"
 
 
 class WebGPUTracker(Tracker):
-    """On a GPU of any maker's, with Vulkan."""
+    """A tracker on any GPU with Vulkan."""
 
     ARCH = "vulkan"
 
 
 class CPUTracker(Tracker):
-    """On all cores."""
+    """A tracker on the CPU, with all cores by default."""
 
     ARCH = "cpu"
 
 
 def backend() -> str | None:
-    """Return cuslines' word for the arch that is found: 'cuda', 'metal', 'webgpu', or None for a CPU."""
+    """Return cuslines' name of the arch that 'auto' chooses: 'cuda', 'metal', 'webgpu', or None for the CPU."""
     return BACKENDS[choose("auto").arch]

@@ -1,11 +1,11 @@
-"""Drop-in for cuslines' tracker, on arrays in memory.
+"""A tracker with the arguments of cuslines' tracker, for arrays in memory.
 
-Code written for cuslines changes one import::
+Code written for cuslines needs one other import::
 
     from tistreamlines import BootDirectionGetter, Tracker
 
-Units are cuslines': seeds in voxel coordinates (centre of voxel = integer), angles in **radians**, steps in **voxels**.
-What comes out is in RASmm.
+Units are those of cuslines: seeds in voxel coordinates (centre of voxel = integer), angles in **radians**, steps in
+**voxels**. The streamlines are in RASmm.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from ..methods.rows import touched
 from ..run import containers
 from ..run.parameters import Parameters
 from . import arrays
-from .direction_getters import BootDirectionGetter, DirectionGetter, Geometry, ProbDirectionGetter, PttDirectionGetter
+from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
+from .getter import DirectionGetter, check_getter
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
@@ -42,40 +43,73 @@ Array = npt.NDArray[Any]
 
 
 class Tracker:
-    """Tracks from seeds, with the arguments of cuslines' tracker.
+    """Track streamlines from seeds, with the arguments of cuslines' tracker.
 
-    A context manager, though it need not be used as one: the end of the block frees the tables.
+    A tracker can be used as a context manager, which frees its tables at the end of the block.
 
     Parameters
     ----------
     dg : BootDirectionGetter, ProbDirectionGetter or PttDirectionGetter
-    dataf : (x, y, z, n), what the getter works on
-        For boot the diffusion series in the order of the gradient table, else a PMF or ODF at the vertices.
-    stop_map : (x, y, z); streamlines go on where it is above ``stop_threshold``.
-    sphere_vertices : (v, 3), sphere_edges : (e, 2)
-        Of the sphere, the direction getter's if it has one.
-    sphere_symm : on a whole sphere, whether a direction stands for its opposite too; if not, opposite directions are
-        kept apart.  On half a sphere it does in any case, and so it does for boot.
-    max_angle : greatest angle between two steps, radians.
-    step_size : step length in voxels: in an image of unequal sides, in smallest ones.
-    min_pts, max_pts : streamlines of fewer or more points are dropped; so are those of one point.
-    relative_peak_thresh : peaks lower than this share of the ODF's range are left out.
-    min_separation_angle : a peak closer than this to a higher one is left out, radians.
-    ngpus : 1. A tracker works on one device: to use more, start a process for each.
-    rng_seed : RNG seed for tracking.
-    rng_offset : number of the first seed, by which the draws are counted: ``seeds[k:]`` with an offset of ``k`` gives
-        the streamlines that these seeds give among all.
-    chunk_size : seeds at a time; changes no result. None for what fits the device.
-    arch : 'auto', 'cuda', 'metal', 'vulkan' or 'cpu'; no other one takes the place of the one named.
-    exact : the same bits on every device; False lets the compiler reorder arithmetic.
-    threads : CPU threads, None for all cores.
-    memory_limit : GB of device memory to use at most, None for what is free.
-    max_steps : most steps each way from the seed.
+        Direction getter.
+    dataf : array_like, (x, y, z, n)
+        For boot, the diffusion series in the order of the gradient table; otherwise the PMF or ODF of each voxel at
+        the sphere's vertices, or its coefficients if the direction getter has a basis.
+    stop_map : array_like, (x, y, z)
+        Streamlines end where this map is at or below ``stop_threshold``.
+    stop_threshold : float
+        Threshold, in the unit of ``stop_map``.
+    sphere_vertices : array_like, (v, 3)
+        Unit vectors: the vertices of the sphere, which is that of the direction getter if it has one.
+    sphere_edges : array_like, (e, 2)
+        Pairs of vertex indices.
+    sphere_symm : bool
+        Whether the orientation function has the same value in opposite directions. If False, they are kept apart on a
+        whole sphere. Boot and half a sphere are always symmetric.
+    max_angle : float
+        Greatest angle between two steps, radians.
+    step_size : float
+        Step size in voxels (in the smallest voxel side if the sides differ).
+    min_pts, max_pts : float
+        Streamlines with fewer or more points are dropped, as are those with one point.
+    relative_peak_thresh : float
+        Peaks below this share of the ODF's range (greatest minus least value) are ignored.
+    min_separation_angle : float
+        Peaks closer than this to a higher peak are ignored, radians.
+    ngpus : int
+        Must be 1: a tracker uses one device. To use several, start a process for each.
+    rng_seed : int
+        RNG seed for tracking.
+    rng_offset : int
+        Number of the first seed, from which its random numbers are counted. ``seeds[k:]`` with ``rng_offset=k`` gives
+        the same streamlines as these seeds in a run of all seeds.
+    chunk_size : int or None
+        Number of seeds tracked at a time, which does not change the result. None is as many as fit the device.
+    arch : str
+        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'. If the requested arch is unavailable, the tracker is not made.
+    exact : bool
+        True gives the same bits on every device; False lets the compiler reorder arithmetic.
+    threads : int or None
+        Number of CPU threads; None is one per core.
+    memory_limit : float or None
+        Device memory to use at most, GB. None is half of the free memory; on the CPU, no limit.
+    max_steps : int
+        Greatest number of steps in each direction from the seed.
 
     Raises
     ------
-    TrackingError
-        If an argument or an array is wrong, or the device cannot be used.
+    InputError
+        If an array has the wrong type, shape or values.
+    ParameterError
+        If another argument is out of bounds, or does not go with the others.
+    DeviceError
+        If the device cannot be used.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> dg = ts.BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
+    >>> with ts.Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
+    ...     sft = tracker.generate_sft(seeds, nibabel.load("dwi.nii.gz"))
     """
 
     def __init__(
@@ -86,29 +120,29 @@ class Tracker:
         chunk_size: int | None = None, *, arch: str = "auto", exact: bool = True, threads: int | None = None,
         memory_limit: float | None = None, max_steps: int = 500,
     ) -> None:  # fmt: skip
-        arrays.getter(dg)
+        check_getter(dg)
         if ngpus != 1:
             raise ParameterError(
-                f"ngpus is {ngpus}: a tracker works on one device; start a process for each GPU, "
-                "with a part of the seeds and rng_offset=number of its first seed"
+                f"ngpus is {ngpus}: a tracker uses one device; start a process for each GPU with a part of the seeds, "
+                "and set rng_offset to the number of its first seed"
             )
         if not 0 <= min_pts <= max_pts:
-            raise ParameterError(f"min_pts is {min_pts}, max_pts {max_pts}: give 0 <= min_pts <= max_pts")
+            raise ParameterError(f"min_pts is {min_pts} and max_pts is {max_pts}: give 0 <= min_pts <= max_pts")
         if not 0 <= rng_offset < 2**32:
             raise ParameterError(f"rng_offset is {rng_offset}: give a number from 0 to 2**32 - 1")
         self.parameters = Parameters(
-            dg=dg.name, max_angle=arrays.degrees("max_angle", max_angle), step_size=f"{float(step_size)!r}vox",
-            min_separation_angle=arrays.degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
+            dg=dg.name, max_angle=arrays.to_degrees("max_angle", max_angle), step_size=f"{float(step_size)!r}vox",
+            min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
             relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, arch=arch, exact=exact,
             threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,
         )  # fmt: skip
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
         self._points = (min_pts, max_pts)
-        self.dataf, self.stop_map = arrays.volumes(dataf, stop_map)
-        self.sphere = dg.sphere_tables(self.dataf, sphere_vertices, sphere_edges)
-        self.symmetric = dg.symmetric(self.sphere[0], bool(sphere_symm))
+        self.dataf, self.stop_map = arrays.check_volumes(dataf, stop_map)
+        self.sphere = dg._check_sphere(self.dataf, sphere_vertices, sphere_edges)
+        self.symmetric = dg._is_symmetric(self.sphere[0], bool(sphere_symm))
         self.device = choose(arch)
-        self._prepared: tuple[tuple[Geometry, Parameters], npt.NDArray[np.bool_], Prepared] | None = None
+        self._prepared: tuple[tuple[bytes, Parameters], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
 
     def __enter__(self) -> Tracker:
@@ -125,63 +159,93 @@ class Tracker:
         self, pos_dtype: npt.DTypeLike = np.float32, linearize: bool = False, tol_error: float = 0.1,
         max_segment_length: float = 10,
     ) -> None:  # fmt: skip
-        """Say how `generate_trx` stores points.
+        """Set how `generate_trx` stores points.
 
         Parameters
         ----------
-        pos_dtype : float16 or float32.
-        linearize : leave out points that lie on a line between others (DIPY's compress_streamlines).
-        tol_error, max_segment_length : of that, in mm.
+        pos_dtype : dtype
+            Type of the points, float16 or float32.
+        linearize : bool
+            Leave out points that lie on a line between others (DIPY's ``compress_streamlines``).
+        tol_error : float
+            Greatest distance of a point that is left out from this line, mm.
+        max_segment_length : float
+            Greatest length of this line, mm.
+
+        Raises
+        ------
+        ParameterError
+            If ``pos_dtype`` is another type.
         """
         self._packing = containers.Packing(np.dtype(pos_dtype), linearize, tol_error, max_segment_length)
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: Any = None) -> StatefulTractogram:
-        """Track, and hold all streamlines in memory.
+        """Track and return all streamlines in memory.
 
         Parameters
         ----------
-        seeds : (n, 3), voxel; centre of voxel = integer.
-        ref_img : image, or anything DIPY takes as a reference, on the grid of the data; it has to be given.
+        seeds : array_like, (n, 3)
+            Seeds in voxel coordinates (centre of voxel = integer).
+        ref_img : nibabel image, str, or any other reference that DIPY accepts
+            The image whose grid and affine the data have. It is required.
 
         Returns
         -------
         StatefulTractogram
-            In RASmm (cuslines' is in voxels: ``to_vox()``), with ``seeds`` (RASmm), ``seed_number``,
-            ``direction_number`` and ``stop_reasons`` of both ends (:class:`tistreamlines.Stop`) for each streamline.
+            Streamlines in RASmm (cuslines' are in voxels, which ``to_vox()`` gives). For each streamline, the data are
+            ``seeds`` (RASmm), ``seed_number``, ``direction_number``, and ``stop_reasons`` of both ends, see
+            :class:`tistreamlines.Stop`.
+
+        Raises
+        ------
+        InputError
+            If the reference is missing or on another grid, or if most seeds lie outside it.
         """
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.tractogram(batches, ref_img)
 
     def generate_trx(self, seeds: npt.ArrayLike, ref_img: Any = None) -> TrxFile:
-        """Track into a temporary file, so that memory is bounded by a chunk.
+        """Track into a temporary file, so that memory holds only one chunk of streamlines.
 
         Parameters
         ----------
-        seeds, ref_img : as for `generate_sft`.
+        seeds, ref_img : as in generate_sft
+            See :meth:`generate_sft`.
 
         Returns
         -------
         TrxFile
-            Mapped from the file, which goes when the TrxFile is closed; data per streamline as in `generate_sft`.
+            Memory-mapped streamlines with the data of `generate_sft`. Closing it deletes the temporary file.
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.mapped_trx(batches, space, self._packing)
 
     def batches(self, seeds: npt.ArrayLike, ref_img: Any = None) -> Iterator[Batch]:
-        """Track as batches are taken; arguments as for `generate_sft`."""
+        """Track and return the streamlines batch by batch.
+
+        Parameters
+        ----------
+        seeds, ref_img : as in generate_sft
+            See :meth:`generate_sft`.
+
+        Returns
+        -------
+        iterator of Batch
+            Streamlines in RASmm. Each batch is tracked when it is taken.
+        """
         space = arrays.space_of(ref_img, self.stop_map.shape)
-        points = arrays.seed_points(seeds, space)
+        points = arrays.check_seeds(seeds, space)
         return self._grow(points, space)
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
-        # An engine for each call: each has buffers of its own, so calls may go on side by side.
+        # Each call has an engine with its own buffers, so that several calls can be active.
         engine = Engine(self._tables(seeds, space), space, self.device, self._settings(space))
         yield from engine.track(seeds, self.rng_offset)
 
     def _settings(self, space: Space) -> Settings:
         chosen = self.parameters
-        fewest, most = self._points  # one more than steps
+        fewest, most = self._points  # a streamline has one point more than steps
         return Settings(
             step_mm=chosen.step_mm(space.voxel_sizes), max_steps=chosen.max_steps, fewest_steps=math.ceil(fewest) - 1,
             most_steps=None if most == math.inf else math.floor(most) - 1,
@@ -190,17 +254,18 @@ class Tracker:
         )  # fmt: skip
 
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
-        """Tables that hold all voxels these seeds can reach; made once, as long as these do."""
+        """Return tables that hold all voxels these seeds can reach; they are made again only if that changes."""
         sides = tuple(float(side) for side in space.voxel_sizes)
-        axes = tuple(tuple(float(cosine) for cosine in row) for row in space.axes)
-        geometry = Geometry(sides, self.symmetric, axes, self.stop_map >= self.stop_threshold)
-        parameters = replace(self.parameters, **self.dg.options(geometry))
+        parameters = replace(self.parameters, **self.dg._options(space.voxel_sizes))
         stop = threshold.of_map(self.stop_map, self.stop_threshold)
-        reach, key = touched(stop.alive, seeds, self.stop_map.shape), (geometry, parameters)
+        reach = touched(stop.alive, seeds, self.stop_map.shape)
+        key = space.affine.tobytes(), parameters
         if self._prepared is not None and self._prepared[0] == key and not (reach & ~self._prepared[1]).any():
             return self._prepared[2]
         self._prepared = None
-        follows, step_mm = self.dg.follow(self.dataf, geometry), parameters.step_mm(sides)
-        prepared = self.dg.prepare(Given(follows, stop, seeds, self.sphere, step_mm, sides), parameters)
+        alive = self.stop_map >= self.stop_threshold
+        follows = self.dg._follows(self.dataf, space, self.symmetric, alive)
+        given = Given(follows, stop, seeds, self.sphere, parameters.step_mm(sides), sides)
+        prepared = self.dg._prepare(given, parameters)
         self._prepared = key, reach, prepared
         return prepared

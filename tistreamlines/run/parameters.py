@@ -1,7 +1,7 @@
-"""Every option of tracking, once: command line, help, Python keywords and the record are made from this.
+"""All options of tracking, from which the command line, its help, the Python keywords and the record are made.
 
-An option of a direction getter, a stopping rule or a model is declared in that one's file (in ``methods/`` or
-``fit/models.py``), the others in ``option_groups``.
+Options of a direction getter, a stopping rule or a model are defined with it, in ``methods/`` or ``fit/models.py``; all
+others are defined in ``option_groups``.
 """
 
 from __future__ import annotations
@@ -38,20 +38,30 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# files that are read besides the series
+# options that name files to read besides the series
 INPUTS = ("mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES)
+
 
 @dataclass(frozen=True)
 class Parameters(
     RunningOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions, ThresholdOptions, MethodChoice,
     SeedOptions,
 ):  # fmt: skip
-    """All options of tracking with their defaults; :func:`options` tells what each means.
+    """All options of tracking with their defaults.
+
+    The options page of the documentation describes each field. Options that are None get the default of the direction
+    getter or the model.
 
     Raises
     ------
     ParameterError
-        If a value is of the wrong kind, out of bounds, or does not go with another.
+        If a value has the wrong type, is out of bounds, or cannot be combined with another.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.Parameters(dg="prob").max_angle
+    20.0
     """
 
     def __post_init__(self) -> None:
@@ -62,16 +72,18 @@ class Parameters(
                 self._set(name, checked(name, option, value, kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
-            raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, as 4")
+            raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
         if self.max_length is not None and self.max_length < self.min_length:
-            raise ParameterError(f"--max-length {self.max_length:g} is below --min-length {self.min_length:g}")
+            raise ParameterError(
+                f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
+            )
         self.step_mm([1.0])
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
     def _resolve(self) -> None:
-        """Fill in the defaults that depend on the method, the model or the file of orientations."""
+        """Set the defaults that depend on the direction getter, the model or the orientation file."""
         if self.dg is None:
             self._set("dg", registry.default_method("signals" if self.source == "model" else "functions"))
         method, fitted = METHODS[self.dg], self.source == "model"
@@ -82,22 +94,24 @@ class Parameters(
         if self.model is not None:
             if self.model not in method.models:
                 able = listed(name for name, other in METHODS.items() if self.model in other.models)
-                raise ParameterError(f"--model {self.model} goes with --dg {able}, not with {self.dg}")
+                raise ParameterError(f"--model {self.model} needs --dg {able}, not {self.dg}")
             if self.sh_order is None:
                 self._set("sh_order", MODELS[self.model].defaults["sh_order"])
         self._resolve_basis()
 
     def _resolve_basis(self) -> None:
-        """Check and fill in what depends on the basis of a file of harmonics."""
+        """Check the options that depend on the basis of an --sh file, and set their defaults."""
         full = self.sh_basis is not None and BASES[self.sh_basis].full
         if (full or self.asymmetric) and self.sphere != "full":
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
-            raise ParameterError(f"{name} keeps opposite directions apart, and needs --sphere full")
+            raise ParameterError(f"{name} keeps opposite directions apart, which needs --sphere full")
         if full and not METHODS[self.dg].asymmetric:
             able = companions("dg", _able_asymmetric())
             raise ParameterError(f"--sh-basis {self.sh_basis} keeps opposite directions apart: give {able}")
         if full and self.pmf_rows == "sh":
-            raise ParameterError(f"--pmf-rows sh has no odd harmonics, --sh-basis {self.sh_basis} has: leave it out")
+            raise ParameterError(
+                f"--pmf-rows sh stores no odd harmonics, but --sh-basis {self.sh_basis} has some: leave it out"
+            )
         if self.sh_basis is not None and self.sh_frame is None:
             self._set("sh_frame", frame_of(self.sh_basis))
         if self.pmf_rows is None:
@@ -105,29 +119,53 @@ class Parameters(
 
     @property
     def source(self) -> str:
-        """Where orientations come from: 'model', or the option that names their file."""
+        """Source of the orientations: 'model', or the name of the option that gives their file."""
         return next((name for name in SOURCES if getattr(self, name) is not None), "model")
 
     def applies(self, name: str) -> bool:
-        """Whether an option has a meaning for the getter, the model and the source."""
+        """Return whether an option has an effect with this direction getter, stopping rule, model and source.
+
+        Parameters
+        ----------
+        name : str
+            Name of the option, as ``'sm_lambda'``.
+
+        Returns
+        -------
+        bool
+            False if the option is ignored.
+        """
         return not self._misfit(name)
 
     def _misfit(self, name: str) -> str:
-        """Say with what an option would go, and with what it does not; nothing if it fits."""
+        """Return the reason why an option has no effect, or an empty string if it has one."""
         facts = {"dg": self.dg, "model": self.model, "source": self.source, "stopping": self.stopping}
         for fact, words in applies_with(name).items():
             if facts[fact] not in words:
                 own = "source" if facts[fact] is None else fact
-                return f"goes with {companions(fact, words)}, not with {companions(own, (facts[own],))}"
+                return f"can be used with {companions(fact, words)}, not with {companions(own, (facts[own],))}"
         return ""
 
     @classmethod
     def given(cls, named: Mapping[str, Any]) -> Parameters:
-        """Make parameters from those that were given, and check that they go together.
+        """Make parameters from the options that a user gave, and check that these can be combined.
 
         Parameters
         ----------
-        named : value by name; a value of None counts as not given.
+        named : dict
+            Values by option name. A value of None counts as not given.
+
+        Returns
+        -------
+        Parameters
+            The parameters.
+
+        Raises
+        ------
+        ParameterError
+            If a value is invalid, two options exclude each other, or an option has no effect with the others.
+        TypeError
+            If a name is not an option.
         """
         named = {name: value for name, value in named.items() if value is not None}
         known = options()
@@ -147,7 +185,23 @@ class Parameters(
         return made
 
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
-        """Step length in mm for voxels of these sides (mm)."""
+        """Return the step size in mm.
+
+        Parameters
+        ----------
+        voxel_sizes : array_like, (3,)
+            Sides of a voxel, mm.
+
+        Returns
+        -------
+        float
+            Step size, mm.
+
+        Raises
+        ------
+        ParameterError
+            If ``step_size`` is not a length above 0.
+        """
         text = str(self.step_size).strip()
         match = re.fullmatch(r"([0-9.eE+-]+)\s*(vox|mm)?", text)
         try:
@@ -155,30 +209,36 @@ class Parameters(
         except ValueError:
             size = math.nan
         if not (size > 0 and math.isfinite(size)):
-            raise ParameterError(f"--step-size is {text!r}: give a length above 0, as 0.5vox, 0.9mm or 0.9")
+            raise ParameterError(f"--step-size is {text!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9")
         assert match
         return size * min(float(side) for side in voxel_sizes) if match[2] == "vox" else size  # type: ignore[union-attr]
 
     def as_dict(self) -> dict[str, Any]:
-        """Value by name, paths as text; None for what has no meaning for the getter, the model or the source."""
+        """Return the value of each option, as written to the record.
+
+        Returns
+        -------
+        dict
+            Values by option name. Paths are strings; options that have no effect are None.
+        """
         values = {name: value if self.applies(name) else None for name, value in asdict(self).items()}
         return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
 
 def companions(fact: str, words: Collection[str]) -> str:
-    """Spell what an option goes with: '--dg prob or det', '--odf or --pmf'."""
+    """Write options with their values as on the command line: '--dg prob or det', '--odf or --pmf'."""
     return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
 
 @cache
 def options() -> dict[str, Option]:
-    """What is known of each parameter, by name, in the order of the help."""
+    """Return the definition of each option by name, in the order of the help."""
     known = {f.name: f.metadata["option"] for f in fields(Parameters)}
     return dict(sorted(known.items(), key=lambda item: GROUPS.index(item[1].group)))
 
 
 def applies_with(name: str) -> dict[str, Collection[str]]:
-    """What an option goes with: by 'dg', 'stopping', 'model' or 'source', the words with which it has a meaning."""
+    """Return with which values of 'dg', 'stopping', 'model' and 'source' an option has an effect."""
     only: dict[str, Collection[str]] = {**registry.owners(name), **options()[name].only}
     if name in SOURCES:
         only["dg"] = tuple(key for key, row in METHODS.items() if row.follows == "functions")
@@ -192,17 +252,17 @@ def _able_asymmetric() -> tuple[str, ...]:
 
 
 def absent(name: str) -> str:
-    """Say what happens where an option is not given: its default, if that depends on the method or the model."""
+    """Describe what happens if an option without a fixed default is not given, for the help."""
     return registry.varying(name) or options()[name].absent
 
 
 def defaults() -> dict[str, Any]:
-    """Return each parameter's default by name."""
+    """Return the default of each option by name."""
     return {f.name: f.default for f in fields(Parameters) if f.default is not MISSING}
 
 
 def kind(name: str) -> str:
-    """Return what a parameter holds: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
+    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
     if annotation == "str | float":
         return "text"
