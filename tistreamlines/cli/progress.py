@@ -1,4 +1,4 @@
-"""What is shown of a run while it goes on."""
+"""The progress of a run on the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich import progress as bars
 from rich.console import Console
 
 from ..backends.devices import Device
-from ..run.pipeline import Watcher
+from ..run.log import Watcher
 from . import interrupts
 
 STAGES = {
@@ -25,7 +25,7 @@ STAGES = {
 
 
 class Display(Watcher):
-    """A progress bar on a terminal, lines with ``verbose``, only warnings with ``quiet``; all of it on stderr.
+    """Shows a progress bar on a terminal, each stage with ``verbose``, only warnings with ``quiet``; all on stderr.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class Display(Watcher):
         self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="")
 
     def __enter__(self) -> Display:
-        """Begin to draw."""
+        """Show the bar."""
         self._bar.start()
-        self._console.show_cursor(True)  # nobody would bring it back if a signal ended the process at once
+        self._console.show_cursor(True)  # if a signal ends the process at once, a hidden cursor would stay hidden
         return self
 
     def __exit__(
@@ -60,7 +60,7 @@ class Display(Watcher):
     def stage(self, name: str) -> None:
         """Show the stage."""
         interrupts.hold(name == "place")
-        # nothing is open yet; Taichi lets Python run no more until it has compiled
+        # Python handles no signal while Taichi compiles; no file is open yet, so the process may end
         interrupts.end_at_once(name == "compile" and self._gpu)
         if name == "track":
             self._tracking = time.perf_counter()
@@ -72,7 +72,7 @@ class Display(Watcher):
             self._say(STAGES.get(name, name))
 
     def _empty(self) -> None:
-        """Put a bar without a share in the place of a full one; time goes on."""
+        """Replace a full bar by an empty one that keeps the elapsed time."""
         begun = next(task.start_time for task in self._bar.tasks if task.id == self._task)
         self._bar.remove_task(self._task)
         self._task = self._bar.add_task("", total=None, rate="")

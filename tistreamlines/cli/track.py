@@ -7,18 +7,20 @@ from typing import Any
 import click
 
 from ..methods.registry import citations as references
+from ..run.api import track as run
 from ..run.parameters import Parameters
-from ..run.pipeline import track as run
+from ..run.result import TrackResult
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
-DWI is a 4-D NIfTI file, BVALS and BVECS are its gradients in FSL's layout; volumes of at most b=50 s/mm2 are b0s. The
-others are one shell for boot; of several, the other getters' models are fitted to the lowest. With orientations from a
-file, --stop-map, and --seed-mask or --seeds, no series is needed. Lengths are in mm, angles in degrees, points in
-RASmm. The tractogram appears whole or not at all, and what was done is told in a JSON file of the same name beside it.
+DWI is a 4-D NIfTI file; BVALS and BVECS are its gradients in FSL's format. Volumes of at most b=50 s/mm2 count as b0.
+boot needs a single shell; the models of the other direction getters are fitted to the lowest shell. No series is needed
+with orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles in degrees, points in
+RASmm. No minimum length is applied unless you give --min-length. The tractogram is written completely or not at all;
+a JSON file of the same name describes the run.
 """
 
 
@@ -49,18 +51,16 @@ def track(
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = series or (None, None, None)
-        stats = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
+        result = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
     if not quiet:
-        tell(summary(stats, output))
+        tell(summary(result, output))
 
 
-def summary(stats: dict[str, Any], output: str) -> str:
-    """Say in a line what came of a run."""
-    seconds = stats["seconds"]
-    rate = stats["streamlines"] / max(seconds["track"], 1e-9)
+def summary(result: TrackResult, output: str) -> str:
+    """Describe the result of a run in one line."""
     return (
-        f"{click.format_filename(output)}: {stats['streamlines']:,} streamlines from {stats['seeds']:,} seeds, "
-        f"{stats['mean_mm']:.1f} mm on average ({stats['mean_points']:.1f} points); "
-        f"{seconds['total']:.1f} s in all, tracking {seconds['track']:.1f} s "
-        f"({rate:,.0f} streamlines/s) on {stats['arch']}: {stats['device']}"
+        f"{click.format_filename(output)}: {result.streamlines:,} streamlines from {result.seeds:,} seeds, "
+        f"{result.mean_mm:.1f} mm on average ({result.mean_points:.1f} points); "
+        f"{result.seconds['total']:.1f} s in all, tracking {result.seconds['track']:.1f} s "
+        f"({result.streamlines_per_second:,.0f} streamlines/s) on {result.arch}: {result.device}"
     )

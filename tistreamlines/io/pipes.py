@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from ..errors import InputError
 from .images import AnyPath, mode_of
+from .in_memory import InMemory
 
 MOST = 1 << 26  # bytes of a pipe
 PATIENCE = 10.0  # seconds in which somebody has to begin to write
@@ -40,7 +41,7 @@ def drained(path: AnyPath) -> AnyPath:
     InputError
         Where more comes than numbers of gradients take, or nobody writes.
     """
-    if isinstance(path, Drained) or not stat.S_ISFIFO(mode_of(path)):
+    if isinstance(path, Drained | InMemory) or not stat.S_ISFIFO(mode_of(path)):
         return path
     try:
         # an open that waits for somebody to write might wait for ever

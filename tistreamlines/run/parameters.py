@@ -7,15 +7,16 @@ An option of a direction getter, a stopping rule or a model is declared in that 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
 from ..fit.models import MODELS
+from ..io.in_memory import source_of
 from ..methods import registry
 from ..methods.boot import BootOptions
 from ..methods.pmf import DetOptions
@@ -56,9 +57,12 @@ class Parameters(
 
     def __post_init__(self) -> None:
         missing = defaults()
+        # a later override must not meet the defaults that _resolve fills in below
+        self._set("_given", {name: value for name in missing if (value := getattr(self, name)) is not missing[name]})
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
+                value = source_of(name, value) if name in INPUTS else value
                 self._set(name, checked(name, option, value, kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
@@ -122,18 +126,21 @@ class Parameters(
         return ""
 
     @classmethod
-    def given(cls, named: Mapping[str, Any]) -> Parameters:
-        """Make parameters from those that were given, and check that they go together.
+    def given(cls, named: Mapping[str, Any], base: Parameters | None = None) -> Parameters:
+        """Make parameters from keywords, and check that they can be combined.
 
         Parameters
         ----------
-        named : value by name; a value of None counts as not given.
+        named : value by name; None stands for the default.
+        base : parameters that hold for the keywords that are not given.
         """
         named = {name: value for name, value in named.items() if value is not None}
+        if base is not None:
+            named = {**vars(base)["_given"], **named}
         known = options()
         for name in named:
             if name not in known:
-                raise TypeError(f"track() has no parameter {name!r}; it has {', '.join(known)}")
+                raise TypeError(f"{name!r} is not an option of tracking; the options are {', '.join(known)}")
             for other in known[name].excludes:
                 if other in named:
                     raise ParameterError(f"{flag(name)} and {flag(other)} exclude each other: give one of them")
@@ -161,8 +168,8 @@ class Parameters(
 
     def as_dict(self) -> dict[str, Any]:
         """Value by name, paths as text; None for what has no meaning for the getter, the model or the source."""
-        values = {name: value if self.applies(name) else None for name, value in asdict(self).items()}
-        return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+        values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
+        return {name: str(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
 
 
 def companions(fact: str, words: Collection[str]) -> str:
@@ -206,6 +213,6 @@ def kind(name: str) -> str:
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
     if annotation == "str | float":
         return "text"
-    words = {"bool": "flag", "PathLike": "path", "str": "word"}
+    words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)
