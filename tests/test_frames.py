@@ -318,7 +318,7 @@ def test_a_map_as_a_seed_mask(tmp_path):
 def test_python_is_warned(tmp_path):
     straight = signals(gradients(32, 1000.0), np.tile([1.0, 0, 0], (*SHAPE, 1)))
     paths = series(tmp_path, straight, np.eye(3), gradients(32, 1000.0).bvecs)
-    with pytest.warns(UserWarning, match="bvecs-frame"):
+    with pytest.warns(UserWarning, match="bvecs_frame"):
         ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, np.ones(SHAPE))).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

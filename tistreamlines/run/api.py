@@ -164,11 +164,13 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
         if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
             raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
         bvals, bvecs = gtab.bvals, gtab.bvecs
+    elif hasattr(bvals, "bvecs"):
+        raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
-    series = {name: value for name, value in given.items() if value is not None}
+    series = {name: source_of(name, value) for name, value in given.items() if value is not None}
     if series and len(series) < len(given):
         raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
-    return {name: source_of(name, value) for name, value in series.items()}
+    return series
 
 
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
@@ -183,7 +185,7 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
     if affine is None:
         affine = next((_affine_of(value) for name, value in images.items() if name not in arrays), None)
     if affine is None:
-        raise ParameterError(f"{' and '.join(arrays)} in memory without an image: give affine, voxels to RASmm")
+        raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
     try:
         matrix = np.array(affine, np.float64)
     except (TypeError, ValueError):

@@ -57,7 +57,7 @@ def needs_series(parameters: Parameters) -> str:
     if parameters.source == "model":
         from_file = METHODS[parameters.dg].follows == "functions"
         other = f", or orientations from a file with {listed(map(flag, SOURCES))}" if from_file else ""
-        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS: give them{other}"
+        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"

@@ -19,7 +19,7 @@ class Watcher:
     """
 
     def stage(self, name: str) -> None:
-        """Receive the name of a stage that begins: load, prepare, fit, compile, track, write or place (rename files)."""
+        """Receive the stage that begins: load, prepare, fit, compile, track, write or place (rename the files)."""
 
     def device(self, device: Device) -> None:
         """Receive the device that the run uses."""

@@ -51,7 +51,7 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     if stats is not None and stats.resolve() in (beside.resolve(), output.resolve()):
         raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
     if beside.exists() and not _is_ours(beside):
-        raise OutputError(f"{beside}: exists and is not the record of a tractogram, so it is not replaced; give another name than {output.name}")
+        raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
 
 
 def _check_name(path: Path, inputs: Iterable[Path]) -> None:
