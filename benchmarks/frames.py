@@ -87,11 +87,11 @@ def ours(at: Path, nseeds: int, step: float, **source: Any) -> Any:
     """Track with prob."""
     series = [] if source else [at / name for name in ("dwi.nii", "dwi.bval", "dwi.bvec")]
     source = source or {"sh_order": ORDER, "mask": at / "mask.nii"}
-    batches = ts.track(
+    batches = ts.stream(
         *series, dg="prob", nseeds=nseeds, max_angle=ANGLE, step_size=f"{step}mm", stop_map=at / "fa.nii",
         stop_threshold=STOP, seed_mask=at / "seeds.nii", min_length=2 * step, max_directions=1, **source,
     )  # fmt: skip
-    return joined([line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])], 0.0)
+    return joined([line for batch in batches for line in batch], 0.0)
 
 
 def measure(root: Path, at: Path, nseeds: int) -> dict[str, Any]:

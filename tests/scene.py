@@ -56,8 +56,8 @@ class Scene:
         )  # fmt: skip
 
     def track(self, **options):
-        """Streamlines of ts.track on the files: points and batch."""
+        """Streamlines of ts.stream on the files, as one batch."""
         series, files = self.head.series, {name: self.folder / name for name in ("seeds.npy", "stop.nii.gz")}
         common = {"stop_map": files["stop.nii.gz"], "stop_threshold": THRESHOLD, "arch": "cpu"}
-        (batch,) = ts.track(*series, mask=self.head.mask, seeds=files["seeds.npy"], **common, **options)
+        (batch,) = ts.stream(*series, mask=self.head.mask, seeds=files["seeds.npy"], **common, **options)
         return batch

@@ -154,11 +154,11 @@ def test_a_run_is_the_same_from_either_frame(ring, tmp_path, head):
         folder = tmp_path / frame
         folder.mkdir()
         paths, out = series(folder, ring[0], np.eye(3), given), folder / "out.trk"
-        stats = ts.track(*paths, out, nseeds=200, arch="cpu", mask=_mask(folder, ring[1]))
+        result = ts.track(*paths, out, nseeds=200, arch="cpu", mask=_mask(folder, ring[1]))
         record = json.loads(out.with_suffix(".json").read_text())
         assert record["frames"]["bvecs"]["frame"] == frame
         assert record["warnings"] == []
-        assert stats["mean_mm"] > 10
+        assert result.mean_mm > 10
         points[frame] = nib.streamlines.load(out).streamlines._data
     assert np.array_equal(points["voxel"], points["fsl"])
 
@@ -172,12 +172,12 @@ def test_a_cached_run_tells_again(ring, tmp_path):
     paths = series(tmp_path, ring[0], np.eye(3), gradients(32, 1000.0).bvecs @ FLIP)
     told = []
 
-    class Ear(ts.track.__globals__["Watcher"]):
+    class Ear(ts.Watcher):
         def note(self, text):
             told.append(text)
 
     for _ in range(2):
-        batches = ts.track(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, ring[1]),
+        batches = ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, ring[1]),
                            cache_dir=tmp_path / "cache", watcher=Ear())  # fmt: skip
         batches.close()
     assert len([text for text in told if "x is flipped" in text]) == 2
@@ -318,11 +318,11 @@ def test_a_map_as_a_seed_mask(tmp_path):
 def test_python_is_warned(tmp_path):
     straight = signals(gradients(32, 1000.0), np.tile([1.0, 0, 0], (*SHAPE, 1)))
     paths = series(tmp_path, straight, np.eye(3), gradients(32, 1000.0).bvecs)
-    with pytest.warns(UserWarning, match="bvecs-frame"):
-        ts.track(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, np.ones(SHAPE))).close()
+    with pytest.warns(UserWarning, match="bvecs_frame"):
+        ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, np.ones(SHAPE))).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        ts.track(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, np.ones(SHAPE)),
+        ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, np.ones(SHAPE)),
                  bvecs_frame="voxel").close()  # fmt: skip
 
 

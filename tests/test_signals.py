@@ -42,18 +42,19 @@ def command(run):
 # The command with one made-up batch in place of the tracking.
 WRITING = TRACKING + """
 import numpy as np
-from tistreamlines.run import pipeline
+from pathlib import Path
+from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
-from tistreamlines.tractogram import Batch, Space
+from tistreamlines.run.pipeline import Run
 
 def write(output, watcher):
     zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))
     run = Some(
         parameters=Some(force=False, json_stats=None), plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
-        watcher=watcher, batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
-        stats=lambda seconds: {}, record=lambda stats: {"made": "up"},
+        log=Some(watcher=watcher), batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
+        _result=lambda *_: None, _record=lambda _: {"made": "up"},
     )
-    pipeline._save(run, pipeline.Path(output))
+    Run.save(run, Path(output))
 
 track.summary = lambda *_: "done"
 """

@@ -42,22 +42,22 @@ class TestTrack:
     def test_batches_are_what_the_file_holds(self, head, settings, tmp_path):
         from trx import trx_file_memmap
 
-        stats = ts.track(*head.series, tmp_path / "a.trx", **settings)
-        batches = list(ts.track(*head.series, **settings, chunk_size=64))
+        result = ts.track(*head.series, tmp_path / "a.trx", **settings)
+        batches = list(ts.stream(*head.series, **settings, chunk_size=64))
         assert len(batches) == 5
-        assert stats["streamlines"] == sum(map(len, batches)) > 100
+        assert result.streamlines == sum(map(len, batches)) > 100
         points = np.concatenate([b.points for b in batches])
         file = trx_file_memmap.load(str(tmp_path / "a.trx"))
         assert np.array_equal(np.asarray(file.streamlines._data), points)
         file.close()
         lengths = np.concatenate([b.lengths for b in batches])
-        assert stats["median_points"] == np.median(lengths)
-        assert stats["mean_points"] == pytest.approx(lengths.mean())
-        assert stats["points"] == len(points)
+        assert result.median_points == np.median(lengths)
+        assert result.mean_points == pytest.approx(lengths.mean())
+        assert result.points == len(points)
 
     def test_keys_change_seeds_and_draws(self, head, settings):
         def first(**keys):
-            return next(ts.track(*head.series, **settings, **keys))
+            return next(ts.stream(*head.series, **settings, **keys))
 
         plain = first()
         assert not np.array_equal(first(seed_seed=1).seeds[:20], plain.seeds[:20])
@@ -66,7 +66,7 @@ class TestTrack:
         assert not np.array_equal(other.points[:500], plain.points[:500])
 
     def test_taking_no_more_batches_is_fine(self, head, settings):
-        batches = ts.track(*head.series, **settings, chunk_size=16)
+        batches = ts.stream(*head.series, **settings, chunk_size=16)
         assert len(next(batches))
         batches.close()
 

@@ -1,4 +1,4 @@
-"""Streamline tractography of diffusion MRI on CUDA, Vulkan, Metal and the CPU, from one source.
+"""Streamline tractography of diffusion MRI on CUDA, Vulkan, Metal and the CPU.
 
 >>> import tistreamlines as ts
 >>> ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000)  # doctest: +SKIP
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
     from .io.tractogram import Batch, Space
     from .kernels.stop_reasons import Stop
+    from .run.api import stream, track
+    from .run.log import Watcher
     from .run.parameters import Parameters
-    from .run.pipeline import Watcher, track
+    from .run.result import TrackResult
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,25 +31,29 @@ __all__ = [
     "PttDirectionGetter",
     "Space",
     "Stop",
+    "TrackResult",
     "Tracker",
     "TrackingError",
     "Watcher",
+    "stream",
     "track",
 ]
 
-# DIPY and Taichi want to know of a home, which a user of a container may not have: one that holds nothing
+# DIPY and Taichi need a home directory, which a user of a container may not have; this one holds nothing
 if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this module may load)
     os.environ["HOME"] = os.devnull
 
-# Names are imported when first asked for: the command heeds signals before anything else is loaded.
+# Names are imported on first use, so that the command line handles signals before anything else is loaded.
 _HOMES = {
     "cuslines.direction_getters": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter"),
     "cuslines.tracker": ("Tracker",),
     "errors": ("DeviceError", "InputError", "OutputError", "ParameterError", "TrackingError"),
     "io.tractogram": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
+    "run.api": ("stream", "track"),
+    "run.log": ("Watcher",),
     "run.parameters": ("Parameters",),
-    "run.pipeline": ("Watcher", "track"),
+    "run.result": ("TrackResult",),
 }
 
 

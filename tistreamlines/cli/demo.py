@@ -9,7 +9,8 @@ import click
 import numpy as np
 
 from ..errors import OutputError
-from ..run.pipeline import track
+from ..run.api import track
+from ..run.result import TrackResult
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -47,14 +48,14 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         phantom = make_phantom()
         dwi, bvals, bvecs = save_phantom(phantom, folder)
         chosen |= {"mask": folder / "mask.nii.gz", "force": True, "nseeds": nseeds}
-        stats = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
+        result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
         points, offsets = _read(folder / TRACTOGRAM)
         share = joined_share(phantom, points, offsets)
         title = f"{share.total:,} streamlines in a phantom"
         draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
     if not quiet:
-        _print_table(stats, share.share, folder)
+        _print_table(result, share.share, folder)
 
 
 def _folder(name: str, *, force: bool) -> Path:
@@ -84,17 +85,9 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
         trx.close()
 
 
-def _print_table(stats: dict[str, Any], share: float, folder: Path) -> None:
-    seconds = stats["seconds"]
+def _print_table(result: TrackResult, share: float, folder: Path) -> None:
     rows = {
-        "device": f"{stats['arch']}: {stats['device']}",
-        "seeds": f"{stats['seeds']:,}",
-        "streamlines": f"{stats['streamlines']:,}",
-        "points": f"{stats['points']:,}",
-        "mean length": f"{stats['mean_mm']:.1f} mm",
-        "median length": f"{stats['median_mm']:.1f} mm",
-        "tracking time": f"{seconds['track']:.2f} s ({seconds['total']:.1f} s with loading and compiling)",
-        "streamlines per second": f"{stats['streamlines'] / max(seconds['track'], 1e-9):,.0f}",
+        **result.table(),
         "valid connections": f"{share:.1%}",
         "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
     }

@@ -10,7 +10,7 @@ from rich import progress as bars
 from rich.console import Console
 
 from ..backends.devices import Device
-from ..run.pipeline import Watcher
+from ..run.log import Watcher
 from . import interrupts
 
 STAGES = {

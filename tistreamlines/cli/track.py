@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from ..methods.registry import citations as references
+from ..run.api import track as run
 from ..run.parameters import Parameters
-from ..run.pipeline import track as run
+from ..run.result import TrackResult
 from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -18,8 +19,8 @@ HELP = """Track streamlines through a diffusion series, or through orientations 
 DWI is a 4-D NIfTI file; BVALS and BVECS are its gradients in FSL's format. Volumes with b <= 50 s/mm2 are b0s. The boot
 getter needs a single shell; with several shells, the models of the other getters are fitted to the lowest one. No
 series is needed if you give orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles
-in degrees, points in RASmm. A JSON file with the same name as the tractogram records the parameters, inputs and
-results. If the run fails, no tractogram is written.
+in degrees, points in RASmm. No minimum length is applied unless you give --min-length. A JSON file with the same name
+as the tractogram records the parameters, inputs and results. If the run fails, no tractogram is written.
 """
 
 
@@ -50,18 +51,16 @@ def track(
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = series or (None, None, None)
-        stats = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
+        result = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
     if not quiet:
-        tell(summary(stats, output))
+        tell(summary(result, output))
 
 
-def summary(stats: dict[str, Any], output: str) -> str:
+def summary(result: TrackResult, output: str) -> str:
     """Describe the result of a run in one line."""
-    seconds = stats["seconds"]
-    rate = stats["streamlines"] / max(seconds["track"], 1e-9)
     return (
-        f"{click.format_filename(output)}: {stats['streamlines']:,} streamlines from {stats['seeds']:,} seeds, "
-        f"{stats['mean_mm']:.1f} mm on average ({stats['mean_points']:.1f} points); "
-        f"{seconds['total']:.1f} s in all, tracking {seconds['track']:.1f} s "
-        f"({rate:,.0f} streamlines/s) on {stats['arch']}: {stats['device']}"
+        f"{click.format_filename(output)}: {result.streamlines:,} streamlines from {result.seeds:,} seeds, "
+        f"{result.mean_mm:.1f} mm on average ({result.mean_points:.1f} points); "
+        f"{result.seconds['total']:.1f} s in all, tracking {result.seconds['track']:.1f} s "
+        f"({result.streamlines_per_second:,.0f} streamlines/s) on {result.arch}: {result.device}"
     )

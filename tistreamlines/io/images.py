@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, TrackingError
+from .in_memory import InMemory
 from .mif import refuse_mif
 from .tractogram import Space
 
@@ -121,12 +122,16 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
     import nibabel as nib
     from nibabel.spatialimages import SpatialImage
 
-    path = existing(path)
-    refuse_mif(path)
-    with reading(path):
-        image = nib.load(path)
-        if isinstance(image, SpatialImage):
-            image = _on_streams(image)
+    if isinstance(path, InMemory):
+        with reading(Path(path)):
+            path, image = Path(path), path.image()
+    else:
+        path = existing(path)
+        refuse_mif(path)
+        with reading(path):
+            image = nib.load(path)
+            if isinstance(image, SpatialImage):
+                image = _on_streams(image)
     if not isinstance(image, SpatialImage):
         raise InputError(f"{path}: {type(image).__name__} is not an image; give a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":

@@ -28,6 +28,7 @@ from .images import (
     silent,
     without_nan,
 )
+from .in_memory import InMemory
 from .pipes import Drained, as_file
 from .tractogram import Space
 
@@ -174,9 +175,11 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     InputError
         If the file is missing or damaged, or if a seed is not finite or too far away.
     """
-    path = existing(path)
+    given, path = path, Path(path) if isinstance(path, InMemory) else existing(path)
     with reading(path):
-        if path.suffix.lower() == ".npy":
+        if isinstance(given, InMemory):
+            seeds = np.asarray(given.data)
+        elif path.suffix.lower() == ".npy":
             with path.open("rb") as file:
                 seeds = np.lib.format.read_array(file, allow_pickle=False)
         else:
@@ -239,6 +242,9 @@ def _load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> 
 def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
     from dipy.io import read_bvals_bvecs
 
+    if isinstance(path, InMemory):
+        with reading(Path(path)):
+            return Path(path), np.asarray(path.data, np.float64)
     source = path if isinstance(path, Drained) else existing(path)
     path = Path(path)
     with reading(path), as_file(source) as file:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from ..errors import InputError
 from .images import AnyPath, mode_of
+from .in_memory import InMemory
 
 MOST = 1 << 26  # bytes read from a pipe
 PATIENCE = 10.0  # seconds to wait for the first byte
@@ -40,7 +41,7 @@ def drained(path: AnyPath) -> AnyPath:
     InputError
         If nothing is written to the pipe, or more than gradient files contain.
     """
-    if isinstance(path, Drained) or not stat.S_ISFIFO(mode_of(path)):
+    if isinstance(path, Drained | InMemory) or not stat.S_ISFIFO(mode_of(path)):
         return path
     try:
         # a blocking open would wait for a writer for ever

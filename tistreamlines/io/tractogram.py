@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
+PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Batch:
-    """A batch of finished streamlines, concatenated in one array.
+    """Finished streamlines, one after another in one array of points; a sequence of ``(n, 3)`` arrays.
+
+    ``len(batch)`` counts the streamlines, ``batch[i]`` is the points of one, and a slice or an array of indices gives a
+    batch of those.
 
     Parameters
     ----------
@@ -64,6 +71,37 @@ class Batch:
     def __len__(self) -> int:
         """Return the number of streamlines."""
         return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Iterate over the points of each streamline, ``(n, 3)`` float32, RASmm."""
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int | np.integer) -> npt.NDArray[np.float32]: ...
+    @overload
+    def __getitem__(self, index: slice | npt.NDArray) -> Batch: ...
+    def __getitem__(self, index: int | np.integer | slice | npt.NDArray) -> npt.NDArray[np.float32] | Batch:
+        """Return the points of one streamline, ``(n, 3)`` float32, RASmm, or a batch of several streamlines."""
+        rows = np.arange(len(self))[index]
+        if rows.ndim == 0:
+            return self.points[self.offsets[rows] : self.offsets[rows + 1]]
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        points = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Batch(self.points[points], offsets, *(getattr(self, name)[rows] for name in PER_STREAMLINE))
+
+    def __repr__(self) -> str:
+        """Return the numbers of streamlines and points in one line."""
+        return f"<Batch of {len(self):,} streamlines, {len(self.points):,} points>"
+
+    @classmethod
+    def concatenate(cls, batches: Iterable[Batch]) -> Batch:
+        """Join batches into one."""
+        parts = [cls(np.empty((0, 3)), [0], np.empty((0, 3)), [], [], np.empty((0, 2))), *batches]  # type: ignore[arg-type]
+        offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
+        names = ("points", *PER_STREAMLINE)
+        points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return cls(points, offsets, *others)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:

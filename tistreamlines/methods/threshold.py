@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
 from ..kernels.stopping import threshold
-from ..options.option import PathLike, flag, option
+from ..options.option import flag, option
 from .given import StopTables
+
+if TYPE_CHECKING:
+    from ..options.option import ImageLike
 
 Array = npt.NDArray[Any]
 GROUP = "Seeds and region"
@@ -22,7 +25,7 @@ GROUP = "Seeds and region"
 class ThresholdOptions:
     """Options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
-    stop_map: PathLike | None = option(
+    stop_map: ImageLike | None = option(
         None, GROUP, "Map that ends streamlines where it is at or below its threshold; its values are not scaled.",
         unit="FILE", absent="FA",
     )  # fmt: skip

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from nibabel.spatialimages import SpatialImage
+
+    PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
+    ImageLike = PointsLike | SpatialImage
 PathLike = str | Path
 LARGEST = (2 - 2.0**-23) * 2.0**127  # number of float32, in which the kernels compute
 
@@ -74,7 +81,7 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
         return value
     if sort in ("int", "float"):
         return _number(name, option, value, sort)
-    if sort == "path" and not isinstance(value, str | Path):
+    if sort == "path" and not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
     if sort == "path" and not str(value):
         raise ParameterError(f"{flag(name)} is empty: give a path, or leave it out")

@@ -1,4 +1,4 @@
-"""Streamlines in the objects of other libraries: DIPY's StatefulTractogram and trx-python's TrxFile."""
+"""Conversion of batches to DIPY's StatefulTractogram and trx-python's TrxFile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.tractogram import Batch, Space
+from ..io.tractogram import PER_STREAMLINE, Batch, Space
 from .writer_thread import WriterThread
 
 if TYPE_CHECKING:
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
     from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
 
-PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
 POINTS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a TrxFile holds points.
+    """How the points of a TrxFile are stored.
 
     Parameters
     ----------
     dtype : float16 or float32.
-    linearize : whether points are left out that lie on a line between others.
-    tolerance_mm, segment_mm : greatest distance from that line, and its greatest length.
+    linearize : whether to remove points that lie on a line between others.
+    tolerance_mm, segment_mm : maximum distance from that line, and maximum length of the line.
     """
 
     dtype: np.dtype[Any]
@@ -57,21 +56,31 @@ def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArrayS
 
 
 def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
-    """Gather batches in a StatefulTractogram in RASmm."""
+    """Gather batches in a StatefulTractogram in RASmm.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+    reference : str, nibabel image or header
+        Whatever DIPY takes as the reference of a tractogram.
+    """
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.utils import Space as Frame
 
-    parts = list(batches)
-    if not sum(map(len, parts)):
+    whole = Batch.concatenate(batches)
+    if not len(whole):
         return StatefulTractogram([], reference, Frame.RASMM)
-    data = {
-        name: np.concatenate([getattr(part, name) for part in parts]).reshape(sum(map(len, parts)), -1)
-        for name in PER_STREAMLINE
-    }
-    lengths = np.concatenate([part.lengths for part in parts])
-    points = np.concatenate([part.points for part in parts])
-    parts.clear()
-    return StatefulTractogram(sequence(points, lengths), reference, Frame.RASMM, data_per_streamline=data)
+    data = {name: getattr(whole, name).reshape(len(whole), -1) for name in PER_STREAMLINE}
+    return StatefulTractogram(
+        sequence(whole.points, whole.lengths), reference, Frame.RASMM, data_per_streamline=data
+    )
+
+
+def reference_image(space: Space) -> Any:
+    """Return a nibabel image without values on a grid, which DIPY takes as the reference of a tractogram."""
+    import nibabel as nib
+
+    return nib.Nifti1Image(np.broadcast_to(np.uint8(0), space.shape), space.affine)
 
 
 def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxFile:
@@ -95,7 +104,7 @@ def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxF
 
 
 def _linear(batch: Batch, packing: Packing) -> Batch:
-    """Leave out points that lie on a line between others, within the tolerance."""
+    """Remove points that lie on a line between others, within the tolerance."""
     from dipy.tracking.streamlinespeed import compress_streamlines
 
     if not len(batch):
@@ -108,7 +117,7 @@ def _linear(batch: Batch, packing: Packing) -> Batch:
 
 
 def _converted(points: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
-    """Copy points to another mapped file in another type, some at a time."""
+    """Copy points in blocks to a memory-mapped file of another type."""
     out = np.memmap(path, dtype, "w+", shape=points.shape)
     for first in range(0, len(points), POINTS_AT_ONCE):
         out[first : first + POINTS_AT_ONCE] = points[first : first + POINTS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""What is read of the files: a series or orientations or both, and maps on their grid."""
+"""Reading of the inputs: diffusion series, orientations, and masks and maps on their grid."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..fit import frames
 from ..io import images, nifti, orientations, pipes, sidecar
+from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
 from ..io.tractogram import Space
 from ..methods.registry import METHODS, STOPPING_RULES
@@ -31,15 +32,15 @@ Map = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What was read; directions are along the voxel axes.
+    """The inputs of a run; directions are along the voxel axes.
 
     Parameters
     ----------
     space : grid of the series, or of the orientations where there is no series.
-    dwi, oriented : the series, and orientations from a file; at least one of them.
+    dwi, oriented : the series and the given orientations; at least one of them is not None.
     mask, seed_mask : (x, y, z), if they were given.
-    maps : (x, y, z) maps of the stopping rule, by the option that names them.
-    frames : axes that the directions of each input are taken along, and why, by input.
+    maps : (x, y, z) maps of the stopping rule, by the name of their option.
+    frames : for each input with directions, the axes they are taken along and why.
     """
 
     space: Space
@@ -52,11 +53,11 @@ class Inputs:
 
 
 def needs_series(parameters: Parameters) -> str:
-    """Say what a series is needed for, if for anything: a model, FA to stop at, or FA to place seeds by."""
+    """Return the error message that says why a diffusion series is needed, or '' if none is."""
     if parameters.source == "model":
         from_file = METHODS[parameters.dg].follows == "functions"
         other = f", or orientations from a file with {listed(map(flag, SOURCES))}" if from_file else ""
-        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS: give them{other}"
+        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
@@ -66,11 +67,13 @@ def needs_series(parameters: Parameters) -> str:
 
 
 def hashes_of(sources: Series) -> dict[str, str]:
-    """Hash each input: sha256 of its bytes, by name."""
+    """Return the sha256 of each input by its name."""
     return {name: _hash(path) for name, path in sources.items()}
 
 
 def _hash(path: PathLike) -> str:
+    if isinstance(path, InMemory):
+        return path.sha256()
     if isinstance(path, pipes.Drained):
         return hashlib.sha256(path.content).hexdigest()
     path = Path(path)
@@ -84,14 +87,14 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
 
     Parameters
     ----------
-    series : paths of ``dwi``, ``bvals`` and ``bvecs``; empty where :func:`needs_series` finds no need of them.
+    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
     parameters : all options.
-    log : is told of choices made for the user, and of what may be wrong.
+    log : is told of choices made for the user and of possible mistakes.
 
     Raises
     ------
     InputError
-        If a file is missing or damaged, or does not go with the others.
+        If an input is missing or damaged, or does not match the others.
     ParameterError
         If the step size does not suit the image.
     """
@@ -101,10 +104,11 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     if grid is None:
         raise ParameterError(needs_series(parameters))
     space = grid.space
-    mask = None if parameters.mask is None else nifti.load_mask(parameters.mask, space, log.note)
+    sources: Any = parameters  # Parameters has made arrays and images path-like
+    mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
     seed_mask = None
-    if parameters.seed_mask is not None:
-        seed_mask = nifti.load_mask(parameters.seed_mask, space, log.note, log.warn)
+    if sources.seed_mask is not None:
+        seed_mask = nifti.load_mask(sources.seed_mask, space, log.note, log.warn)
     named = {name: getattr(parameters, name) for name in STOPPING_RULES[parameters.stopping].maps}
     maps = {name: nifti.load_map(path, space, log.note) for name, path in named.items() if path is not None}
     placed = {}
@@ -124,7 +128,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
 
 
 def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:
-    """Read the file of orientations, if one is given."""
+    """Read the orientations, if they are given."""
     source = parameters.source
     if source == "model":
         return None
@@ -138,7 +142,7 @@ def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orie
 
 
 def check_step(parameters: Parameters, space: Space) -> None:
-    """Refuse steps too small for float32 to tell two points apart, or longer than the image."""
+    """Refuse steps that float32 cannot resolve, or that are longer than the image."""
     step, sides = parameters.step_mm(space.voxel_sizes), np.asarray(space.voxel_sizes)
     least = float(np.spacing(np.float32(max(space.shape)))) * sides.max()
     most = float(np.linalg.norm(sides * space.shape))

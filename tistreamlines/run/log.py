@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: its stages and their seconds, choices made for the user, and warnings."""
+"""Messages of a run while it goes on: stages and their durations, notes and warnings."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from ..errors import python_names
 
 
 class Watcher:
-    """Is told of a run as it goes on; override what you need: ``warn`` gives a Python warning, the rest nothing."""
+    """Receives the messages of a run; override the methods you need.
+
+    By default ``warn`` issues a Python warning, and the other methods do nothing.
+    """
 
     def stage(self, name: str) -> None:
-        """Note that a stage begins: load, prepare, fit, compile, track, write, or place, where files are named."""
+        """Receive the stage that begins: load, prepare, fit, compile, track, write or place (rename the files)."""
 
     def device(self, device: Device) -> None:
-        """Note where the run will take place."""
+        """Receive the device that the run uses."""
 
     def note(self, text: str) -> None:
-        """Note a choice made for the user."""
+        """Receive a choice that was made for the user."""
 
     def warn(self, text: str) -> None:
-        """Note that the result may be wrong, and what to do."""
+        """Receive a warning that the result may be wrong, and what to do about it."""
         warnings.warn(python_names(text), stacklevel=2)
 
     def fitted(self, share: float) -> None:
-        """Note the share of voxels in which the model is fitted, 0 to 1."""
+        """Receive the fraction of voxels in which the model is fitted so far, 0 to 1."""
 
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
-        """Note how many seeds are done, of how many, and the streamlines they gave."""
+        """Receive the number of seeds done, the number of all seeds, and the number of streamlines so far."""
 
 
 @dataclass
 class Log:
-    """Seconds of each stage, notes and warnings of a run; the watcher is told of each as it comes."""
+    """Collects the duration of each stage, notes and warnings of a run, and passes them on to the watcher."""
 
     watcher: Watcher = field(default_factory=Watcher)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("load", "prepare", "compile"), 0.0))
@@ -45,18 +48,18 @@ class Log:
     warnings: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Tell of a choice made for the user."""
+        """Record a choice that was made for the user."""
         self.notes.append(text)
         self.watcher.note(text)
 
     def warn(self, text: str) -> None:
-        """Tell that the result may be wrong."""
+        """Record a warning that the result may be wrong."""
         self.warnings.append(text)
         self.watcher.warn(text)
 
     @contextmanager
     def stage(self, name: str) -> Generator[None, None, None]:
-        """Time a block as part of a stage."""
+        """Measure the duration of a block as part of a stage."""
         self.watcher.stage(name)
         begun = time.perf_counter()
         try:

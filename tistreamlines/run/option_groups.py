@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..fit.models import GROUP
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
 from ..options.option import PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
+
+if TYPE_CHECKING:
+    from ..options.option import ImageLike, PointsLike
 
 SEED_FA = 0.25  # seeds are placed at random where FA is above this, unless they or a mask are given
 SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name a file of orientations, which takes the place of a model
@@ -21,15 +25,15 @@ SEEDS, GROWTH, OUTPUT, RUNNING = GROUPS[0], *GROUPS[3:]
 class SeedOptions:
     """Where streamlines begin."""
 
-    mask: PathLike | None = option(
+    mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which FA and, except with boot, the model are fitted; both are 0 outside.", unit="FILE",
         absent="DIPY's median_otsu of the mean b0, radius 2, one pass",
     )  # fmt: skip
-    seed_mask: PathLike | None = option(
+    seed_mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which seeds are placed at random.", unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", excludes=("seeds",),
     )  # fmt: skip
-    seeds: PathLike | None = option(
+    seeds: PointsLike | None = option(
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point a line.", unit="FILE",
         absent="random seeds", excludes=("nseeds", "seed_seed"),
     )  # fmt: skip
@@ -57,7 +61,7 @@ class MethodChoice:
 class FileOptions:
     """Orientations from a file."""
 
-    sh: PathLike | None = option(
+    sh: ImageLike | None = option(
         None, FILES, "Coefficients of spherical harmonics, one per volume; the order follows from their number.",
         unit="FILE", absent="a model is fitted", excludes=("model", "odf", "pmf", "peaks"),
         requires=("sh_basis",),
@@ -70,15 +74,15 @@ class FileOptions:
         None, FILES, "Axes of --sh: the voxel axes (voxel), as DIPY has them, or the scanner's (scanner), as MRtrix3.",
         choices=("scanner", "voxel"), absent="scanner for tournier07, voxel for descoteaux07", requires=("sh",),
     )  # fmt: skip
-    odf: PathLike | None = option(
+    odf: ImageLike | None = option(
         None, FILES, "Orientation functions sampled at the vertices of --sphere, one per volume.", unit="FILE",
         absent="a model is fitted", excludes=("model", "pmf", "peaks"),
     )  # fmt: skip
-    pmf: PathLike | None = option(
+    pmf: ImageLike | None = option(
         None, FILES, "The same, with no negative value.", unit="FILE", absent="a model is fitted",
         excludes=("model", "peaks"),
     )  # fmt: skip
-    peaks: PathLike | None = option(
+    peaks: ImageLike | None = option(
         None, FILES, "Peaks, x y z of each in three volumes, their lengths the amplitudes. Each is moved to the "
         "nearest vertex of --sphere: at most 5.5 degrees away on default and full, 6.9 on small.", unit="FILE",
         absent="a model is fitted", excludes=("model",),
@@ -104,11 +108,11 @@ class GrowthOptions:
         500, GROWTH, "Greatest number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
     )  # fmt: skip
     min_length: float = option(
-        0.0, GROWTH, "Streamlines shorter than this are dropped. The default keeps all: 4 to 22 % of a brain's "
-        "streamlines are under 10 mm.", unit="mm", low=0,
+        0.0, GROWTH, "Drop streamlines shorter than this. No minimum length is applied unless you ask for one: 4 to "
+        "22 % of a brain's streamlines are under 10 mm.", unit="mm", low=0,
     )  # fmt: skip
     max_length: float | None = option(
-        None, GROWTH, "Streamlines longer than this are dropped.", unit="mm", low=0, above=True, absent="no limit",
+        None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
     )  # fmt: skip
     rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1)
 

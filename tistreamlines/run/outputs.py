@@ -1,32 +1,41 @@
-"""Whether the outputs can be written, asked before any work is done."""
+"""Checks that the outputs can be written, before any work is done."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 
 from ..errors import OutputError, ParameterError
+from ..io.in_memory import InMemory
 from ..io.sidecar import sidecar_path
 from ..io.writer import SINKS, check_target
 from .parameters import INPUTS, Parameters
 from .record import OURS
 
 
-def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | Path] = ()) -> None:
-    """Raise OutputError before any work is done, if a result could not be written after it, or not without loss.
+def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | PathLike[str]] = ()) -> None:
+    """Check that the outputs can be written and that none of them replaces an input.
 
     Parameters
     ----------
     output : tractogram to write, if any.
-    parameters : all options, which name the other outputs and inputs.
-    series : the other inputs.
+    parameters : all options, among them the other outputs and inputs.
+    series : paths of the diffusion series and its gradients.
+
+    Raises
+    ------
+    OutputError
+        If an output is a folder or an input, exists already, or cannot be written.
+    ParameterError
+        If two outputs have the same name.
     """
     if output is not None and not output.name:
         raise OutputError(f"{output}: is a folder; name a file in it")
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
     given = (getattr(parameters, name) for name in INPUTS)
-    inputs = [Path(path) for path in (*series, *given) if path is not None]
+    inputs = [Path(path) for path in (*series, *given) if path is not None and not isinstance(path, InMemory)]
     for path in (stats, output, None if output is None else output.with_suffix(".json")):
         if path is not None:
             _check_name(path, inputs)
@@ -40,15 +49,15 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     beside = sidecar_path(output)
     check_target(beside, force=parameters.force)
     if stats is not None and stats.resolve() in (beside.resolve(), output.resolve()):
-        raise ParameterError(f"--json-stats {stats}: is the name of another output; give another")
+        raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
     if beside.exists() and not _is_ours(beside):
-        raise OutputError(f"{beside}: is not the record of a tractogram, and is not replaced; rename {output.name}")
+        raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
 
 
 def _check_name(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse a name that the system does not take, or that is an input's, which would be lost."""
+    """Refuse a name that the file system does not accept, and that of an input, which would be lost."""
     try:
-        # the longest name that is needed is that of the hidden folder in which a file is made
+        # the hidden folder in which a file is written has the longest name
         path.with_name(f".{path.name}.{8 * 'x'}.part").lstat()
     except (FileNotFoundError, NotADirectoryError):
         pass
@@ -62,7 +71,7 @@ def _check_name(path: Path, inputs: Iterable[Path]) -> None:
 def _is_same(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
-    except (OSError, ValueError):  # one of them is not there
+    except (OSError, ValueError):  # one of them does not exist
         return False
 
 

@@ -7,15 +7,16 @@ others are defined in ``option_groups``.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
 from ..fit.models import MODELS
+from ..io.in_memory import source_of
 from ..methods import registry
 from ..methods.boot import BootOptions
 from ..methods.pmf import DetOptions
@@ -66,9 +67,12 @@ class Parameters(
 
     def __post_init__(self) -> None:
         missing = defaults()
+        # a later override must not meet the defaults that _resolve fills in below
+        self._set("_given", {name: value for name in missing if (value := getattr(self, name)) is not missing[name]})
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
+                value = source_of(name, value) if name in INPUTS else value
                 self._set(name, checked(name, option, value, kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
@@ -147,13 +151,15 @@ class Parameters(
         return ""
 
     @classmethod
-    def given(cls, named: Mapping[str, Any]) -> Parameters:
+    def given(cls, named: Mapping[str, Any], base: Parameters | None = None) -> Parameters:
         """Make parameters from the options that a user gave, and check that these can be combined.
 
         Parameters
         ----------
         named : dict
             Values by option name. A value of None counts as not given.
+        base : Parameters, optional
+            Parameters that hold for the options that are not given.
 
         Returns
         -------
@@ -168,10 +174,12 @@ class Parameters(
             If a name is not an option.
         """
         named = {name: value for name, value in named.items() if value is not None}
+        if base is not None:
+            named = {**vars(base)["_given"], **named}
         known = options()
         for name in named:
             if name not in known:
-                raise TypeError(f"track() has no parameter {name!r}; it has {', '.join(known)}")
+                raise TypeError(f"{name!r} is not an option of tracking; the options are {', '.join(known)}")
             for other in known[name].excludes:
                 if other in named:
                     raise ParameterError(f"{flag(name)} and {flag(other)} exclude each other: give one of them")
@@ -221,8 +229,8 @@ class Parameters(
         dict
             Values by option name. Paths are strings; options that have no effect are None.
         """
-        values = {name: value if self.applies(name) else None for name, value in asdict(self).items()}
-        return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+        values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
+        return {name: str(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
 
 
 def companions(fact: str, words: Collection[str]) -> str:
@@ -266,6 +274,6 @@ def kind(name: str) -> str:
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
     if annotation == "str | float":
         return "text"
-    words = {"bool": "flag", "PathLike": "path", "str": "word"}
+    words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)

@@ -1,7 +1,8 @@
-"""A picture of streamlines: three views, coloured by local direction."""
+"""A picture of streamlines in three views, coloured by local direction."""
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
 
 _INK, _PAPER, _QUIET, _FRAME, _OUTLINE = "#e8e8ec", "#08080b", "#85858f", "#2a2a31", "#b9b9c4"
 _KEY = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
-_MOST_SEGMENTS = 90_000  # what Agg draws three times over in a few seconds
+_MOST_SEGMENTS = 90_000  # Agg draws these in all three views within a few seconds
 _NAMES = ("x", "y", "z")
 _LETTERS = (("L", "R"), ("P", "A"), ("I", "S"))
-# Inches: the figure's width, and the room for labels left of, right of, between, below and above the frames.
+# inches: width of the figure, and margins left of, right of, between, below and above the three views
 _WIDTH, _LEFT, _RIGHT, _BETWEEN, _BELOW, _ABOVE = 16.0, 0.7, 0.2, 0.75, 0.65, 0.95
 
 
@@ -44,32 +45,67 @@ def draw(
     title: str | None = None,
     max_streamlines: int = 3000,
 ) -> None:
-    """Draw streamlines from above, from behind and from the right, and write a PNG.
-
-    Red runs left-right, green back-front, blue bottom-top; what is nearer to the viewer is brighter and on top. The
-    file appears under its name only once complete.
+    """Write the picture of :func:`png` to a file, which appears under its name only once it is complete.
 
     Parameters
     ----------
-    points : (p, 3) float32, RAS mm
-        Vertices of all streamlines, one after another.
+    points, offsets, mask, affine, title, max_streamlines
+        See :func:`png`.
+    path : str or Path
+    """
+    path = Path(path)
+    partial = path.with_name(f"partial_{path.name}")
+    try:
+        picture = png(points, offsets, mask=mask, affine=affine, title=title, max_streamlines=max_streamlines)
+        partial.write_bytes(picture)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def png(
+    points: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    mask: np.ndarray | None = None,
+    affine: np.ndarray | None = None,
+    title: str | None = None,
+    max_streamlines: int = 3000,
+    dpi: int = 150,
+) -> bytes:
+    """Draw streamlines as seen from above, from behind and from the right.
+
+    Left-right is red, back-front green and bottom-top blue. Streamlines nearer to the viewer are brighter and on top.
+
+    Parameters
+    ----------
+    points : (p, 3) float32, RASmm
+        Points of all streamlines, one after another.
     offsets : (n + 1,) int64
         Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
-    path : str or Path
     mask : (x, y, z) bool, optional
-        The brain, drawn as an outline.
+        Brain mask, whose outline is drawn.
     affine : (4, 4) float, optional
-        Voxel (centre = integer) to RAS mm, of the mask; the identity when left out.
+        From voxel coordinates of the mask (centre of a voxel = integer) to RASmm; the identity by default.
     title : str, optional
     max_streamlines : int
-        Of more streamlines, this many evenly spaced ones are drawn.
+        If there are more streamlines, only this many are drawn, at even intervals.
+    dpi : int
+        Dots per inch of a picture that is 16 inches wide.
+
+    Returns
+    -------
+    bytes
+        The picture in PNG format.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     affine = np.eye(4) if affine is None else np.asarray(affine, float)
     segments, owner = _segments(np.asarray(points), np.asarray(offsets), max_streamlines)
     brain = np.empty((0, 3)) if mask is None else np.argwhere(mask) @ affine[:3, :3].T + affine[:3, 3]
     low, high = _limits(np.concatenate([segments.reshape(-1, 3), brain]))
     colours = _direction_colours(segments, owner)
-    # The largest voxel edge: with no smaller bin could the brain's shadow have holes.
+    # with bins smaller than the largest voxel edge, the mask's projection would have holes
     size = float(np.linalg.norm(affine[:3, :3], axis=0).max())
     figure, frames = _figure(low, high)
     for axes, view in zip(frames, _VIEWS, strict=True):
@@ -78,11 +114,14 @@ def draw(
             _draw_outline(axes, view, brain, size)
         _letter(axes, view)
     _caption(figure, title)
-    _save(figure, Path(path))
+    figure.set_dpi(dpi)
+    picture = BytesIO()
+    FigureCanvasAgg(figure).print_png(picture)
+    return picture.getvalue()
 
 
 def _segments(points: np.ndarray, offsets: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Choose streamlines, thin their vertices; return the pieces (m, 2, 3) between those and each's streamline."""
+    """Choose streamlines and points of them; return line segments (m, 2, 3) and the streamline that each is of."""
     total = len(offsets) - 1
     count = min(total, most)
     chosen = np.arange(count) * total // max(count, 1)
@@ -93,23 +132,23 @@ def _segments(points: np.ndarray, offsets: np.ndarray, most: int) -> tuple[np.nd
     owner = np.repeat(np.arange(count), pieces)
     rank = np.arange(len(owner)) - (np.cumsum(pieces) - pieces)[owner]
     begin = start[owner] + stride * rank
-    # The last piece of a streamline is the shorter one, so that its true end is drawn.
+    # the last segment of a streamline is shorter, so that the true end is drawn
     end = np.minimum(begin + stride, stop[owner] - 1)
     return np.stack([points[begin], points[end]], axis=1), owner
 
 
 def _direction_colours(segments: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Red, green, blue (m, 3) from the size of each piece's x, y, z components; brightness varies by streamline."""
+    """Colour each segment (m, 3: red, green, blue) by its direction; brightness varies between streamlines."""
     step = np.abs(segments[:, 1] - segments[:, 0]).astype(np.float64)
     step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12)
-    # Pure blue is hard to see on black: a little red and green lifts it.
+    # pure blue is hard to see on black, so some red and green is added
     lifted = np.clip(step + step[:, 2:] * [0.15, 0.35, 0.0], 0, 1)
-    # Neighbours of unlike brightness stay apart by eye; multiples of the golden ratio never come close to repeating.
+    # multiples of the golden ratio give neighbouring streamlines different brightness
     return lifted * (0.6 + 0.4 * (owner * 0.6180339887 % 1.0))[:, None]
 
 
 def _figure(low: np.ndarray, high: np.ndarray) -> tuple[Figure, np.ndarray]:
-    """Three empty frames of one height and one scale, and the figure that holds them."""
+    """Return a figure and its three empty views, which have the same height and scale."""
     from matplotlib.figure import Figure
 
     extent = high - low
@@ -138,31 +177,31 @@ def _draw_streamlines(axes: Axes, view: _View, segments: np.ndarray, colours: np
 
     depth = view.sign * segments[:, :, view.towards].mean(axis=1)
     order = np.argsort(depth, kind="stable")
-    # Brightness goes by rank: one stray streamline in front does not darken all the others.
+    # brightness follows the rank of the depth: one stray streamline in front must not darken the others
     nearness = np.linspace(0.4, 1.0, len(order))
     rgba = np.concatenate([colours[order] * nearness[:, None], np.full((len(order), 1), 0.6)], axis=1)
     flat = segments[order][:, :, [view.across, view.up]]
-    # Butt caps: others overlap at each vertex and show as dots where lines are translucent.
+    # other caps than butt overlap at each point and show as dots, since the lines are translucent
     axes.add_collection(LineCollection(list(flat), colors=rgba, linewidths=0.6, capstyle="butt", zorder=2))
 
 
 def _draw_outline(axes: Axes, view: _View, brain: np.ndarray, size: float) -> None:
-    """Contour of the mask's shadow, from its voxel centres so that any affine will do."""
+    """Draw the contour of the mask's projection, computed from voxel centres so that any affine works."""
     from scipy.ndimage import gaussian_filter
 
     flat = brain[:, [view.across, view.up]]
-    # Bins centred on the voxels of an upright grid, so that rounding leaves no empty rows.
+    # bins are centred on the voxels of an axis-aligned grid, so that rounding leaves no empty rows
     start = flat.min(axis=0) - 3.5 * size
     bins = np.ceil((flat.max(axis=0) - start) / size).astype(int) + 4
     edges = [s + size * np.arange(n) for s, n in zip(start, bins, strict=True)]
-    shadow = np.histogram2d(flat[:, 0], flat[:, 1], bins=edges)[0] > 0
+    projection = np.histogram2d(flat[:, 0], flat[:, 1], bins=edges)[0] > 0
     across, up = (edge[:-1] + size / 2 for edge in edges)
-    smooth = gaussian_filter(shadow.astype(float), 1.8)
+    smooth = gaussian_filter(projection.astype(float), 1.8)
     axes.contour(across, up, smooth.T, levels=[0.5], colors=_OUTLINE, linewidths=1.1, zorder=1)
 
 
 def _letter(axes: Axes, view: _View) -> None:
-    """Name the view, its axes in mm, and the body's sides."""
+    """Label the view, its axes (mm), and the sides of the body."""
     axes.set_title(view.name, color=_INK, fontsize=14, loc="left", pad=7)
     axes.set_xlabel(f"{_NAMES[view.across]} (mm)", color=_QUIET, fontsize=11)
     axes.set_ylabel(f"{_NAMES[view.up]} (mm)", color=_QUIET, fontsize=11, labelpad=1)
@@ -177,7 +216,7 @@ def _letter(axes: Axes, view: _View) -> None:
 
 
 def _caption(figure: Figure, title: str | None) -> None:
-    """Write the title and the key of the colours along the top."""
+    """Write the title and the colour legend along the top."""
     height = 1 - 0.3 / figure.get_figheight()
     if title:
         figure.text(_LEFT / _WIDTH, height, title, color=_INK, fontsize=17, va="center")
@@ -186,20 +225,9 @@ def _caption(figure: Figure, title: str | None) -> None:
 
 
 def _limits(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of the box to show, mm: round the points, with room for the letters."""
+    """Return the corners (mm) of the box to show: that of the points, with a margin for the letters."""
     if not len(points):
         return np.full(3, -1.0), np.full(3, 1.0)
     low, high = points.min(axis=0).astype(float), points.max(axis=0).astype(float)
     margin = max(0.085 * float((high - low).max()), 1.0)
     return low - margin, high + margin
-
-
-def _save(figure: Figure, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    partial = path.with_name(f"partial_{path.name}")
-    try:
-        FigureCanvasAgg(figure).print_png(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

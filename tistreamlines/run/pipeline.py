@@ -1,9 +1,9 @@
-"""Tracking from files to streamlines: the one entry of the command line and of Python."""
+"""A run: from the inputs to the engine, and from its batches to a result."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,26 +15,38 @@ from ..backends import notes
 from ..backends.devices import Device, choose
 from ..engine.engine import Engine
 from ..engine.settings import Settings, steps_within
-from ..errors import DeviceError, ParameterError
+from ..errors import DeviceError, python_names
 from ..io import sidecar
 from ..io.tractogram import Batch
 from .counts import Counts
+from .inputs import Series
 from .log import Log, Watcher
-from .outputs import check_outputs
 from .parameters import Parameters
-from .plan import Plan, make_plan, needs_series
+from .plan import Plan, make_plan
 from .record import record, stop_reasons
+from .result import PICTURED, TrackResult
 from .writer_thread import WriterThread
 
-PathLike = str | Path
-SEEDS_AT_ONCE = 1 << 20  # bounds the memory that seeds take, however many there are
+SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
 
 
 @dataclass
-class _Run:
-    """A run: what it works on, and what is known of it so far."""
+class Run:
+    """A run that is ready to track.
 
-    series: dict[str, PathLike]
+    Parameters
+    ----------
+    series : ``dwi``, ``bvals`` and ``bvecs``, or nothing.
+    parameters : all options.
+    device : where streamlines are computed.
+    log : stages, notes and warnings.
+    plan : tables and seeds.
+    engine : grows the streamlines.
+    begun : ``time.perf_counter()`` when the run began.
+    counts, sample : of the streamlines so far; the sample is drawn in notebooks.
+    """
+
+    series: Series
     parameters: Parameters
     device: Device
     log: Log
@@ -42,98 +54,93 @@ class _Run:
     engine: Engine
     begun: float
     counts: Counts = field(default_factory=Counts)
+    sample: list[Batch] = field(default_factory=list)
 
-    def batches(self) -> Iterator[Batch]:
-        """Track all seeds; count what comes."""
+    def batches(self) -> Generator[Batch, None, None]:
+        """Track all seeds, and count the streamlines."""
         seeds, tally = self.plan.seeds, self.engine.tally
         self.log.watcher.stage("track")
         self.log.seconds |= {"track": 0.0, "kernels": 0.0}
         for first in range(0, seeds.count, SEEDS_AT_ONCE):
             block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
-            with _threads(self.parameters), closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
+            with _threads_explained(self.parameters), closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
                 for batch in grown:
-                    self.counts.add(batch)
+                    self._count(batch)
                     self.log.watcher.progress(tally.seeds, seeds.count, self.counts.streamlines)
                     yield batch
             for name in ("track", "kernels"):
                 self.log.seconds[name] += tally.seconds[name]
         self.log.watcher.progress(seeds.count, seeds.count, self.counts.streamlines)
 
-    def stats(self, write_seconds: float) -> dict[str, Any]:
-        """Sum the run up; the content of --json-stats."""
-        seconds = self.log.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
-        return {
-            "arch": self.device.arch,
-            "device": self.device.name,
-            "seeds": self.plan.seeds.count,
-            **self.counts.summary(self.step_mm),
-            "stop_reasons": stop_reasons(self.engine.tally.stop_reasons),
-            "seconds": {name: round(value, 4) for name, value in seconds.items()},
-        }
+    def _count(self, batch: Batch) -> None:
+        """Count the streamlines of a batch, and sample those of every so many seeds."""
+        self.counts.add(batch)
+        every = -(-self.plan.seeds.count // PICTURED)
+        self.sample.append(batch[np.flatnonzero(batch.seed_number % every == 0)])
+
+    def collect(self) -> TrackResult:
+        """Track all seeds and keep the streamlines in memory."""
+        with closing(self.batches()) as batches:
+            return self._result(None, tuple(batches), 0.0)
+
+    def save(self, output: Path) -> TrackResult:
+        """Track all seeds, and write the streamlines and the records."""
+        force = self.parameters.force
+        with (
+            _threads_explained(self.parameters),
+            WriterThread(output, self.plan.space, force=force, step_mm=self.step_mm) as writer,
+        ):
+            with closing(self.batches()) as batches:
+                for batch in batches:
+                    writer.put(batch)
+            self.log.watcher.stage("write")
+            writer.finish()
+            self.log.watcher.stage("place")
+        result = self._result(output, (), writer.seconds)
+        sidecar.write_json(sidecar.sidecar_path(output), self._record(result), force=force)
+        if self.parameters.json_stats is not None:
+            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
+        return result
 
     @property
     def step_mm(self) -> float:
+        """Step size in mm."""
         return self.parameters.step_mm(self.plan.space.voxel_sizes)
 
-    def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
-        """Gather the sidecar's content."""
+    def _result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
+        """Sum up the run."""
+        seconds = self.log.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
+        return TrackResult(
+            arch=self.device.arch,
+            device=self.device.name,
+            seeds=self.plan.seeds.count,
+            **self.counts.summary(self.step_mm),
+            stop_reasons=stop_reasons(self.engine.tally.stop_reasons),
+            seconds={name: round(value, 4) for name, value in seconds.items()},
+            path=path,
+            parameters=self.parameters,
+            notes=_in_python(self.log.notes),
+            warnings=_in_python(self.log.warnings),
+            space=self.plan.space,
+            batches=batches,
+            sample=Batch.concatenate(self.sample),
+        )
+
+    def _record(self, result: TrackResult) -> dict[str, Any]:
+        """Gather what is written beside the tractogram."""
         paths = {name: self.series.get(name, getattr(self.parameters, name, None)) for name in self.plan.hashes}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
         told = {"frames": self.plan.frames, "warnings": self.log.warnings}
-        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats) | told
+        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), result.as_dict()) | told
 
 
-def track(
-    dwi: PathLike | None = None, bvals: PathLike | None = None, bvecs: PathLike | None = None,
-    output: PathLike | None = None, *, watcher: Watcher | None = None, **parameters: Any,
-) -> Any:  # fmt: skip
-    """Track streamlines through a diffusion series.
-
-    Parameters
-    ----------
-    dwi : str or Path, optional
-        NIfTI file of the 4-D series. It, bvals and bvecs may be left out where orientations come from a file, as with
-        ``sh``, a ``stop_map`` is given, and ``seed_mask`` or ``seeds``.
-    bvals, bvecs : str or Path, optional
-        FSL gradient files; a volume of at most b=50 s/mm2 counts as a b0.
-    output : str or Path, optional
-        Tractogram to write, ending in .trx, .trk or .tck; its record goes beside it as .json.
-    watcher : Watcher, optional
-        Is told of stages and progress.
-    **parameters
-        The options of `tistreamlines track` with underscores, as ``nseeds=5000, max_angle=45``; see
-        :class:`tistreamlines.run.parameters.Parameters`.
-
-    Returns
-    -------
-    dict or iterator of Batch
-        With an output, counts, lengths, stop reasons and seconds. Without, the streamlines, batch by batch: tracking
-        goes on as they are taken.
-
-    Raises
-    ------
-    TrackingError
-        If an input, an option, the device or the output does not do.
-    """
-    chosen = Parameters.given(parameters)
-    target = None if output is None else Path(output)
-    if target is None and chosen.json_stats is not None:
-        raise ParameterError("json_stats needs an output")
-    given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
-    series = {name: path for name, path in given.items() if path is not None}
-    if series and len(series) < len(given):
-        raise ParameterError("DWI, BVALS and BVECS belong together: give all three of them, or none")
-    if not series and needs_series(chosen):
-        raise ParameterError(needs_series(chosen))
-    check_outputs(target, chosen, series.values())
-    with _threads(chosen):
-        run = _start(series, chosen, watcher or Watcher())
-        return run.batches() if target is None else _save(run, target)
+def _in_python(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(python_names, texts))
 
 
 @contextmanager
-def _threads(parameters: Parameters) -> Generator[None, None, None]:
-    """Say what to do where the system starts no more threads."""
+def _threads_explained(parameters: Parameters) -> Generator[None, None, None]:
+    """Raise a DeviceError that names the option where the system starts no more threads."""
     try:
         yield
     except RuntimeError as error:
@@ -143,16 +150,36 @@ def _threads(parameters: Parameters) -> Generator[None, None, None]:
         raise DeviceError(f"the system does not start so many threads, {asked}: give fewer with --threads") from error
 
 
-def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher) -> _Run:
-    """Do all that comes before the first seed."""
+def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
+    """Read the inputs, prepare the tables and compile the kernels.
+
+    Parameters
+    ----------
+    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if none is needed.
+    parameters : all options.
+    watcher : is told of stages, notes and warnings.
+    """
     begun = time.perf_counter()
     device = choose(parameters.arch)
     watcher.device(device)
     log = Log(watcher)
-    plan = make_plan(series, parameters, log)
+    with _threads_explained(parameters):
+        plan = make_plan(series, parameters, log)
+        if plan.prepared.fill["CARRIED"] and not parameters.exact:
+            log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
+        with log.stage("compile"):
+            plan.seeds.points(0, 1)
+            engine = Engine(plan.prepared, plan.space, device, _settings(parameters, plan))
+    for note in notes():
+        log.note(note)
+    return Run(series, parameters, device, log, plan, engine, begun)
+
+
+def _settings(parameters: Parameters, plan: Plan) -> Settings:
+    """Return the options of growth and of the device in the engine's units."""
     step_mm = parameters.step_mm(plan.space.voxel_sizes)
     fewest, most = steps_within(step_mm, parameters.min_length, parameters.max_length)
-    settings = Settings(
+    return Settings(
         step_mm=step_mm,
         max_steps=parameters.max_steps,
         fewest_steps=fewest,
@@ -163,28 +190,3 @@ def _start(series: dict[str, PathLike], parameters: Parameters, watcher: Watcher
         chunk_size=parameters.chunk_size,
         memory_limit=None if parameters.memory_limit is None else int(parameters.memory_limit * 1e9),
     )
-    if plan.prepared.fill["CARRIED"] and not parameters.exact:
-        log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
-    with log.stage("compile"):
-        plan.seeds.points(0, 1)
-        engine = Engine(plan.prepared, plan.space, device, settings)
-    for note in notes():
-        log.note(note)
-    return _Run(series, parameters, device, log, plan, engine, begun)
-
-
-def _save(run: _Run, output: Path) -> dict[str, Any]:
-    """Write the streamlines and the records; return the counts."""
-    force = run.parameters.force
-    with WriterThread(output, run.plan.space, force=force, step_mm=run.step_mm) as writer:
-        with closing(run.batches()) as batches:  # type: ignore[type-var]
-            for batch in batches:
-                writer.put(batch)
-        run.log.watcher.stage("write")
-        writer.finish()
-        run.log.watcher.stage("place")
-    stats = run.stats(writer.seconds)
-    sidecar.write_json(sidecar.sidecar_path(output), run.record(stats), force=force)
-    if run.parameters.json_stats is not None:
-        sidecar.write_json(run.parameters.json_stats, stats, force=force)
-    return stats

@@ -109,8 +109,9 @@ def _causes(parameters: Parameters) -> dict[str, Any]:
 
 
 def _seeds(parameters: Parameters, space: Space, voxels: Voxels) -> Seeds:
-    if parameters.seeds is not None:
-        return seeds_in_file(nifti.load_seeds(parameters.seeds), space, str(parameters.seeds))
+    given: Any = parameters.seeds  # Parameters has made an array path-like
+    if given is not None:
+        return seeds_in_file(nifti.load_seeds(given), space, str(given))
     return RandomSeeds(voxels, parameters.nseeds, parameters.seed_seed, parameters.threads)
 
 

@@ -1,4 +1,4 @@
-"""Where streamlines begin: points from a file, or random ones whose place depends on their number alone."""
+"""Seeds: given points, or random points that depend only on the number of the seed and on the RNG seed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..io.tractogram import Space
 
-OUTSIDE = 0.1  # share of the seeds that may lie outside the image
+OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
 SPACES = {"voxel": "voxel coordinates", "rasmm": "RASmm"}
-# Corners of a voxel's inside: floors of them and of one more are all the voxels that a seed in it can touch.
+# offsets in a voxel: the voxels around these eight points are all that interpolation at any seed in the voxel can read
 _CORNERS = np.array(list(np.ndindex(2, 2, 2)), np.float64) * 0.5 - 0.25
 
 
 class Seeds(Protocol):
-    """Seeds by number; each is the same however many are asked for at a time."""
+    """Numbered seeds; a seed does not depend on how many are requested at a time."""
 
     @property
     def count(self) -> int:
@@ -26,17 +26,17 @@ class Seeds(Protocol):
         ...
 
     def points(self, first: int, count: int) -> npt.NDArray[Any]:
-        """Return (count, 3) voxel coordinates (centre of voxel = integer) of the seeds from number ``first`` on."""
+        """Return (count, 3) voxel coordinates (centre of a voxel = integer) of the seeds from number ``first`` on."""
         ...
 
     def reach(self) -> npt.NDArray[np.float64]:
-        """Return (m, 3) voxel coordinates that touch every voxel that a seed touches."""
+        """Return (m, 3) voxel coordinates whose interpolation reads every voxel that any seed's does."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class GivenSeeds:
-    """Seeds from a list.
+    """Seeds at given points.
 
     Parameters
     ----------
@@ -61,15 +61,15 @@ class GivenSeeds:
 
 @dataclass(frozen=True, eq=False)
 class RandomSeeds:
-    """Seeds spread evenly over voxels, from the same generator as the streamlines' draws.
+    """Seeds drawn uniformly from voxels, with the same random number generator as tracking.
 
     Parameters
     ----------
     voxels : (m, 3) int32
-        Seed ``k`` lies in one of these, anywhere in it.
+        Each seed lies anywhere in one of these.
     count : number of seeds.
-    key : of the generator, 64 bits.
-    threads : CPU threads, None for all.
+    key : RNG seed, 64 bits.
+    threads : CPU threads; None for all cores.
     """
 
     voxels: npt.NDArray[np.int32]
@@ -78,7 +78,7 @@ class RandomSeeds:
     threads: int | None = None
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float32]:
-        """Return seeds from number ``first`` on, made by the kernel ``place_seed``."""
+        """Return the seeds from number ``first`` on, computed by the kernel ``place_seed``."""
         from ..backends.numba.program import NumbaProgram
         from ..kernels.seeds import place_seed
         from ..linker.source import Source
@@ -99,19 +99,19 @@ class RandomSeeds:
 
 
 def check_inside(points: npt.NDArray[Any], space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
-    """Check that nine in ten seeds lie in the image, and say in which other coordinates they would.
+    """Check that at least nine of ten seeds lie in the image, and suggest other coordinates if not.
 
     Parameters
     ----------
-    points : (n, 3) as they were given.
+    points : (n, 3), in the coordinates of ``given``.
     space : grid of the image.
-    given : what the points are taken for: 'voxel' or 'rasmm'.
-    name : of the argument or the file, for the message.
+    given : 'voxel' or 'rasmm'.
+    name : argument or file, for the message.
 
     Raises
     ------
     InputError
-        Where more than a tenth lies outside.
+        If more than a tenth of the seeds lies outside.
     """
     inside = {"voxel": _inside(points, space), "rasmm": _inside(space.to_voxel(points), space)}
     count, other = len(points), "rasmm" if given == "voxel" else "voxel"
@@ -136,6 +136,6 @@ def _inside(points: npt.NDArray[Any], space: Space) -> int:
 
 
 def seeds_in_file(points: npt.NDArray[np.float64], space: Space, name: str) -> GivenSeeds:
-    """Take (n, 3) RASmm points as seeds; nine in ten must lie in the image."""
+    """Return seeds at points (n, 3) in RASmm, of which at least nine in ten must lie in the image."""
     check_inside(points, space, "rasmm", name)
     return GivenSeeds(space.to_voxel(points))

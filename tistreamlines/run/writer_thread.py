@@ -1,4 +1,4 @@
-"""Writing in a thread of its own, so that computing goes on meanwhile."""
+"""Writing of a tractogram in a separate thread, so that tracking goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from types import TracebackType
 from ..io.tractogram import Batch, Space
 from ..io.writer import open_writer
 
-WAITING = 2  # batches held at most, besides the one being written
+WAITING = 2  # batches in the queue at most, besides the one being written
 POLL_SECONDS = 0.1
 
 
 class _Abandoned(Exception):
-    """Makes the writer remove what it has written."""
+    """Ends the thread; the writer then removes what it has written."""
 
 
 class WriterThread:
     """Writes batches to a tractogram in another thread.
 
-    A context manager: the file appears whole at the end of the block, or not at all after an exception in it.  What
-    goes wrong in the thread is raised by ``put``, by ``finish`` or at the end of the block.
+    Use it in a ``with`` block. The complete file appears at the end of the block; after an exception in the block there
+    is no file. Errors of the thread are raised by ``put``, by ``finish`` or at the end of the block.
 
     Parameters
     ----------
-    path : name of the file.
-    space : grid of the diffusion series.
-    force : whether a file of that name may be replaced.
-    step_mm : distance between points, for the formats that note it.
+    path : the tractogram.
+    space : grid of the image that is tracked.
+    force : whether an existing file may be replaced.
+    step_mm : distance between points, which some formats record.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class WriterThread:
         return self
 
     def put(self, batch: Batch) -> None:
-        """Hand over a batch; waits while two others are waiting."""
+        """Queue a batch; wait if two others are queued."""
         self._hand_over(batch)
 
     def finish(self) -> None:
-        """Wait for the file to be whole, though hidden: the end of the block has but to rename it."""
+        """Wait until the file is complete under its hidden name; the end of the block only renames it."""
         if not self._finished.is_set():
             self._hand_over(None)
             _wait(self._finished)
@@ -62,7 +62,7 @@ class WriterThread:
             raise self._error
 
     def _hand_over(self, batch: Batch | None) -> None:
-        """Give the thread a batch; or None, first to finish the file, then to put it in place."""
+        """Queue a batch; a first None completes the file, a second renames it."""
         while True:
             if self._error is not None:
                 raise self._error
@@ -72,7 +72,7 @@ class WriterThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for the file to be in place, or to be gone."""
+        """Wait until the file is renamed, or removed after an error."""
         try:
             if kind is None:
                 self.finish()
@@ -80,7 +80,7 @@ class WriterThread:
                 _wait(self._ended)
         finally:
             self._abandoned.set()
-            # join does not do: until Python 3.13 one that a signal interrupts takes the thread for ended
+            # until Python 3.13, join takes the thread for ended if a signal interrupts it
             _wait(self._ended)
             self._thread.join()
         if kind is None and self._error is not None:
@@ -114,6 +114,6 @@ class WriterThread:
 
 
 def _wait(event: threading.Event) -> None:
-    # in short turns: a signal that comes just before a wait begins is only heeded when that ends
+    # with a timeout, since a signal that arrives just before a wait begins is handled only after the wait
     while not event.wait(POLL_SECONDS):
         pass

@@ -19,7 +19,8 @@ from typing import Any
 
 from ..backends.devices import ARCHS, Device, choose, list_devices
 from ..errors import TrackingError
-from ..run.pipeline import Watcher, track
+from ..run.api import stream
+from ..run.log import Watcher
 from .difference import MEMBERS, Difference, StoredRun, first_difference, members
 
 SERIES = ("dwi", "bvals", "bvecs")
@@ -206,7 +207,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
     files = {name: (folder / name).open("wb") for name in MEMBERS}
     counts = {"streamlines": 0, "points": 0}
     try:
-        for batch in track(*(job["series"].get(k) for k in SERIES), watcher=timer, **job["parameters"]):
+        for batch in stream(*(job["series"].get(k) for k in SERIES), watcher=timer, **job["parameters"]):
             for name, array in members(batch):
                 files[name].write(array.data)
                 if name == "points":

@@ -1,0 +1,76 @@
+"""Inputs given to Python as NumPy arrays or nibabel images, where the loaders otherwise take the path of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..options.option import flag
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """An array or an image that stands in for a file.
+
+    Parameters
+    ----------
+    name : str
+        The argument it was given as, for messages and the record of the run.
+    data : array_like
+        NumPy array, or the array proxy of a nibabel image.
+    affine : (4, 4) float64, optional
+        Voxel coordinates (centre of a voxel = integer) to RASmm; tables and points have none.
+    """
+
+    name: str
+    data: Any
+    affine: npt.NDArray[np.float64] | None = None
+
+    def __fspath__(self) -> str:
+        """Return the label that messages show in place of a path."""
+        return f"{self.name} (in memory)"
+
+    __str__ = __fspath__
+
+    def image(self) -> Any:
+        """Return a nibabel image of the values."""
+        from nibabel.spatialimages import SpatialImage
+
+        return SpatialImage(np.asanyarray(self.data), self.affine)
+
+    def sha256(self) -> str:
+        """Hash the values, their type and shape, and the affine; return 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        for array in (self.data, self.affine if self.affine is not None else ()):
+            values = np.ascontiguousarray(array)
+            digest.update(f"{values.dtype.str} {values.shape}\n".encode() + values.tobytes())
+        return digest.hexdigest()
+
+
+def source_of(name: str, value: Any) -> str | os.PathLike[str]:
+    """Return a path as it is, and wrap an array or an image in :class:`InMemory`.
+
+    Parameters
+    ----------
+    name : str
+        The argument the value was given as.
+    value : str, os.PathLike, numpy.ndarray or nibabel image
+
+    Raises
+    ------
+    ParameterError
+        If the value is anything else.
+    """
+    if isinstance(value, str | os.PathLike):
+        return value
+    if isinstance(value, np.ndarray):
+        return InMemory(name, value)
+    if hasattr(value, "dataobj") and hasattr(value, "affine"):
+        return InMemory(name, value.dataobj, value.affine)
+    raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give a path, a nibabel image or a NumPy array")

@@ -1,0 +1,201 @@
+"""``track`` and ``stream``: tracking from Python, on files, nibabel images or arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..io.images import open_image
+from ..io.in_memory import InMemory, source_of
+from ..io.tractogram import Batch
+from .inputs import Series, needs_series
+from .log import Watcher
+from .option_groups import SOURCES
+from .outputs import check_outputs
+from .parameters import INPUTS, Parameters
+from .pipeline import Run, start
+from .result import TrackResult
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+    from typing_extensions import Unpack
+
+    from ..options.option import ImageLike, PointsLike
+    from .keywords import Options
+
+# inputs that lie on the grid of an image; those that may define the grid come first
+_IMAGES = ("dwi", *SOURCES, *(name for name in INPUTS if name not in ("seeds", *SOURCES)))
+
+
+def track(
+    dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
+    output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
+    affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
+    **options: Unpack[Options],
+) -> TrackResult:  # fmt: skip
+    """Track streamlines and write them to a file, or keep them in memory.
+
+    No minimum length is applied unless ``min_length`` is given.
+
+    Parameters
+    ----------
+    dwi : str, Path, nibabel image or (x, y, z, n) ndarray, optional
+        Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
+        or ``peaks``, together with a ``stop_map``, and ``seed_mask`` or ``seeds``.
+    bvals : str, Path or (n,) ndarray, optional
+        b-values in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0.
+    bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
+        Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
+    output : str or Path, optional
+        Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
+        the streamlines are kept in memory.
+    gtab : dipy.core.gradients.GradientTable, optional
+        The gradients, in place of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
+    affine : (4, 4) array_like, optional
+        From voxel coordinates of the arrays (centre of a voxel = integer) to RASmm. Without it, arrays are taken to lie
+        on the grid of the files or nibabel images among the inputs.
+    parameters : Parameters, optional
+        Options, of which keywords override single ones.
+    watcher : Watcher, optional
+        Is told of the stages, notes, warnings and progress.
+    **options
+        The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
+        ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays; ``seeds`` is a path or
+        an (n, 3) array in RASmm.
+
+    Returns
+    -------
+    TrackResult
+        Counts, lengths and times; ``to_sft()`` gives the streamlines as DIPY's StatefulTractogram.
+
+    Raises
+    ------
+    ParameterError
+        If an option or the kind of an input is invalid, or if options cannot be combined.
+    InputError
+        If an input is missing or damaged, or does not match the others.
+    OutputError
+        If the output cannot be written.
+    DeviceError
+        If the requested device is not available.
+
+    See Also
+    --------
+    stream : the same, batch by batch.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000)  # doctest: +SKIP
+    >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg="prob", max_angle=30)  # doctest: +SKIP
+    >>> sft = result.to_sft()  # doctest: +SKIP
+    """
+    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
+    return run.collect() if path is None else run.save(path)
+
+
+def stream(
+    dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
+    gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, parameters: Parameters | None = None,
+    watcher: Watcher | None = None, **options: Unpack[Options],
+) -> Generator[Batch, None, None]:  # fmt: skip
+    """Track streamlines and hand them out batch by batch, while tracking goes on.
+
+    Nothing is written and no batch is kept, so memory stays bounded. The inputs are read and checked, and the kernels
+    compiled, before this returns. Closing the iterator ends the tracking.
+
+    Parameters
+    ----------
+    dwi, bvals, bvecs, gtab, affine, parameters, watcher, **options
+        See :func:`track`.
+
+    Yields
+    ------
+    Batch
+        Streamlines in RASmm, in the order of their seeds.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        See :func:`track`.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> for batch in ts.stream("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=100_000):  # doctest: +SKIP
+    ...     for streamline in batch:
+    ...         print(streamline.shape)
+    """
+    run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, watcher, options)
+    return run.batches()
+
+
+def _start(
+    dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
+    watcher: Watcher | None, options: Mapping[str, Any],
+) -> tuple[Run, Path | None]:  # fmt: skip
+    """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram."""
+    if output is not None and not isinstance(output, str | PathLike):
+        raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
+    path = None if output is None else Path(output)
+    chosen = Parameters.given(options, parameters)
+    if path is None and chosen.json_stats is not None:
+        raise ParameterError("json_stats needs an output")
+    series = _series(dwi, bvals, bvecs, gtab)
+    if not series and needs_series(chosen):
+        raise ParameterError(needs_series(chosen))
+    check_outputs(path, chosen, series.values())
+    series, chosen = _located(series, chosen, affine)
+    return start(series, chosen, watcher or Watcher()), path
+
+
+def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
+    """Collect the diffusion series and its gradients, or nothing."""
+    if gtab is not None:
+        if bvals is not None or bvecs is not None:
+            raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
+        if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
+            raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
+        bvals, bvecs = gtab.bvals, gtab.bvecs
+    elif hasattr(bvals, "bvecs"):
+        raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
+    given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
+    series = {name: source_of(name, value) for name, value in given.items() if value is not None}
+    if series and len(series) < len(given):
+        raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
+    return series
+
+
+def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
+    """Give every array of voxels its affine: the one that was given, or that of the first image."""
+    named = {name: series.get(name, getattr(parameters, name, None)) for name in _IMAGES}
+    images = {name: value for name, value in named.items() if value is not None}
+    arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}
+    if not arrays:
+        if affine is not None:
+            raise ParameterError("affine is for arrays, and no input is one: leave it out")
+        return series, parameters
+    if affine is None:
+        affine = next((_affine_of(value) for name, value in images.items() if name not in arrays), None)
+    if affine is None:
+        raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
+    try:
+        matrix = np.array(affine, np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.shape != (4, 4):
+        raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
+    located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
+    options = {name: value for name, value in located.items() if name != "dwi"}
+    return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(options, parameters)
+
+
+def _affine_of(source: Any) -> Any:
+    return source.affine if isinstance(source, InMemory) else open_image(source)[1].affine

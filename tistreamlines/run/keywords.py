@@ -1,0 +1,80 @@
+"""The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
+
+They are the fields of :class:`tistreamlines.Parameters`, which has their defaults and checks their values; a test keeps
+the two equal.  None stands for the default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from ..options.option import ImageLike, PathLike, PointsLike
+
+
+class Options(TypedDict, total=False):
+    """Options of tracking, in the order in which ``tistreamlines track --help`` explains them."""
+
+    # Seeds and region
+    mask: ImageLike | None
+    seed_mask: ImageLike | None
+    seeds: PointsLike | None
+    nseeds: int | None
+    seed_seed: int | None
+    bvecs_frame: Literal["auto", "voxel", "fsl"] | None
+    stopping: Literal["threshold"] | None
+    stop_map: ImageLike | None
+    stop_threshold: float | None
+    fa_threshold: float | None
+    # Model and directions
+    dg: Literal["boot", "prob", "det", "ptt"] | None
+    model: Literal["opdt", "csa", "csd"] | None
+    sh_order: int | None
+    sm_lambda: float | None
+    min_signal: float | None
+    fa_response: float | None
+    sphere: Literal["default", "full", "small"] | None
+    relative_peak_threshold: float | None
+    min_separation_angle: float | None
+    pmf_threshold: float | None
+    pmf_rows: Literal["sh", "sampled"] | None
+    max_directions: int | None
+    det_rule: Literal["max", "closest"] | None
+    probe_length: float | None
+    probe_radius: float | None
+    probe_quality: int | None
+    probe_count: int | None
+    data_support_exponent: float | None
+    probe_rule: Literal["dipy", "paper"] | None
+    angular_weight: float | None
+    boot_rule: Literal["dipy", "cuslines"] | None
+    negative_odf: Literal["dipy", "none"] | None
+    # Orientations from a file, in place of a model
+    sh: ImageLike | None
+    sh_basis: Literal[
+        "descoteaux07", "descoteaux07_legacy", "tournier07", "tournier07_legacy",
+        "descoteaux07_full", "descoteaux07_legacy_full", "tournier07_full", "tournier07_legacy_full",
+    ] | None  # fmt: skip
+    sh_frame: Literal["scanner", "voxel"] | None
+    odf: ImageLike | None
+    pmf: ImageLike | None
+    peaks: ImageLike | None
+    peaks_frame: Literal["auto", "scanner", "voxel"] | None
+    asymmetric: bool | None
+    # Growth
+    max_angle: float | None
+    step_size: str | float | None
+    max_steps: int | None
+    min_length: float | None
+    max_length: float | None
+    rng_seed: int | None
+    # Output
+    force: bool | None
+    json_stats: PathLike | None
+    # Running
+    arch: Literal["auto", "cuda", "metal", "vulkan", "cpu"] | None
+    exact: bool | None
+    threads: int | None
+    chunk_size: int | None
+    memory_limit: float | None
+    cache_dir: PathLike | None

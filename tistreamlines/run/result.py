@@ -1,0 +1,142 @@
+"""What a run has produced: counts, lengths and times, and the streamlines themselves."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..io.images import existing
+from ..io.tractogram import Batch, Space
+from . import containers
+from .parameters import Parameters
+
+if TYPE_CHECKING:
+    from dipy.io.stateful_tractogram import StatefulTractogram
+
+_SUMMARY = (
+    "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "median_mm",
+    "stop_reasons", "seconds",
+)  # fmt: skip
+PICTURED, PICTURE_DPI = 1000, 50  # streamlines in the picture of a notebook, about; dots per inch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrackResult:
+    """The result of :func:`tistreamlines.track`.
+
+    Attributes
+    ----------
+    arch, device : str
+        Where the streamlines were computed: 'cuda', 'vulkan', 'metal' or 'cpu', and the name of the device.
+    seeds : int
+        Number of seeds.
+    streamlines, points : int
+        Number of streamlines, and of their points in total.
+    mean_points, median_points : float
+        Points per streamline.
+    mean_mm, median_mm : float
+        Length of a streamline in mm.
+    stop_reasons : dict of str to int
+        How many ends of streamlines stopped for each reason; streamlines that the bounds of length drop are included.
+    seconds : dict of str to float
+        Duration of each stage, and ``total``.
+    path : Path or None
+        The tractogram, if one was written.
+    parameters : Parameters
+        All options, defaults included.
+    notes, warnings : tuple of str
+        Choices that were made for the user, and what may be wrong with the result.
+    space : Space
+        Grid of the image that was tracked.
+    batches : tuple of Batch
+        All streamlines, if no tractogram was written; otherwise empty.
+    sample : Batch
+        Streamlines of about a thousand seeds, for the picture in a notebook.
+    """
+
+    arch: str
+    device: str
+    seeds: int
+    streamlines: int
+    points: int
+    mean_points: float
+    median_points: float
+    mean_mm: float
+    median_mm: float
+    stop_reasons: dict[str, int]
+    seconds: dict[str, float]
+    path: Path | None
+    parameters: Parameters
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    space: Space
+    batches: tuple[Batch, ...]
+    sample: Batch
+
+    @property
+    def streamlines_per_second(self) -> float:
+        """Streamlines per second of tracking, without loading, fitting and compiling."""
+        return self.streamlines / max(self.seconds["track"], 1e-9)
+
+    def to_sft(self) -> StatefulTractogram:
+        """Return the streamlines as DIPY's StatefulTractogram in RASmm.
+
+        Returns
+        -------
+        dipy.io.stateful_tractogram.StatefulTractogram
+            With the seed, seed number, direction number and stop reasons of each streamline, unless they were written
+            to a .tck file, which has no room for them.
+
+        Raises
+        ------
+        InputError
+            If the tractogram was written to a file that is no longer there.
+        """
+        reference = containers.reference_image(self.space)
+        if self.path is None:
+            return containers.tractogram(self.batches, reference)
+        from dipy.io.streamline import load_tractogram
+
+        loaded: Any = load_tractogram(str(existing(self.path)), reference, bbox_valid_check=False)
+        return loaded
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers by name, as ``tistreamlines track --json-stats`` writes them."""
+        return {name: getattr(self, name) for name in _SUMMARY}
+
+    def table(self) -> dict[str, str]:
+        """Return the main numbers as text with their units, by what they are."""
+        return {
+            "device": f"{self.arch}: {self.device}",
+            "seeds": f"{self.seeds:,}",
+            "streamlines": f"{self.streamlines:,}",
+            "points": f"{self.points:,}",
+            "mean length": f"{self.mean_mm:.1f} mm",
+            "median length": f"{self.median_mm:.1f} mm",
+            "tracking time": f"{self.seconds['track']:.2f} s "
+            f"({self.seconds['total']:.1f} s with loading and compiling)",
+            "streamlines per second": f"{self.streamlines_per_second:,.0f}",
+        }
+
+    def __repr__(self) -> str:
+        """Return the main numbers in one line."""
+        place = "in memory" if self.path is None else str(self.path)
+        return (
+            f"<TrackResult: {self.streamlines:,} streamlines from {self.seeds:,} seeds, {self.mean_mm:.1f} mm on "
+            f"average, on {self.arch}, {place}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a table and a picture of some of the streamlines, for notebooks."""
+        from .picture import png
+
+        rows = self.table() | {"tractogram": "in memory" if self.path is None else str(self.path)}
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        picture = base64.b64encode(
+            png(self.sample.points, self.sample.offsets, max_streamlines=PICTURED, dpi=PICTURE_DPI)
+        ).decode()
+        shown = f"{min(len(self.sample), PICTURED):,} of {self.streamlines:,} streamlines"
+        return f'<table>{cells}</table><img alt="{shown}" title="{shown}" src="data:image/png;base64,{picture}">'
