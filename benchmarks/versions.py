@@ -3,8 +3,9 @@
     python benchmarks/versions.py OTHER [--archs cuda,vulkan] [--dgs boot,prob,det,ptt] [--data phantom|FOLDER]
         [--nseeds N] [--turns K] [--repeat K] [--peers FOLDER] [--out FILE]
 
-OTHER is a folder that contains the other version's ``tistreamlines`` (``git archive COMMIT tistreamlines | tar x -C
-OTHER``). Data, seeds and options are those of ``archs.py``; each version prepares its own tables from the same arrays.
+OTHER is a folder that contains the other version's package and scripts (``git archive COMMIT tistreamlines
+benchmarks/archs.py benchmarks/versions.py | tar x -C OTHER``). Data, seeds and options are those of ``archs.py``; each
+version prepares its own tables from the same arrays, by its own scripts.
 Each turn is a process that runs every getter on every arch. The speed is that of the fastest run of all turns, since
 other load on the computer can only slow a run down.
 """
@@ -67,7 +68,7 @@ def work(folder: Path, options: argparse.Namespace) -> None:
 def turn_of(package: Path, folder: Path, arguments: list[str]) -> list[dict[str, Any]]:
     """Run a version in a process; return its rows."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, __file__, *arguments, "--work", str(folder)]
+    command = [sys.executable, str(package / "benchmarks" / "versions.py"), *arguments, "--work", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"{package.name}: {done.stderr[-2000:]}")
