@@ -89,7 +89,7 @@ class Below:
 
     def accepted(self, chunk: Chunk) -> np.ndarray:
         """Streamlines without such an end."""
-        return (chunk.status != REJECTED).all(axis=1)
+        return (chunk.state[..., 1] != REJECTED).all(axis=1)
 
 
 def engine(**options: Any) -> Engine:

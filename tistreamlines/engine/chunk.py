@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy.typing as npt
@@ -21,8 +22,7 @@ class Chunk:
     seed : (m,) int32, number of each streamline's seed in the chunk.
     branch : (m,) int32, number of its initial direction among those of the seed.
     number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
-    steps : (m, 2) int32, steps of the forward half and of the backward half.
-    status : (m, 2) int32, their stop reasons.
+    state : (m, 2, 2) int32, of the forward half and of the backward half its steps and its stop reason.
     """
 
     first_seed: int
@@ -30,5 +30,9 @@ class Chunk:
     seed: Array
     branch: Array
     number: Array
-    steps: Array
-    status: Array
+    state: Array
+
+    @cached_property
+    def steps(self) -> Array:
+        """Steps of each streamline, both halves together, (m,)."""
+        return self.state[:, 0, 0] + self.state[:, 1, 0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -119,9 +120,10 @@ class Engine:
                     with growth.pace.away():
                         yield points.next(growth)
                 chunk = growth.finish(chunk)
-                accepted = np.flatnonzero(np.all([one.accepted(chunk) for one in self.filters], axis=0))
+                accepted = np.flatnonzero(reduce(np.logical_and, [one.accepted(chunk) for one in self.filters]))
                 for product in self.products:
                     product.collect(growth, chunk, accepted)
+                growth.count(chunk)  # while threads lay out the points
                 first += len(chunk.seeds)
             while points.waiting:
                 yield points.next(growth)

@@ -49,5 +49,4 @@ class Length:
 
     def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Return whether each of the chunk's streamlines is accepted, (m,)."""
-        steps = chunk.steps[:, 0] + chunk.steps[:, 1]
-        return (steps >= self.fewest) & (steps <= self.most)
+        return (chunk.steps >= self.fewest) & (chunk.steps <= self.most)

@@ -136,8 +136,7 @@ class Growth:
         self._launch(slot, int(counts.sum()))
         seed = np.repeat(np.arange(n, dtype=np.int32), counts)
         branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
-        none = np.zeros((0, 2), np.int32)
-        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
+        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, np.zeros((0, 2, 2), np.int32))
 
     def _launch(self, slot: Array, count: int) -> None:
         """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
@@ -169,10 +168,12 @@ class Growth:
                 # halves that have taken their last step stand still
                 self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
                 state, growing = self._settle(count)
-        state = np.take(state, chunk.number, axis=0)
-        self.tally.stop_reasons += np.bincount(state[..., 1].ravel(), minlength=len(Stop))
+        return replace(chunk, state=np.take(state, chunk.number, axis=0))
+
+    def count(self, chunk: Chunk) -> None:
+        """Add the seeds of a finished chunk and the ends of its streamlines to the tally."""
+        self.tally.stop_reasons += np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
         self.tally.seeds += len(chunk.seeds)
-        return replace(chunk, steps=np.ascontiguousarray(state[..., 0]), status=state[..., 1])
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""

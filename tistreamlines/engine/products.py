@@ -85,17 +85,15 @@ class Points:
 
     def compile(self, growth: Growth) -> None:
         """Bring a made-up streamline of two steps back."""
-        one, none = np.ones((1, 2), np.int32), np.zeros(1, np.int32)
-        state = np.array([1, Stop.MAX_LENGTH] * 2, np.int32)
+        state, none = np.array([1, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
         growth.program.upload(growth.values["halves_state"], state)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
-        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, one, one)
+        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2))
         self.unpacker.batch(self._packed(growth, chunk, none), growth.rules)
 
     def collect(self, growth: Growth, chunk: Chunk, accepted: Array) -> None:
         """Bring the streamlines back, a part at a time, and let threads lay them out."""
-        steps = chunk.steps[accepted].sum(axis=1)
-        part = np.cumsum(steps // growth.room.codes_a_word + 2) // growth.room.words
+        part = np.cumsum(chunk.steps[accepted] // growth.room.codes_a_word + 2) // growth.room.words
         for some in np.split(accepted, np.flatnonzero(np.diff(part)) + 1):
             with growth.tally.stage("pack"):
                 packed = self._packed(growth, chunk, some)
@@ -106,7 +104,8 @@ class Points:
 
     def _packed(self, growth: Growth, chunk: Chunk, some: Array) -> Grown:
         """Bring some streamlines of a chunk back as codes, several to a word."""
-        program, lengths, number = growth.program, chunk.steps[some], chunk.number[some]
+        program, state, number = growth.program, chunk.state[some], chunk.number[some]
+        lengths = np.ascontiguousarray(state[..., 0])
         halves = (2 * number[:, None] + np.arange(2, dtype=np.int32)).ravel()
         words = -(-lengths.ravel() // growth.room.codes_a_word)
         slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
@@ -123,7 +122,7 @@ class Points:
         if self.unpacker.carries:
             initial = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[number]
         return Grown(
-            chunk.first_seed, chunk.seeds, chunk.seed[some], chunk.branch[some], initial, lengths, chunk.status[some],
+            chunk.first_seed, chunk.seeds, chunk.seed[some], chunk.branch[some], initial, lengths, state[..., 1],
             packed, slot,
         )  # fmt: skip
 
