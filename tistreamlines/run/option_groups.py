@@ -98,7 +98,7 @@ class GrowthOptions:
     """Options of streamline growth for every direction getter."""
 
     step_size: str | float = option(
-        "0.5vox", GROWTH, "Step size in mm, or in smallest voxel sides with the suffix 'vox'.", unit="mm",
+        "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
     )  # fmt: skip
     max_steps: int = option(
         500, GROWTH, "Greatest number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
