@@ -108,9 +108,9 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     if sort in ("int", "float"):
         return _number(name, option, value, sort)
     if sort == "path" and not isinstance(value, str | Path):
-        raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give a file path")
+        raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
     if sort == "path" and not str(value):
-        raise ParameterError(f"{flag(name)} is empty: give a path, or leave the option out")
+        raise ParameterError(f"{flag(name)} is empty: give a path, or leave it out")
     return value
 
 

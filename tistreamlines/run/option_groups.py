@@ -104,11 +104,11 @@ class GrowthOptions:
         500, GROWTH, "Greatest number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
     )  # fmt: skip
     min_length: float = option(
-        0.0, GROWTH, "Streamlines shorter than this are dropped. The default keeps all; in a brain, 4 to 22 % of "
-        "the streamlines are shorter than 10 mm.", unit="mm", low=0,
+        0.0, GROWTH, "Drop streamlines shorter than this. No minimum length is applied unless you ask for one: 4 to "
+        "22 % of a brain's streamlines are under 10 mm.", unit="mm", low=0,
     )  # fmt: skip
     max_length: float | None = option(
-        None, GROWTH, "Streamlines longer than this are dropped.", unit="mm", low=0, above=True, absent="no limit",
+        None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
     )  # fmt: skip
     rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1)
 
