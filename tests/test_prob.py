@@ -434,7 +434,7 @@ def test_devices_draw_the_cpus_bits(arch, tmp_path):
     [
         ("sh", 44, {}, "44 coefficients fit no order"),
         ("sh", 1, {}, "no direction"),
-        ("pmf", 361, {}, "361 samples a voxel, but the sphere has 362"),
+        ("pmf", 361, {}, "361 samples per voxel, but the sphere has 362"),
         ("sh", 81, {"basis": "tournier07_full"}, "half a sphere"),
         ("pmf", 362, {"asymmetric": True}, "half a sphere"),
         ("sh", 45, {"pmf_threshold": -0.1}, "pmf.threshold is -0.1"),

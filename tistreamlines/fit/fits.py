@@ -1,4 +1,4 @@
-"""What is fitted to a series: its brain mask, FA and the orientation functions of a model, kept in the cache."""
+"""Brain mask, FA and orientation functions of a series, fitted when needed and kept in the cache."""
 
 from __future__ import annotations
 
@@ -22,17 +22,24 @@ Map = npt.NDArray[np.float32]
 
 
 class Fits:
-    """Fits of a series, each made when it is first asked for.
+    """Fits of a series, each made when it is first needed.
 
     Parameters
     ----------
-    dwi : the series.
-    mask : (x, y, z), the voxels to fit; None for the brain that DIPY's median_otsu finds.
-    threads : CPU threads, None for all cores.
-    causes : what the fits depend on besides the options: sha256 of each input by name.
-    cache : where fits are kept, if anywhere.
-    note : is told of choices made for the user.
-    progress : is told the share of voxels fitted, 0 to 1.
+    dwi : Dwi
+        The series.
+    mask : ndarray of bool, (x, y, z), or None
+        Voxels to fit; None is the brain mask of DIPY's median_otsu.
+    threads : int or None
+        Number of CPU threads; None is one per core.
+    causes : mapping or None
+        What the fits depend on besides the options: the SHA-256 of each input by name.
+    cache : Cache or None
+        Where fits are kept.
+    note : callable
+        Called with a sentence about each choice that is made for the user.
+    progress : callable
+        Called with the share of fitted voxels, 0 to 1.
     """
 
     def __init__(
@@ -45,16 +52,17 @@ class Fits:
 
     @property
     def mask(self) -> Mask:
-        """Voxels that are fitted."""
+        """Voxels that are fitted, (x, y, z) bool."""
         if self._mask is None:
             self._mask = mask = brain(self._dwi)
             self._note(
-                f"no --mask: median_otsu of the mean b0 takes {mask.sum()} voxels, {mask.mean():.0%} of the image"
+                f"no --mask: median_otsu of the mean b0 selects {mask.sum()} voxels, {mask.mean():.0%} of the image"
             )
         return self._mask
 
     def anisotropy(self) -> Map:
-        """FA in the mask, 0 outside: (x, y, z) float32."""
+        """Return FA, (x, y, z) float32, 0 outside the mask."""
+
         def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> tuple[Mask, Map]:
             return arrays["mask"], arrays["fa"]
 
@@ -72,13 +80,20 @@ class Fits:
 
         Parameters
         ----------
-        model : one of :data:`tistreamlines.fit.models.MODELS`.
-        options : of the models.
+        model : str
+            Key of :data:`tistreamlines.fit.models.MODELS`.
+        options : FitOptions
+            Options of the models.
 
         Returns
         -------
-        (x, y, z, n) float32
-            Spherical harmonics of the orientation function in ``models.BASIS``, 0 outside the mask.
+        ndarray, (x, y, z, n), float32
+            Spherical harmonic coefficients of the orientation function in ``models.BASIS``, 0 outside the mask.
+
+        Raises
+        ------
+        InputError
+            If the series does not determine the model.
         """
         names = ("sh_order", "sm_lambda", "min_signal", "fa_response")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
@@ -96,7 +111,7 @@ class Fits:
         data, gtab = lowest_shell(dwi.data, dwi.gtab)
         if data is not dwi.data:
             shell = gtab.bvals[~gtab.b0s_mask]
-            self._note(f"several shells: --model {model} is fitted to the lowest, b={shell.mean():.0f}")
+            self._note(f"several shells: --model {model} is fitted to the lowest shell, b={shell.mean():.0f}")
         try:
             return MODELS[model].fit(data, gtab, self.mask, options, self._threads, self._progress)
         except InputError as error:
@@ -104,7 +119,7 @@ class Fits:
 
 
 def _spread(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
-    """Harmonics of all voxels from those in the mask."""
+    """Return the coefficients of all voxels (x, y, z, n) from those in the mask."""
     mask, inside = arrays["mask"], arrays["harmonics"]
     whole = np.zeros((*mask.shape, inside.shape[1]), np.float32)
     whole[mask] = inside
@@ -112,25 +127,25 @@ def _spread(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
 
 
 def brain(dwi: Dwi) -> Mask:
-    """Mask (x, y, z) of a series for which none was given: DIPY's median_otsu of its mean b0.
+    """Return a brain mask (x, y, z) from DIPY's median_otsu of the mean b0.
 
     Raises
     ------
     InputError
-        Where it finds no brain.
+        If no brain is found.
     """
     from dipy.segment.mask import median_otsu
 
     b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
     mask = np.asarray(median_otsu(b0, median_radius=2, numpass=1)[1], bool)
     if not mask.any():
-        raise InputError(f"{dwi.path}: no brain found in its mean b0; give --mask")
+        raise InputError(f"{dwi.path}: median_otsu finds no brain in the mean b0; give --mask")
     return mask
 
 
 @contextmanager
 def _noting(note: Callable[[str], object]) -> Generator[None, None, None]:
-    """Turn warnings of a fit into notes, each once."""
+    """Pass each different warning of a fit to ``note`` once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -1,4 +1,4 @@
-"""The models of orientations: one row each, with what is fitted, its defaults and whom to cite."""
+"""The registry of orientation models: each row has the fit of a model, its defaults and references."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .csd import csd_response, fit_csd
 
 Array = npt.NDArray[Any]
 GROUP = "Model and directions"
-BASIS = "descoteaux07_legacy"  # of the coefficients that all models give
+BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 VOXELS_AT_ONCE = 1 << 14
 
 REFERENCES = {
@@ -38,36 +38,51 @@ REFERENCES = {
 
 
 class Fit(Protocol):
-    """Fits a model to one shell."""
+    """A function that fits a model to a series of one shell."""
 
     def __call__(
         self, data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
         progress: Callable[[float], object],
     ) -> npt.NDArray[np.float32]:  # fmt: skip
-        """Return coefficients in ``BASIS``, (x, y, z, n), 0 outside the mask.
+        """Fit the model.
 
         Parameters
         ----------
-        data : (x, y, z, volumes), signals.
-        gtab : DIPY's gradient table of these volumes.
-        mask : (x, y, z), voxels to fit.
-        options : of the models.
-        threads : CPU threads, None for all cores.
-        progress : is told the share of voxels fitted, 0 to 1.
+        data : ndarray, (x, y, z, volumes)
+            Signals.
+        gtab : GradientTable
+            DIPY's gradient table of the volumes.
+        mask : ndarray of bool, (x, y, z)
+            Voxels to fit.
+        options : FitOptions
+            Options of the models.
+        threads : int or None
+            Number of CPU threads; None is one per core.
+        progress : callable
+            Called with the share of fitted voxels, 0 to 1.
+
+        Returns
+        -------
+        ndarray, (x, y, z, n), float32
+            Coefficients in ``BASIS``, 0 outside the mask.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the orientations in a voxel.
+    """An orientation model.
 
     Attributes
     ----------
-    title : its name in a few words.
-    defaults : of the options that depend on the model.
-    references : names in REFERENCES.
-    fit : what fits it.
+    title : str
+        Full name.
+    defaults : dict
+        Defaults of the options whose default depends on the model.
+    references : tuple of str
+        Keys of REFERENCES.
+    fit : Fit
+        Function that fits the model.
     """
 
     title: str
@@ -77,7 +92,7 @@ class Model:
 
 
 def _fit_with_dipy(kind: str) -> Fit:
-    """DIPY's OpdtModel or CsaOdfModel, fitted to some voxels at a time."""
+    """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
 
     def fit(
         data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
@@ -91,7 +106,7 @@ def _fit_with_dipy(kind: str) -> Fit:
         directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), len(model.l_values)
         if directions < coefficients:
             raise InputError(
-                f"{directions} diffusion-weighted volumes cannot give the {coefficients} coefficients of order "
+                f"{directions} diffusion-weighted volumes do not determine the {coefficients} coefficients of order "
                 f"{options.sh_order}: lower {flag('sh_order')}"
             )
         voxels, flat = np.flatnonzero(mask), data.reshape(-1, data.shape[3])
@@ -108,7 +123,7 @@ def _fit_csd(
     data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
     progress: Callable[[float], object],
 ) -> npt.NDArray[np.float32]:  # fmt: skip
-    """Constrained spherical deconvolution with the response of voxels of a single fibre."""
+    """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     try:
         response, _ = csd_response(data, gtab, mask, options.fa_response)
     except InputError as error:
@@ -131,25 +146,25 @@ MODELS = {
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of the models, a part of :class:`tistreamlines.Parameters`."""
+    """Options of the orientation models, a part of :class:`tistreamlines.Parameters`."""
 
     model: str = option(
-        None, GROUP, "Model of the orientations: "
+        None, GROUP, "Orientation model: "
         + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
     )  # fmt: skip
-
     sh_order: int = option(
-        None, GROUP, "Order of the model's spherical harmonics, even.", unit="order", low=2, high=12,
+        None, GROUP, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,
         only={"model": MODELS.keys()},
     )  # fmt: skip
     sm_lambda: float = option(
-        0.006, GROUP, "Laplace-Beltrami smoothing of the fit.", unit="weight", low=0, only={"model": ("opdt", "csa")},
+        0.006, GROUP, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
+        only={"model": ("opdt", "csa")},
     )  # fmt: skip
     min_signal: float = option(
-        1.0, GROUP, "Signals below this are raised to it.", unit="signal", low=0, above=True,
+        1.0, GROUP, "Signals below this value are raised to it.", unit="signal", low=0, above=True,
         only={"model": ("opdt", "csa")},
     )  # fmt: skip
     fa_response: float = option(
-        0.7, GROUP, "The fibre response of csd is estimated in voxels with an FA above this.", unit="FA", low=0, high=1,
-        only={"model": ("csd",)},
+        0.7, GROUP, "The fibre response of csd is estimated from voxels with an FA above this.", unit="FA", low=0,
+        high=1, only={"model": ("csd",)},
     )  # fmt: skip

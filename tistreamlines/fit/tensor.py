@@ -1,4 +1,4 @@
-"""Fractional anisotropy, as DIPY fits it."""
+"""Fractional anisotropy (FA), fitted by DIPY."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ if TYPE_CHECKING:
 def tensor_fa(
     data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float32]:
-    """Fractional anisotropy of DIPY's TensorModel, fitted by weighted least squares.
+    """Fit FA with DIPY's TensorModel by weighted least squares.
 
     Parameters
     ----------
-    data : (x, y, z, n), signals.
-    gtab : DIPY's gradient table of the n volumes.
-    mask : (x, y, z), voxels to fit.
+    data : ndarray, (x, y, z, n)
+        Signals.
+    gtab : GradientTable
+        DIPY's gradient table of the n volumes.
+    mask : ndarray of bool, (x, y, z)
+        Voxels to fit.
 
     Returns
     -------
-    (x, y, z) float32, 0 outside the mask.
+    ndarray, (x, y, z), float32
+        FA, 0 outside the mask.
     """
     from dipy.reconst.dti import TensorModel
 

@@ -1,4 +1,4 @@
-"""Residual bootstrap: from DIPY's OPDT and CSA models to the tables of the kernels."""
+"""Residual bootstrap: makes the tables of the kernels from a series and DIPY's OPDT or CSA model."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 Array = npt.NDArray[Any]
-ATTEMPTS = 5  # draws of a step, as in DIPY
+ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
 HOLES = ALONG_VERTICES | {
     "Method": boot.Boot, "Scratch": boot.BootScratch, "initial_directions": boot.initial_directions,
     "next_direction": boot.next_direction,
 }  # fmt: skip
-# in the order of what reading them from a GPU's shared memory gains
+# in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
 
 
@@ -42,30 +42,31 @@ class BootOptions(MethodOptions):
     """Options of the residual bootstrap, a part of :class:`tistreamlines.Parameters`."""
 
     angular_weight: float = option(
-        0.0, GROUP, "Weight w of ODF * (1 - w + w |cos(angle to the last step)|); 0 is off.", unit="weight", low=0,
-        high=1,
+        0.0, GROUP, "Weight w in ODF * (1 - w + w |cos(angle to the last step)|); 0 turns it off.", unit="weight",
+        low=0, high=1,
     )  # fmt: skip
     boot_rule: str = option(
-        "dipy", GROUP, "Draw again only while there is no peak at all (dipy), or until a peak lies within the angle "
-        "(cuslines).", choices=("dipy", "cuslines"),
+        "dipy", GROUP, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
+        "the greatest angle (cuslines).", choices=("dipy", "cuslines"),
     )  # fmt: skip
     negative_odf: str = option(
-        "dipy", GROUP, "An ODF without a positive value has one peak, as in DIPY, or none.", choices=("dipy", "none"),
+        "dipy", GROUP, "Whether an ODF without a positive value has one peak, as in DIPY, or none.",
+        choices=("dipy", "none"),
     )  # fmt: skip
 
 
-def _single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
+def _check_single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
     bvals = gtab.bvals[~gtab.b0s_mask]
     if np.ptp(bvals) >= tolerance:
         low, high = bvals.min(), bvals.max()
         raise InputError(
-            f"b-values run from {low:g} to {high:g} s/mm2, but the bootstrap needs a single shell "
-            f"(within {tolerance:g}): extract one shell and its b0 volumes, or take another direction getter"
+            f"b-values range from {low:g} to {high:g} s/mm2, but boot needs a single shell (within {tolerance:g}): "
+            "extract one shell and the b0 volumes, or use another direction getter"
         )
 
 
 def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array, Array]:
-    """Degree of each coefficient, DIPY's fit matrix (coefficients, signals), and what is added to each coefficient."""
+    """Return the degrees (c,) of the coefficients, DIPY's fit matrix (c, signals), and constants (c,) to add."""
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
     chosen = {"sh_order_max": options.sh_order, "smooth": options.sm_lambda, "min_signal": options.min_signal}
@@ -80,7 +81,17 @@ def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array
 
 @dataclass(frozen=True)
 class BootTables:
-    """Shapes of the bootstrap's tables (the kernels' constants of the same names)."""
+    """Shapes of the tables; the kernels' constants have the same names.
+
+    Parameters
+    ----------
+    signals : int
+        Number of diffusion-weighted volumes.
+    coefficients : int
+        Number of spherical harmonic coefficients.
+    sets : int
+        Number of differently transformed copies of the signals, one per degree for the OPDT.
+    """
 
     signals: int
     coefficients: int
@@ -92,7 +103,7 @@ class BootTables:
 
     @property
     def split(self) -> int:
-        # at most 8 lanes: a chunk's steps are then a multiple of 4
+        # with at most 8 lanes, the steps of a chunk are a multiple of 4
         return 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // self.coefficients)))
 
     @property
@@ -104,7 +115,7 @@ class BootTables:
         return 32 // self.split
 
     def pattern(self, degrees: Array) -> Array:
-        """Where in the transformed signals each lane of each group begins."""
+        """Return the index of the transformed signals at which each lane of each group begins."""
         lanes = np.arange(32 * self.groups)
         j = lanes % self.steps if self.groups == 1 else lanes
         sets = np.where(j < self.coefficients, degrees[np.minimum(j, self.coefficients - 1)] // 2, 0)
@@ -112,7 +123,7 @@ class BootTables:
         return part * self.steps + (sets * boot.SPAN if self.sets > 1 else 0)
 
     def fit(self, matrix: Array) -> Array:
-        """The fit matrix as [group][chunk of signals][step][lane]."""
+        """Return the fit matrix in the order [group][chunk of signals][step][lane]."""
         wide = np.zeros((32 * self.groups // self.split, padded(self.signals)))
         wide[: self.coefficients, : self.signals] = matrix
         if self.groups > 1:
@@ -120,7 +131,7 @@ class BootTables:
         return wide.reshape(self.steps, self.chunks, self.split, self.steps).transpose(1, 3, 2, 0)
 
     def change(self, order: int) -> Array:
-        """The change from harmonics to monomials as [group][harmonic][lane]."""
+        """Return the change from harmonics to monomials in the order [group][harmonic][lane]."""
         wide = _wide(from_harmonics(order).T, 32 * self.groups)
         return wide.reshape(self.coefficients, self.groups, 32).transpose(1, 0, 2)
 
@@ -133,7 +144,19 @@ def _wide(table: Array, width: int) -> Array:
 
 @dataclass(frozen=True)
 class _Residuals:
-    """The bootstrap's own linear fit: what gives its coefficients, and the leveraged, centred residuals."""
+    """The linear fit from which residuals are drawn.
+
+    Parameters
+    ----------
+    fit : ndarray, (coefficients, signals)
+        Gives the coefficients of the fit.
+    leverage : ndarray, (signals,)
+        Square root of one minus the diagonal of the hat matrix.
+    centred : ndarray, (signals, signals)
+        Gives the residuals, corrected for leverage, minus their mean.
+    mean : ndarray, (signals,)
+        Gives the mean of the corrected residuals.
+    """
 
     fit: Array
     leverage: Array
@@ -142,7 +165,7 @@ class _Residuals:
 
     @classmethod
     def of(cls, monomials: Array) -> _Residuals:
-        # monomials and harmonics span the same functions, so they share the hat matrix U U^T
+        # monomials and harmonics span the same functions, so both have the hat matrix U U^T
         basis = np.linalg.qr(monomials)[0]
         leverage = np.sqrt(1 - (basis**2).sum(axis=1))
         leveraged = (np.eye(len(basis)) - basis @ basis.T) / leverage[:, None]
@@ -151,27 +174,34 @@ class _Residuals:
 
 
 def prepare(given: Given, options: BootOptions) -> Prepared:
-    """Tables of the residual bootstrap.
+    """Make the tables of the residual bootstrap.
 
     Parameters
     ----------
-    given : follows signals of a single shell.
-    options : of the method.
+    given : Given
+        Inputs, with the signals of a single shell.
+    options : BootOptions
+        Options of the method.
+
+    Returns
+    -------
+    Prepared
+        The tables.
 
     Raises
     ------
     InputError
-        Where the data are not a single shell, or have fewer directions than coefficients.
+        If the series has several shells, or not more directions than coefficients.
     """
     assert isinstance(given.follows, Signals)
     data, gtab = given.follows.data, given.follows.gtab
-    _single_shell(gtab)
+    _check_single_shell(gtab)
     degrees, matrix, bias = _dipy_model(gtab, options)
     sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
     tables = BootTables(int(np.count_nonzero(~gtab.b0s_mask)), len(degrees), sets)
     if tables.signals <= tables.coefficients:
         raise InputError(
-            f"{tables.signals} diffusion-weighted volumes cannot give residuals of order {options.sh_order} "
+            f"{tables.signals} diffusion-weighted volumes leave no residuals with order {options.sh_order} "
             f"({tables.coefficients} coefficients): lower --sh-order"
         )
     gradients = gtab.bvecs[~gtab.b0s_mask]
@@ -189,7 +219,8 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
     )  # fmt: skip
     most = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
     fill = ball | stop_fill(given.stop, row_width) | _constants(options, tables, degrees) | HOLES
-    # row and transformed signals are spent when the ODF is sampled, and the sums when coefficients are made of them
+    # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
+    # coefficients are made from them
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_sums", 0),
@@ -201,7 +232,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
 def _volume(
     given: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
 ) -> Volume:
-    """Rows of centred residuals, the fit's coefficients, the residuals' mean, the mean b0 and the rule's maps."""
+    """Return rows of centred residuals, coefficients of the fit, mean residual, mean b0 and the stopping maps."""
     own = row_width - given.stop.count
 
     def fill_rows(values: Array, rows: Array) -> None:
@@ -216,7 +247,7 @@ def _volume(
 
 
 def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
-    """Constants of the kernels besides those of the sphere and of the row."""
+    """Return the constants of the kernels, except for those of the sphere and of the row."""
     width = padded(tables.signals)
     return {
         "CANDIDATES": 64, "SIGNAL_CHUNKS": width // 32, "PASSES": -(-width // (32 * boot.PASS)),
@@ -229,7 +260,7 @@ def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict
 
 
 def _team(tables: BootTables, fill: dict[str, Any], most: int) -> boot.BootScratch:
-    """Sizes of team memory."""
+    """Return the sizes of the arrays in team memory."""
     odf, row = 32 * fill["VERTEX_CHUNKS"], 32 * fill["ROW_CHUNKS"]
     transformed = max(tables.sets * boot.SPAN, 32 * tables.groups)
     peaks = PeakScratch(candidates=fill["CANDIDATES"], kept=most, counter=1)
@@ -240,10 +271,10 @@ def _team(tables: BootTables, fill: dict[str, Any], most: int) -> boot.BootScrat
 
 
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Bytes read and operations done for a step, the least of them, about one point.
+    """Return a lower bound of the bytes read and the operations done for a step.
 
-    Eight rows are read and interpolated (16 operations a channel); a coefficient takes two operations for each signal's
-    fit, for its share of the model's fit and for each sample of the ODF.
+    Eight rows are read and interpolated, with 16 operations per channel. A coefficient takes two operations per signal
+    in the bootstrap's fit, two per signal in the model's fit, and two per sample of the ODF.
     """
     channels, signals = 32 * fill["ROW_CHUNKS"], 32 * fill["SIGNAL_CHUNKS"]
     harmonic = harmonic_operations(fill)

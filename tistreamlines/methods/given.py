@@ -1,4 +1,4 @@
-"""What a method makes its tables from, and the tables that it makes."""
+"""The inputs of a method and of a stopping rule, and the tables that they make."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """A diffusion series, for methods that follow the signals themselves.
+    """A diffusion series, for methods that fit the signals during tracking.
 
     Parameters
     ----------
-    data : (x, y, z, n), signals.
-    gtab : DIPY's gradient table of the n volumes, along the voxel axes; the b0s may be anywhere.
+    data : ndarray, (x, y, z, n)
+        Signals.
+    gtab : GradientTable
+        DIPY's gradient table of the n volumes, with gradients along the voxel axes. The b0s may be anywhere.
     """
 
     data: Array
@@ -36,14 +38,18 @@ class Signals:
 
 @dataclass(frozen=True, eq=False)
 class OrientationFunctions:
-    """An orientation function in each voxel, along the voxel axes: an ODF, a fODF or a PMF.
+    """The orientation function of each voxel, relative to the voxel axes: an ODF, a fODF or a PMF.
 
     Parameters
     ----------
-    kind : what the last axis counts: 'pmf', samples at the sphere's vertices, or 'sh', coefficients of harmonics.
-    values : (x, y, z, n), of any scale.
-    basis : of coefficients, one of :data:`tistreamlines.sphere.harmonics.BASES`.
-    symmetric : the function has the same value in opposite directions; if not, both senses are kept apart.
+    kind : str
+        'pmf' if the last axis holds samples at the vertices of the sphere, 'sh' if it holds coefficients.
+    values : ndarray, (x, y, z, n)
+        Samples or coefficients, in any scale.
+    basis : str
+        Basis of coefficients, a key of :data:`tistreamlines.sphere.harmonics.BASES`.
+    symmetric : bool
+        Whether the function has the same value in opposite directions. If not, these are kept apart.
     """
 
     kind: Literal["pmf", "sh"]
@@ -54,15 +60,19 @@ class OrientationFunctions:
 
 @dataclass(frozen=True, eq=False)
 class StopTables:
-    """What a stopping rule makes of its maps.
+    """The tables of a stopping rule.
 
     Parameters
     ----------
-    record : the kernels' record of the rule.
-    channels : (x, y, z, k) float32, the maps, which are interpolated with each voxel's row.
-    alive : (x, y, z), voxels without which no point can be one to go on from: interpolated between others, none is.
-        None where any point may be.
-    fill : constants and holes that the rule's kernels are linked with, ``Stopping`` and ``classify`` among them.
+    record : Record
+        The kernels' record of the rule.
+    channels : ndarray, (x, y, z, k), float32
+        Maps, stored at the end of each voxel's row and interpolated with it.
+    alive : ndarray of bool, (x, y, z), or None
+        A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
+        continue anywhere.
+    fill : dict
+        Constants and holes with which the kernels of the rule are linked, including ``Stopping`` and ``classify``.
     """
 
     record: Record
@@ -72,22 +82,28 @@ class StopTables:
 
     @property
     def count(self) -> int:
-        """Numbers of a voxel's row that the rule takes."""
+        """Number of maps."""
         return self.channels.shape[3]
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """All that a method makes its tables from, on one grid.
+    """The inputs from which a method makes its tables, on one grid.
 
     Parameters
     ----------
-    follows : signals or orientation functions, as the method's row in the registry says.
-    stop : tables of the stopping rule.
-    seeds : (m, 3), voxel coordinates (centre of voxel = integer) that touch every voxel that a seed touches.
-    sphere : a name in :data:`tistreamlines.sphere.sphere.SPHERES`, or vertices (v, 3) and edges (e, 2).
-    step_mm : step length, mm.
-    voxel_sizes : sides of a voxel, mm.
+    follows : Signals or OrientationFunctions
+        The data that the method follows; the registry says which of the two.
+    stop : StopTables
+        Tables of the stopping rule.
+    seeds : ndarray, (m, 3)
+        Voxel coordinates (centre of voxel = integer) around which lie all voxels that are read at the seeds.
+    sphere : str or tuple of ndarray
+        Key of :data:`tistreamlines.sphere.sphere.SPHERES`, or vertices (v, 3) and edges (e, 2).
+    step_mm : float
+        Step size, mm.
+    voxel_sizes : tuple of float
+        Sides of a voxel, mm.
     """
 
     follows: Signals | OrientationFunctions
@@ -105,18 +121,23 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Tables of a method and a stopping rule: all that the kernels take besides seeds.
+    """The tables of a method and a stopping rule: all inputs of the kernels except for the seeds.
 
     Parameters
     ----------
-    method, stopping, volume : the kernels' records, filled in.
-    team : the record of the method's team memory, with the size of each array in its place.
-    fill : constants and holes that the kernels are linked with.
-    seeds_most : greatest number of initial directions of a seed.
-    shares : of team memory, which array may lie in another's, and from which element on, where memory is scarce: no
-        stage uses both.
-    often_read : arrays of the method, those read most first, for devices that gain by holding them in memory that a
-        block's teams share.
+    method, stopping, volume : Record
+        The kernels' records with their values.
+    team : Record
+        The record of the method's team memory, with the size of each array as its value.
+    fill : dict
+        Constants and holes with which the kernels are linked.
+    seeds_most : int
+        Greatest number of initial directions of a seed.
+    shares : dict
+        Arrays of team memory that may overlap another array if memory is scarce, because both are never in use at the
+        same time: the name of the other array and the element at which the overlap begins, by name.
+    often_read : tuple of str
+        Arrays of the method, the most read first, which a GPU may copy to the shared memory of a block.
     """
 
     method: Record
@@ -130,21 +151,21 @@ class Prepared:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """Arrays and numbers by the name under which kernels take them, as ``volume_rows``."""
+        """Arrays and numbers by the name of the kernels' argument, e.g. ``volume_rows``."""
         records = spread("method", self.method) | spread("stopping", self.stopping) | spread("volume", self.volume)
         return records | {"seeds_most": self.seeds_most}
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """Those values that are arrays."""
+        """The values that are arrays."""
         return {name: value for name, value in self.values.items() if isinstance(value, np.ndarray)}
 
     @property
     def scalars(self) -> dict[str, float | int]:
-        """Those values that are numbers."""
+        """The values that are numbers."""
         return {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
 
     @cached_property
     def scratch(self) -> dict[str, tuple[str, int]]:
-        """Kind and size of each array of team memory, by the name under which kernels take it."""
+        """Type and size of each array of team memory, by the name of the kernels' argument."""
         return memory("scratch", self.team)

@@ -1,4 +1,4 @@
-"""Options that every method reads: the sphere, the peaks and the greatest angle."""
+"""Options of every method: the sphere, the peaks and the greatest angle."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..options.option import option
 
 @dataclass(frozen=True)
 class MethodOptions(FitOptions):
-    """Options of all methods, a part of :class:`tistreamlines.Parameters`; defaults may depend on the method."""
+    """Options of every method, a part of :class:`tistreamlines.Parameters`. Defaults may depend on the method."""
 
     sphere: str = option(
-        "default", GROUP, "Directions: DIPY's hemisphere of 362, the whole sphere of 724, or the hemisphere of 181.",
+        "default", GROUP, "Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.",
         choices=("default", "full", "small"),
     )  # fmt: skip
     relative_peak_threshold: float = option(
-        None, GROUP, "Peaks lower than this share of the ODF's range are left out.", unit="share", low=0, high=1,
+        None, GROUP, "Peaks below this share of the range of the ODF are ignored.", unit="share", low=0, high=1,
     )  # fmt: skip
     min_separation_angle: float = option(
-        None, GROUP, "A peak closer than this to a higher one is left out.", unit="degrees", low=0, high=90,
+        None, GROUP, "Peaks closer than this to a higher peak are ignored.", unit="degrees", low=0, high=90,
     )  # fmt: skip
     max_angle: float = option(
-        None, "Growth", "Greatest angle between two steps. With ptt it sets the greatest curvature: a step bends by at "
+        None, "Growth", "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
         "most this angle times the mean voxel side in mm, as in DIPY.", unit="degrees", low=0, high=90, above=True,
     )  # fmt: skip

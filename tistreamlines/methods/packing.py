@@ -1,4 +1,4 @@
-"""Tables as arrays and values that the cache can keep."""
+"""Conversion of tables to arrays and JSON values, in which the cache stores them, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KERNELS = "tistreamlines.kernels."
 
 
 def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, dict[str, Any]]:
-    """Turn tables and space into arrays by name, and values that JSON can hold."""
+    """Convert tables and space to arrays by name, and to values for JSON."""
     arrays: Arrays = {}
     values = {part.name: _encoded(getattr(prepared, part.name), part.name, arrays) for part in fields(Prepared)}
     return arrays, values | {"affine": space.affine.tolist(), "shape": space.shape}
@@ -32,7 +32,7 @@ def unpack_prepared(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str,
 
 
 def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
-    """Numbers, words, tuples and dictionaries as they are; arrays by name; kernels and records by where they are."""
+    """Return a value for JSON: arrays become names, kernels and records the place of their definition."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"array": path}
@@ -65,7 +65,7 @@ def _decoded(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
 
 
 def _place(thing: Any) -> str:
-    """Where a kernel function or a record is defined."""
+    """Return the module and name of a kernel function or a record."""
     return f"{getattr(thing, 'function', thing).__module__}:{thing.__name__}"
 
 

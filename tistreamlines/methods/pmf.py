@@ -1,6 +1,6 @@
-"""Probabilistic and deterministic tracking: from orientation functions to the tables of the kernels.
+"""Probabilistic and deterministic tracking: makes the tables of the kernels from orientation functions.
 
-A row holds samples on the sphere, or harmonics that are evaluated in each step.
+A row holds samples on the sphere, or spherical harmonic coefficients, which are evaluated at each step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .shared import harmonic_operations, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_neighbours")
-SCAN = 64  # reals of a team's scan: 32 zeros, then a sum a lane
+SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 HOLES = ALONG_VERTICES | {
     "Method": pmf.Pmf, "Scratch": pmf.PmfScratch, "initial_directions": pmf.initial_directions,
 }  # fmt: skip
@@ -40,17 +40,17 @@ class PmfOptions(MethodOptions):
     """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
 
     pmf_threshold: float = option(
-        0.1, GROUP, "Directions whose value is below this share of the greatest value are never taken. In "
-        "the probes of ptt it is absolute: values that are not above it count as 0.", unit="share", low=0, high=1,
+        0.1, GROUP, "Directions with a value below this share of the greatest value are never taken. In the "
+        "probes of ptt the threshold is absolute: values at or below it count as 0.", unit="share", low=0, high=1,
     )  # fmt: skip
     pmf_rows: str = option(
-        None, GROUP, "What is stored for a voxel: harmonics, evaluated on the sphere in each step (sh), or samples on "
-        "the sphere, negative ones as 0 (sampled): DIPY's SHCoeffPmfGen or SimplePmfGen. ptt stores samples with "
-        "both; sh leaves negative ones as they are.", choices=("sh", "sampled"),
+        None, GROUP, "What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
+        "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
+        "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
     )  # fmt: skip
     max_directions: int | None = option(
-        None, GROUP, "Begin at most this many streamlines at a seed, toward the highest peaks.", unit="directions",
+        None, GROUP, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
         low=1, high=1000, absent="one for each peak",
     )  # fmt: skip
 
@@ -60,14 +60,26 @@ class DetOptions(PmfOptions):
     """Options of deterministic tracking, a part of :class:`tistreamlines.Parameters`."""
 
     det_rule: str = option(
-        "max", GROUP, "Follow the greatest value within the angle (max), or the closest peak (closest).",
+        "max", GROUP, "Follow the greatest value within the greatest angle (max), or the closest peak (closest).",
         choices=("max", "closest"),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Rows:
-    """How a voxel's row is made: whether it holds samples, its width, and its first numbers from the voxel's values."""
+    """The layout of a row.
+
+    Parameters
+    ----------
+    sampled : bool
+        Whether a row holds samples on the sphere, not coefficients.
+    half_order : int
+        Half of the order of the coefficients, 0 for samples.
+    width : int
+        Number of float32 in a row, a multiple of 32.
+    fill : callable
+        Returns the first numbers of the rows from values (m, n) of m voxels.
+    """
 
     sampled: bool
     half_order: int
@@ -76,31 +88,39 @@ class Rows:
 
 
 def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
-    """Tables of probabilistic tracking; see :func:`prepare_pmf`."""
+    """Make the tables of probabilistic tracking; see :func:`prepare_pmf`."""
     return prepare_pmf(given, options, {"next_direction": prob.next_direction, "OPEN_CONE": 0})
 
 
 def prepare_det(given: Given, options: DetOptions) -> Prepared:
-    """Tables of deterministic tracking; see :func:`prepare_pmf`."""
+    """Make the tables of deterministic tracking; see :func:`prepare_pmf`."""
     greatest = int(options.det_rule == "max")
     return prepare_pmf(given, options, {"next_direction": det.next_direction, "OPEN_CONE": 1, "GREATEST": greatest})
 
 
 def prepare_pmf(given: Given, options: PmfOptions, own: dict[str, Any]) -> Prepared:
-    """Tables of a method that draws or chooses a direction of the sphere by the orientation function at a point.
+    """Make the tables of a method that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
     ----------
-    given : follows orientation functions.
-    options : of the method.
-    own : constants and holes of the method.
+    given : Given
+        Inputs, with orientation functions.
+    options : PmfOptions
+        Options of the method.
+    own : dict
+        Constants and holes of the method.
+
+    Returns
+    -------
+    Prepared
+        The tables.
 
     Raises
     ------
     InputError
-        Where the values do not fit the sphere, the basis or the stop map.
+        If the values do not fit the sphere, the basis or the stop map.
     ParameterError
-        Where an asymmetric function is given on half a sphere.
+        If an asymmetric function is given on half a sphere.
     """
     assert isinstance(given.follows, OrientationFunctions)
     values = given.follows.values
@@ -112,7 +132,7 @@ def prepare_pmf(given: Given, options: PmfOptions, own: dict[str, Any]) -> Prepa
     symmetric = given.follows.symmetric
     fill = ball | stop_fill(given.stop, rows.width) | pmf_fill(rows, len(vertices), symmetric) | HOLES | own
     peaks = most_peaks(len(vertices), options.min_separation_angle, symmetric)
-    # the row is spent once it is sampled, and the sums are not in use while peaks are sought
+    # the row is no longer needed once it is sampled, and the sums are not used while peaks are searched
     shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
     if rows.sampled:
         shares["scratch_pmf"] = ("scratch_row", 0)
@@ -122,16 +142,16 @@ def prepare_pmf(given: Given, options: PmfOptions, own: dict[str, Any]) -> Prepa
 
 
 def pmf_fill(rows: Rows, vertices: int, symmetric: bool) -> dict[str, Any]:
-    """Constants of the kernels besides those of the sphere and of the row's end."""
+    """Return the constants of the kernels, except for those of the sphere and of the stopping rule."""
     return {
         "SAMPLED": int(rows.sampled), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(symmetric), "NEGATIVE_PEAK": 0,
-        # a third of the vertices: no neighbour of a maximum is one, plateaus aside
+        # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
         "CANDIDATES": max(padded(vertices // 3), SCAN),
     }  # fmt: skip
 
 
 def pmf_team(fill: dict[str, Any], peaks: int) -> dict[str, Any]:
-    """Sizes of team memory, the fields of ``PmfScratch``."""
+    """Return the sizes of the arrays in team memory, which are the fields of ``PmfScratch``."""
     return {
         "row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"], "sums": SCAN,
         "peaks": PeakScratch(candidates=fill["CANDIDATES"], kept=peaks, counter=1),
@@ -139,7 +159,7 @@ def pmf_team(fill: dict[str, Any], peaks: int) -> dict[str, Any]:
 
 
 def pmf_volume(given: Given, rows: Rows, keep: npt.NDArray[np.bool_]) -> Any:
-    """Index volume and rows of the voxels to keep."""
+    """Return the index volume and rows of the voxels (x, y, z) to keep."""
     assert isinstance(given.follows, OrientationFunctions)
 
     def fill_rows(some: Array, written: Array) -> None:
@@ -150,14 +170,23 @@ def pmf_volume(given: Given, rows: Rows, keep: npt.NDArray[np.bool_]) -> Any:
 
 
 def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.0) -> Rows:
-    """Rows of samples, or, unless they have to be ``sampled``, of coefficients; then the stopping rule's maps.
+    """Return the layout of the rows, which end with the maps of the stopping rule.
 
     Parameters
     ----------
-    given : follows orientation functions.
-    sampled : harmonics are sampled here; negative samples are raised to ``least`` unless the basis is a full one.
-    ball : constants of the sphere.
-    least : smallest sample of harmonics.
+    given : Given
+        Inputs, with orientation functions.
+    sampled : bool
+        Whether coefficients are sampled on the sphere here. Those of a full basis always are.
+    ball : dict
+        Constants of the sphere.
+    least : float
+        Lower samples of coefficients are raised to this; with a full basis, to 0.
+
+    Returns
+    -------
+    Rows
+        The layout.
     """
     function, (vertices, _), stops = given.follows, given.vertices_and_edges, given.stop.count
     assert isinstance(function, OrientationFunctions)
@@ -165,7 +194,7 @@ def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.
     count, samples = function.values.shape[3], 32 * ball["VERTEX_CHUNKS"]
     if function.kind == "pmf":
         if count != len(vertices):
-            raise InputError(f"values have {count} samples a voxel, but the sphere has {len(vertices)} vertices")
+            raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
         return Rows(True, 0, max(samples, padded(count + stops)), lambda some: some)
     full = basis_of(function.basis).full
     try:
@@ -173,9 +202,9 @@ def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.
     except ValueError as error:
         raise InputError(f"values: {error}") from error
     if order < 2 - full:
-        raise InputError("values: a single coefficient a voxel has no direction")
+        raise InputError("values: a single coefficient per voxel has no direction")
     if full or sampled:
-        # a full basis has odd degrees, which the kernels' polynomials leave out
+        # the kernels' polynomials have no odd degrees, but a full basis has
         matrix = sampling_matrix(vertices, order, function.basis).T
         low = 0.0 if full else least
         return Rows(True, 0, max(samples, padded(len(vertices) + stops)), lambda some: np.maximum(some @ matrix, low))
@@ -184,19 +213,19 @@ def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.
 
 
 def _check(function: OrientationFunctions, given: Given) -> None:
-    """Refuse values on another grid than the stopping rule's maps, and an asymmetric function on half a sphere."""
+    """Check that values and maps have one grid, and that an asymmetric function has a whole sphere."""
     maps = given.stop.channels
     if function.values.ndim != 4 or function.values.shape[:3] != maps.shape[:3]:
-        raise InputError(f"values are {function.values.shape}, the stop map {maps.shape[:3]}: give both on one grid")
+        raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     if not function.symmetric and isinstance(given.sphere, str) and SPHERES[given.sphere][1]:
-        raise ParameterError(f"sphere {given.sphere} is half a sphere: give 'full' for an asymmetric function")
+        raise ParameterError(f"--sphere {given.sphere} is half a sphere: an asymmetric function needs --sphere full")
 
 
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Bytes read and operations done for a step, the least of them, about one point.
+    """Return a lower bound of the bytes read and the operations done for a step.
 
-    Eight rows are read and interpolated (16 operations a channel); each vertex takes five operations for its cosine to
-    the heading and, if rows hold harmonics, two a coefficient.
+    Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes five operations for its
+    cosine to the heading and, if rows hold coefficients, two per coefficient.
     """
     channels, vertices = 32 * fill["ROW_CHUNKS"], 32 * fill["VERTEX_CHUNKS"]
     own = vertices * (5 + (0 if fill["SAMPLED"] else harmonic_operations(fill)))

@@ -1,4 +1,4 @@
-"""Parallel transport tractography: from orientation functions to the tables of the kernels."""
+"""Parallel transport tractography: makes the tables of the kernels from orientation functions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .rows import touched
 from .shared import peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
-MOST_POWER = 100  # two to this power is a number of float32
-CARRIED = 10  # a frame, and the PMF at the end of the last probe
+MOST_POWER = 100  # two to this power still fits a float32
+CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
 OFTEN_READ = ("method_sphere_vertices",)
 HOLES = {
     "Method": ptt.Ptt, "Scratch": ptt.PttScratch, "begin": ptt.begin_by_lanes, "read": lanes.read_stop,
     "depart": ptt.depart_along, "choose": ptt.choose_try, "moved": ptt.moved_by_try, "CARRIED": CARRIED,
     "DROPS_DEAD_END": 1, "ABREAST": 0, "OPEN_CONE": 0, "CODE_BITS": 8,
 }  # fmt: skip
-SEGMENT_OPERATIONS = 104  # of a segment of a probe: its arc, its frame and the nearest vertex
-WEIGHT_OPERATIONS = 18  # of the eight weights of a look-up
+SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
+WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,26 @@ class PttOptions(PmfOptions):
     """Options of parallel transport, a part of :class:`tistreamlines.Parameters`, with DIPY's defaults."""
 
     probe_length: float = option(
-        1.5, GROUP, "Length of a probe, the arc ahead by which a candidate for a step is judged.", unit="mm", low=0,
-        above=True,
+        1.5, GROUP, "Length of a probe, the arc along which the data support of a candidate is computed.", unit="mm",
+        low=0, above=True,
     )  # fmt: skip
     probe_radius: float = option(
-        0.0, GROUP, "Radius of the circle of lines that make a probe, where --probe-count is above 1.", unit="mm",
+        0.0, GROUP, "Radius of the circle of parallel lines of a probe, if --probe-count is above 1.", unit="mm",
         low=0,
     )  # fmt: skip
     probe_quality: int = option(
-        7, GROUP, "Points of a probe at which the orientation function is read.", unit="points", low=2, high=1000,
+        7, GROUP, "Number of points of a probe at which the orientation function is read.", unit="points", low=2,
+        high=1000,
     )  # fmt: skip
-    probe_count: int = option(1, GROUP, "Parallel lines that make a probe.", unit="lines", low=1, high=1000)
+    probe_count: int = option(1, GROUP, "Number of parallel lines in a probe.", unit="lines", low=1, high=1000)
     data_support_exponent: float = option(
-        1.0, GROUP, "Candidates are drawn by their data support to this power.", unit="power", low=0, high=MOST_POWER,
-        above=True,
+        1.0, GROUP, "Candidates are drawn with a probability proportional to their data support to this power.",
+        unit="power", low=0, high=MOST_POWER, above=True,
     )  # fmt: skip
     probe_rule: str = option(
-        "dipy", GROUP, "dipy follows DIPY 1.12, whose probes are voxel size (mm) squared times too long, whose bound "
-        "of the rejection sampling is raised to the exponent twice, and which accepts any candidate where none has "
-        "support; paper is the method as published.", choices=("dipy", "paper"),
+        "dipy", GROUP, "dipy follows DIPY 1.12: probes are too long by a factor of the voxel size (mm) squared, the "
+        "bound of the rejection sampling is raised to the exponent twice, and any candidate is accepted where none has "
+        "data support. paper follows the publication.", choices=("dipy", "paper"),
     )  # fmt: skip
 
 
@@ -67,11 +68,17 @@ class Probe:
 
     Parameters
     ----------
-    options : of the method; ``max_angle`` sets the greatest curvature unless one is given.
-    step_mm : length of a step.
-    voxel_sizes : (3,), mm.
-    max_curvature : greatest curvature, 1/mm; None for the one that the angle sets.
-    exact_arcs : arcs are exact; DIPY's, of second order, turn and lead farther the more they bend.
+    options : PttOptions
+        Options of the method.
+    step_mm : float
+        Step size, mm.
+    voxel_sizes : tuple of float, (3,)
+        Sides of a voxel, mm.
+    max_curvature : float or None
+        Greatest curvature, 1/mm. None is the value that follows from ``max_angle``.
+    exact_arcs : bool
+        Whether arcs are exact. DIPY's arcs are of second order: the more they bend, the more their lengths and angles
+        are off.
     """
 
     options: PttOptions
@@ -82,7 +89,7 @@ class Probe:
 
     @property
     def curvature(self) -> float:
-        """Greatest curvature of a step, 1/mm; of an angle as in DIPY's ``min_radius_curvature_from_angle``."""
+        """Greatest curvature, 1/mm; from the angle as in DIPY's ``min_radius_curvature_from_angle``."""
         if self.max_curvature is not None:
             return self.max_curvature
         step = self.step_mm / float(np.mean(self.voxel_sizes))
@@ -90,33 +97,33 @@ class Probe:
 
     @property
     def segment(self) -> float:
-        """Length of a probe's segments, mm."""
+        """Length of a segment of a probe, mm."""
         return self.options.probe_length / (self.options.probe_quality - 1)
 
     @property
     def scale(self) -> Array:
-        """What a probe's displacement in mm is multiplied by to give voxels, (3,)."""
+        """Factors (3,) that convert a displacement of a probe from mm to voxels; DIPY multiplies by the voxel size."""
         sizes = np.asarray(self.voxel_sizes, float)
         return sizes if self.options.probe_rule == "dipy" else 1 / sizes
 
     def reach(self, shape: tuple[int, ...]) -> Array:
-        """Voxels of an image of this shape along each axis that a probe can lead away from a live point, (3,) int."""
+        """Return how far a probe can go along each axis from the point of a streamline, voxels, (3,) int."""
         bend, segments = self.curvature * self.segment, self.options.probe_quality - 1
         length, binormal = segments * self.segment, 1.0
         if not self.exact_arcs:
             length = 0.0
-            # the propagator is one of second order, and a probe's binormal is never normalised again
+            # DIPY's propagator is of second order, and a probe's binormal is not normalised after each segment
             for _ in range(segments):
                 length += self.segment * (1 + bend / 2 * math.sqrt(2) * binormal)
                 binormal = bend + (1 + bend * bend / 2) * binormal
         radius = self.options.probe_radius * binormal * math.sqrt(2) if self.options.probe_count > 1 else 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             away = np.ceil(length * self.scale + radius / np.asarray(self.voxel_sizes))
-        # a great bend leads beyond all numbers, but there is nothing to read beyond the image; fmin passes over a NaN
+        # nothing is read outside the image, so a length that overflows is cut to its shape; fmin ignores NaN
         return np.fmin(away, shape).astype(int)
 
     def scalars(self) -> dict[str, float]:
-        """Fields of the kernels' record; a candidate's curvature, rounded, is not to exceed its bound."""
+        """Return the numbers of the kernels' record. The factor keeps rounded curvatures within the greatest one."""
         power = self.options.data_support_exponent
         scalars = {
             "max_curvature": self.curvature * (1 - 2.0**-21), "step": self.step_mm, "segment": self.segment,
@@ -130,20 +137,28 @@ class Probe:
 def prepare(
     given: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
 ) -> Prepared:
-    """Tables of parallel transport tractography.
+    """Make the tables of parallel transport tractography.
 
     Parameters
     ----------
-    given : follows orientation functions, whose scale matters to ``pmf_threshold``.
-    options : of the method.
-    max_curvature, exact_arcs : see :class:`Probe`.
+    given : Given
+        Inputs, with orientation functions, in the scale of ``pmf_threshold``.
+    options : PttOptions
+        Options of the method.
+    max_curvature, exact_arcs : float or None, bool
+        See :class:`Probe`.
+
+    Returns
+    -------
+    Prepared
+        The tables.
 
     Raises
     ------
     InputError
-        Where the values do not fit the sphere, the basis or the stop map.
+        If the values do not fit the sphere, the basis or the stop map.
     ParameterError
-        Where an asymmetric function is given on a sphere without opposite pairs.
+        If an asymmetric function is given on a sphere without opposite pairs.
     """
     probe = Probe(options, given.step_mm, given.voxel_sizes, max_curvature, exact_arcs)
     given = _ordered(given)
@@ -151,8 +166,8 @@ def prepare(
     assert isinstance(function, OrientationFunctions)
     if not function.symmetric and (alone := without_opposite(vertices)):
         raise ParameterError(
-            f"{alone} of the sphere's {len(vertices)} vertices have no opposite among them: for an asymmetric "
-            "function, give ptt a whole sphere of opposite pairs, as DIPY's repulsion724"
+            f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
+            "function, give ptt a whole sphere of opposite pairs, e.g. DIPY's repulsion724"
         )
     cells, cell_constants = cell_table(vertices, function.symmetric)
     ball, sphere = sphere_tables(vertices, edges)
@@ -175,7 +190,7 @@ def prepare(
 
 
 def _ordered(given: Given) -> Given:
-    """Number the vertices so that neighbours lie near each other in memory."""
+    """Sort the vertices so that neighbours are close in memory."""
     vertices, edges = given.vertices_and_edges
     vertices, function = np.asarray(vertices, float), given.follows
     assert isinstance(function, OrientationFunctions)
@@ -186,7 +201,7 @@ def _ordered(given: Given) -> Given:
 
 
 def _volume(given: Given, rows: Any, probe: Probe) -> Any:
-    """Rows of the voxels that a live point or a probe can read; what is 0 throughout has none."""
+    """Return rows of the voxels that a streamline or a probe can read; voxels whose values are all 0 have none."""
     from scipy.ndimage import maximum_filter
 
     assert isinstance(given.follows, OrientationFunctions)
@@ -197,16 +212,16 @@ def _volume(given: Given, rows: Any, probe: Probe) -> Any:
 
 
 def _ring(options: PttOptions) -> Array:
-    """Cosines and sines that place a probe's lines about its axis, times its radius, mm: (2 * probe_count,)."""
+    """Return the offsets of a probe's lines from its axis: cosine and sine times the radius, mm, (2 * probe_count,)."""
     turns = 2 * np.pi * np.arange(options.probe_count) / options.probe_count
     return (options.probe_radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)).ravel()
 
 
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Bytes read and operations done for a step, the least of them, about one point.
+    """Return a lower bound of the bytes read and the operations done for a step.
 
-    Of each line of each segment of 32 probes there are eight reads, 16 operations, and 18 for their weights; a segment
-    takes 104 for its arc, its frame and the nearest vertex.
+    A step tries 32 probes. Each line of a segment takes eight reads, 16 operations to interpolate and 18 for the
+    weights; each segment takes 104 operations for its arc, its frame and the nearest vertex.
     """
     segments, lines = 32 * fill["SEGMENTS"], fill["PROBES"]
     return 32 * segments * lines, segments * (SEGMENT_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS))

@@ -1,10 +1,10 @@
-"""Whom to cite for a direction getter, a model and what every run uses."""
+"""References of the direction getters, the models and the parts that every run uses."""
 
 from __future__ import annotations
 
 from ..fit import models
 
-# by the short name that tables print
+# by the short name printed in tables
 REFERENCES = models.REFERENCES | {
     "Berman 2008": "Berman JI, Chung S, Mukherjee P, Hess CP, Han ET, Henry RG. Probabilistic streamline q-ball "
     "tractography using the residual bootstrap. NeuroImage 39, 2008. doi:10.1016/j.neuroimage.2007.08.021",

@@ -1,4 +1,4 @@
-"""The voxels a live point can touch, as an index volume into a table of rows."""
+"""The table of rows, one for each voxel that tracking can read, and the volume of indices into it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ from ..errors import InputError
 from ..kernels.interpolate import Volume
 
 BLOCK = 16384
-MOST_NUMBERS = 2**30  # of an array: its last byte then has a number of 32 bits
+MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
 
 
 def touched(
     alive: npt.NDArray[np.bool_] | None, seeds: npt.NDArray[np.float64], shape: tuple[int, ...]
 ) -> npt.NDArray[np.bool_]:
-    """Voxels whose rows tracking can read.
+    """Return the voxels whose rows tracking can read.
 
-    A point to go on from has a corner in ``alive``, so all its corners lie within a voxel of one that is; seeds may lie
-    anywhere.
+    A streamline continues only if one of the eight voxels around its point is alive; the other seven are neighbours of
+    this one. Seeds may lie anywhere.
 
     Parameters
     ----------
-    alive : (x, y, z), see :class:`tistreamlines.methods.given.StopTables`; None for all voxels.
-    seeds : (n, 3), voxel coordinates.
-    shape : of the image, voxels.
+    alive : ndarray of bool, (x, y, z), or None
+        See :class:`tistreamlines.methods.given.StopTables`; None selects all voxels.
+    seeds : ndarray, (n, 3)
+        Voxel coordinates.
+    shape : tuple of int
+        Shape of the image.
+
+    Returns
+    -------
+    ndarray of bool, (x, y, z)
+        The voxels.
     """
     from scipy.ndimage import maximum_filter
 
@@ -45,35 +53,40 @@ def build_volume(
     data: npt.NDArray[np.float32], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
     channels: npt.NDArray[np.float32],
 ) -> Volume:  # fmt: skip
-    """Make the kernels' index volume and rows of the voxels to keep.
+    """Make the index volume and the rows.
 
     Parameters
     ----------
-    data : (x, y, z, n).
-    keep : (x, y, z).
-    width : numbers of a row, a multiple of 32.
-    fill : called with (values (m, n) float64, rows (m, width) to be written).
-    channels : (x, y, z, k), maps of the stopping rule, which lie at the end of the row.
+    data : ndarray, (x, y, z, n)
+        Values from which rows are made.
+    keep : ndarray of bool, (x, y, z)
+        Voxels that get a row.
+    width : int
+        Number of float32 in a row, a multiple of 32.
+    fill : callable
+        Called with values (m, n), float64, and the rows (m, width) into which to write.
+    channels : ndarray, (x, y, z, k)
+        Maps of the stopping rule, stored at the end of each row.
 
     Returns
     -------
     Volume
-        ``index`` (x * y * z,) int32 is where each voxel's row begins, in units of 32 numbers, 0 where it has none;
-        ``rows`` is (1 + voxels, width) float32, flat, whose row 0 is all zeros.
+        ``index``, (x * y * z,) int32, is the start of each voxel's row in units of 32 numbers, or 0 if it has none.
+        ``rows`` is the flat table of (1 + voxels, width) float32; row 0 is all zeros.
 
     Raises
     ------
     InputError
-        Where the rows exceed what every arch can index.
+        If the table is larger than an array on every arch can be.
     """
     voxels = np.flatnonzero(keep)
     if (len(voxels) + 1) * width >= MOST_NUMBERS:
         raise InputError(
-            f"{len(voxels)} voxels of {width} numbers are more than the 4 GiB that an array of a device may have: "
+            f"{len(voxels)} voxels of {width} numbers exceed the 4 GiB that an array on a device can have: "
             "raise the stop threshold or use a tighter mask"
         )
     if keep.size >= MOST_NUMBERS:
-        raise InputError(f"an image of {keep.size} voxels is more than the kernels can count, 2**30: crop it")
+        raise InputError(f"the image has {keep.size} voxels, but kernels can index fewer than 2**30: crop the image")
     index = np.zeros(keep.size, np.int32)
     index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
     rows = np.zeros((len(voxels) + 1, width), np.float32)

@@ -1,4 +1,4 @@
-"""What the tables of several methods have in common."""
+"""Parts that the tables of several methods share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .options import MethodOptions
 
 
 def peak_rule(options: MethodOptions) -> PeakRule:
-    """The kernels' record of thresholds; degrees become cosines here."""
+    """Return the kernels' record of the peak thresholds, with cosines of the angles."""
     return PeakRule(
         relative_threshold=options.relative_peak_threshold,
         cos_separation=math.cos(math.radians(options.min_separation_angle)),
@@ -20,10 +20,10 @@ def peak_rule(options: MethodOptions) -> PeakRule:
 
 
 def stop_fill(stop: StopTables, width: int) -> dict[str, Any]:
-    """Constants and holes of the stopping rule, whose maps end a row of so many numbers."""
+    """Return the constants and holes of the stopping rule, whose maps end a row of ``width`` numbers."""
     return stop.fill | {"ROW_CHUNKS": width // 32, "STOP_CHANNEL": width - stop.count, "STOP_CHANNELS": stop.count}
 
 
 def harmonic_operations(fill: dict[str, Any]) -> int:
-    """Operations that evaluate an ODF's harmonics in one direction: two a coefficient, with padding."""
+    """Return the operations that evaluate an ODF in one direction: two per coefficient, including padding."""
     return 2 * (fill["HALF_ORDER"] + 1) * (2 * fill["HALF_ORDER"] + 1)

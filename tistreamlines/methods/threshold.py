@@ -1,4 +1,4 @@
-"""Streamlines end where a map is at or below a threshold (DIPY's ``ThresholdStoppingCriterion``)."""
+"""The stopping rule that ends streamlines at a threshold of a map, as DIPY's ``ThresholdStoppingCriterion``."""
 
 from __future__ import annotations
 
@@ -23,53 +23,67 @@ GROUP = "Seeds and region"
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """Options of the rule, a part of :class:`tistreamlines.Parameters`."""
+    """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
 
     stop_map: ImageLike | None = option(
-        None, GROUP, "Map that ends streamlines where it is at or below its threshold; its values are not scaled.",
+        None, GROUP, "Streamlines end where this map is at or below its threshold. Its values are not scaled.",
         unit="FILE", absent="FA",
     )  # fmt: skip
     stop_threshold: float | None = option(
-        None, GROUP, "Threshold of --stop-map, in the unit of the map.", unit="value", absent="the --fa-threshold",
-        requires=("stop_map",),
+        None, GROUP, "Threshold of --stop-map, in the unit of the map.", unit="value",
+        absent="the value of --fa-threshold", requires=("stop_map",),
     )  # fmt: skip
     fa_threshold: float = option(
-        0.1, GROUP, "Streamlines end where FA (or the stop map) is at or below this.", unit="FA", low=0, high=1,
+        0.1, GROUP, "Streamlines end where FA (or the stop map) is at or below this value.", unit="FA", low=0, high=1,
         excludes=("stop_threshold",),
     )  # fmt: skip
 
     @property
     def threshold(self) -> float:
-        """What the stop map must exceed."""
+        """Value that the stop map must exceed for streamlines to continue."""
         return self.fa_threshold if self.stop_threshold is None else self.stop_threshold
 
 
 def needs_fa(options: ThresholdOptions) -> bool:
-    """Whether FA has to be fitted, since no other map is given."""
+    """Return whether FA must be fitted because no stop map is given."""
     return options.stop_map is None
 
 
 def prepare(maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: ThresholdOptions) -> StopTables:
-    """Tables of the rule; arguments as for :class:`tistreamlines.methods.registry.StoppingRule`.
+    """Make the tables of the rule.
+
+    Parameters
+    ----------
+    maps : mapping
+        ``stop_map``, an ndarray (x, y, z), if it is given.
+    anisotropy : callable
+        Returns FA, (x, y, z); called if there is no stop map.
+    options : ThresholdOptions
+        Options of the rule.
+
+    Returns
+    -------
+    StopTables
+        The tables.
 
     Raises
     ------
     InputError
-        Where the map is nowhere above the threshold.
+        If the map is nowhere above the threshold.
     """
     stop_map = maps["stop_map"] if "stop_map" in maps else anisotropy()
     if not (stop_map > options.threshold).any():
         name = "the FA map" if "stop_map" not in maps else str(options.stop_map)
         option_name = flag("fa_threshold" if options.stop_threshold is None else "stop_threshold")
         raise InputError(
-            f"{name}: its largest value {stop_map.max():.4g} is not above {option_name} {options.threshold:g}; lower it"
+            f"{name}: the largest value {stop_map.max():.4g} is not above {option_name} {options.threshold:g}; lower it"
         )
     return of_map(stop_map, options.threshold)
 
 
 def of_map(stop_map: Array, value: float) -> StopTables:
-    """Tables for streamlines that go on where a map (x, y, z) is above a value."""
-    # below zero it could be passed between voxels whose rows are left out, which count as 0
+    """Return the tables of streamlines that continue where a map (x, y, z) is above a value."""
+    # voxels without a row count as 0, so with a negative threshold streamlines can continue between them
     alive = None if value < 0 else stop_map > value
     fill = {"Stopping": threshold.Threshold, "classify": threshold.classify}
     channels = np.asarray(stop_map, np.float32)[..., None]

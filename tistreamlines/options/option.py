@@ -1,4 +1,4 @@
-"""What is known of one option, how its value is checked, and how options are spelled."""
+"""The definition of an option, the check of its value, and its name on the command line."""
 
 from __future__ import annotations
 
@@ -18,25 +18,36 @@ if TYPE_CHECKING:
     PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
     ImageLike = PointsLike | SpatialImage
 PathLike = str | Path
-LARGEST = (2 - 2.0**-23) * 2.0**127  # number of float32, in which the kernels compute
+LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of one option besides its name and default.
+    """The definition of an option except for its name and default.
 
     Attributes
     ----------
-    group : heading under which the help lists it.
-    help : what it does, in a line or two.
-    unit : what the value is counted in, or what stands in for it in the help ("FILE").
-    choices : all the words it may be, if it is a word; keys of a registry grow with it.
-    low, high : bounds, both allowed unless ``above`` says that ``low`` itself is not.
-    absent : what happens when it is not given and has no default.
-    off : name of the flag that turns a flag off.
-    excludes, requires : options that must not, or must, be given with it.
-    only : where it applies: by 'model' or 'source' (of the orientations), the words that it goes with.  An option of a
-        direction getter or a stopping rule is a field of that one's options class, which says the same of 'dg'.
+    group : str
+        Heading under which the help lists the option.
+    help : str
+        Description in one or two sentences.
+    unit : str
+        Unit of the value, or its placeholder in the help, e.g. "FILE".
+    choices : collection of str
+        Allowed words, if the value is a word. The keys of a registry include rows that are added later.
+    low, high : float
+        Bounds of a number.
+    above : bool
+        Whether the value must be above ``low``, not at it.
+    absent : str
+        What happens if the option has no default and is not given.
+    off : str
+        Name of the flag that turns a flag off.
+    excludes, requires : tuple of str
+        Options that must not, or must, be given together with this one.
+    only : mapping
+        Values of 'model' or 'source' (of the orientations) with which the option has an effect; empty for all. Which
+        direction getters and stopping rules have an option follows from their options classes.
     """
 
     group: str
@@ -54,7 +65,7 @@ class Option:
 
 
 def option(default: Any, group: str, help: str, **known: Any) -> Any:
-    """Make the field of an option."""
+    """Return a dataclass field with the default and the definition of an option."""
     return field(default=default, metadata={"option": Option(group, help, **known)})
 
 
@@ -65,12 +76,34 @@ def listed(words: Iterable[Any]) -> str:
 
 
 def flag(name: str) -> str:
-    """Spell a parameter as an option: max_angle -> --max-angle."""
+    """Return the name of an option on the command line: max_angle -> --max-angle."""
     return "--" + name.replace("_", "-")
 
 
 def checked(name: str, option: Option, value: Any, sort: str) -> Any:
-    """Return a value as its kind has it (see :func:`tistreamlines.run.parameters.kind`), or raise."""
+    """Check the value of an option.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    option : Option
+        Its definition.
+    value : object
+        The value.
+    sort : str
+        Type of the option, see :func:`tistreamlines.run.parameters.kind`.
+
+    Returns
+    -------
+    object
+        The value, converted to int or float if it is a number.
+
+    Raises
+    ------
+    ParameterError
+        If the value has the wrong type or is out of bounds.
+    """
     if sort == "word":
         if value not in option.choices:
             raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
@@ -95,7 +128,7 @@ def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
     except (TypeError, ValueError, OverflowError):
         number = exact = math.nan
     if sort == "float" and LARGEST < abs(number) < math.inf:
-        raise ParameterError(f"{flag(name)} is {value}: give a number that 32 bits can hold, {LARGEST:.2g} at most")
+        raise ParameterError(f"{flag(name)} is {value}: give a number that fits 32 bits, at most {LARGEST:.2g}")
     if isinstance(value, bool) or not math.isfinite(number) or (sort == "int" and exact != value):
         raise ParameterError(f"{flag(name)} is {value!r}: give a {'whole ' if sort == 'int' else ''}number")
     if exact < option.low or exact > option.high or (option.above and exact == option.low):
@@ -104,7 +137,7 @@ def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
 
 
 def bounds(option: Option) -> str:
-    """Say which numbers an option takes: 'a number from 0 to 1'."""
+    """Describe the numbers that an option accepts, e.g. 'a number from 0 to 1'."""
     low = "" if option.low == -math.inf else f"above {option.low:g}" if option.above else f"from {_plain(option.low)}"
     high = "" if option.high == math.inf else f"to {_plain(option.high)}"
     if option.above and high:

@@ -1,4 +1,4 @@
-"""How many streamlines a run has made, and how long they are."""
+"""Number and length of the streamlines of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from ..io.tractogram import Batch
 
 @dataclass
 class Counts:
-    """Counts streamlines by their number of points, so that its size does not grow with them."""
+    """Histogram of the number of points per streamline, whose memory does not grow with the number of streamlines.
+
+    Parameters
+    ----------
+    histogram : ndarray, (m,)
+        Number of streamlines with 0, 1, ... m - 1 points.
+    """
 
     histogram: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def add(self, batch: Batch) -> None:
-        """Count the streamlines of a batch."""
+        """Add the streamlines of a batch."""
         counts = np.bincount(batch.lengths, minlength=len(self.histogram))
         counts[: len(self.histogram)] += self.histogram
         self.histogram = counts
@@ -35,12 +41,12 @@ class Counts:
 
     @property
     def mean(self) -> float:
-        """Mean points of a streamline, 0 if there is none."""
+        """Mean number of points per streamline, 0 if there are none."""
         return self.points / max(self.streamlines, 1)
 
     @property
     def median(self) -> float:
-        """Median points of a streamline, 0 if there is none."""
+        """Median number of points per streamline, 0 if there are none."""
         total = self.streamlines
         if total == 0:
             return 0.0
@@ -48,7 +54,7 @@ class Counts:
         return float(np.searchsorted(np.cumsum(self.histogram), ranks).mean())
 
     def summary(self, step_mm: float) -> dict[str, Any]:
-        """Counts and lengths by name; a streamline of n points is n - 1 steps long."""
+        """Return counts and lengths (mm) by name; a streamline of n points has n - 1 steps of ``step_mm``."""
         return {
             "streamlines": self.streamlines,
             "points": self.points,

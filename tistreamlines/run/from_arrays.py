@@ -1,4 +1,4 @@
-"""Tables of a method from arrays in memory, without files."""
+"""Tables of a method from arrays in memory, with the options of a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,30 @@ def prepare_arrays(
 
     Parameters
     ----------
-    dg : name of the method in the registry.
-    follows : what it follows.
-    stop_map : (x, y, z); streamlines go on where it is above ``stop_threshold``.
-    seeds : (m, 3), voxel coordinates (centre of voxel = integer).
-    sphere, step_mm, voxel_sizes : see :class:`tistreamlines.methods.given.Given`.
-    options : others of :class:`tistreamlines.Parameters`.
+    dg : str
+        Name of the method in the registry.
+    follows : Signals or OrientationFunctions
+        The data that the method follows.
+    stop_map : ndarray, (x, y, z)
+        Streamlines end where this map is at or below ``stop_threshold``.
+    stop_threshold : float
+        Threshold, in the unit of ``stop_map``.
+    seeds : ndarray, (m, 3)
+        Seeds in voxel coordinates (centre of voxel = integer).
+    sphere, step_mm, voxel_sizes : see Given
+        See :class:`tistreamlines.methods.given.Given`.
+    **options : object
+        Other options of :class:`tistreamlines.Parameters`.
+
+    Returns
+    -------
+    Prepared
+        The tables.
+
+    Raises
+    ------
+    TrackingError
+        If an option is invalid, or the data do not fit the sphere, the stop map or the options.
     """
     stop = threshold.of_map(stop_map, stop_threshold)
     given = Given(follows, stop, seeds, sphere, step_mm, voxel_sizes)

@@ -1,4 +1,4 @@
-"""Options that belong to no method, stopping rule or model: seeds, files of orientations, growth, output, running."""
+"""Options of every direction getter, stopping rule and model: seeds, orientation files, growth, output, running."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from ..sphere.harmonics import BASES
 if TYPE_CHECKING:
     from ..options.option import ImageLike, PointsLike
 
-SEED_FA = 0.25  # seeds are placed at random where FA is above this, unless they or a mask are given
-SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name a file of orientations, which takes the place of a model
+SEED_FA = 0.25  # without --seeds and --seed-mask, random seeds are placed where FA is above this
+SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name an orientation file, which is used instead of a model
 DEFAULTS = default_method("signals"), default_method("functions")
-FILES = "Orientations from a file, in place of a model"
+FILES = "Orientations from a file, instead of a model"
 GROUPS = ("Seeds and region", GROUP, FILES, "Growth", "Output", "Running")  # in the order of the help
 SEEDS, GROWTH, OUTPUT, RUNNING = GROUPS[0], *GROUPS[3:]
 
 
 @dataclass(frozen=True)
 class SeedOptions:
-    """Where streamlines begin."""
+    """Options of the seeds and of the region in which models are fitted."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which FA and, except with boot, the model are fitted; both are 0 outside.", unit="FILE",
-        absent="DIPY's median_otsu of the mean b0, radius 2, one pass",
+        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside.", unit="FILE",
+        absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which seeds are placed at random.", unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", excludes=("seeds",),
     )  # fmt: skip
     seeds: PointsLike | None = option(
-        None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point a line.", unit="FILE",
+        None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line.", unit="FILE",
         absent="random seeds", excludes=("nseeds", "seed_seed"),
     )  # fmt: skip
     nseeds: int = option(100_000, SEEDS, "Number of random seeds.", unit="seeds", low=1, high=2**32 - 1)
     seed_seed: int = option(0, SEEDS, "RNG seed for the random seed points.", unit="number", low=0, high=2**64 - 1)
     bvecs_frame: str = option(
-        "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or with x flipped where the "
-        "affine's determinant is positive, as FSL defines them (fsl). auto chooses the one by which the directions of "
-        "neighbouring voxels continue each other better.", choices=("auto", "voxel", "fsl"),
+        "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "
+        "if the determinant of the affine is positive (fsl). auto chooses the axes with which the fibre directions of "
+        "neighbouring voxels agree better.", choices=("auto", "voxel", "fsl"),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """Which direction getter and which stopping rule."""
+    """The choice of a direction getter and a stopping rule."""
 
     stopping: str = option("threshold", SEEDS, "Stopping rule.", choices=STOPPING_RULES.keys())
     dg: str = option(
@@ -59,19 +59,19 @@ class MethodChoice:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Orientations from a file."""
+    """Options of orientation files."""
 
     sh: ImageLike | None = option(
-        None, FILES, "Coefficients of spherical harmonics, one per volume; the order follows from their number.",
+        None, FILES, "Spherical harmonic coefficients, one per volume; their number determines the order.",
         unit="FILE", absent="a model is fitted", excludes=("model", "odf", "pmf", "peaks"),
         requires=("sh_basis",),
     )  # fmt: skip
     sh_basis: str | None = option(
-        None, FILES, "Basis of --sh. DIPY writes descoteaux07_legacy unless told otherwise, MRtrix3 tournier07.",
-        choices=tuple(BASES), absent="none; --sh needs one", requires=("sh",),
+        None, FILES, "Basis of --sh. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.",
+        choices=tuple(BASES), absent="none; required with --sh", requires=("sh",),
     )  # fmt: skip
     sh_frame: str | None = option(
-        None, FILES, "Axes of --sh: the voxel axes (voxel), as DIPY has them, or the scanner's (scanner), as MRtrix3.",
+        None, FILES, "Axes of --sh: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.",
         choices=("scanner", "voxel"), absent="scanner for tournier07, voxel for descoteaux07", requires=("sh",),
     )  # fmt: skip
     odf: ImageLike | None = option(
@@ -79,30 +79,30 @@ class FileOptions:
         absent="a model is fitted", excludes=("model", "pmf", "peaks"),
     )  # fmt: skip
     pmf: ImageLike | None = option(
-        None, FILES, "The same, with no negative value.", unit="FILE", absent="a model is fitted",
+        None, FILES, "Like --odf, but without negative values.", unit="FILE", absent="a model is fitted",
         excludes=("model", "peaks"),
     )  # fmt: skip
     peaks: ImageLike | None = option(
-        None, FILES, "Peaks, x y z of each in three volumes, their lengths the amplitudes. Each is moved to the "
-        "nearest vertex of --sphere: at most 5.5 degrees away on default and full, 6.9 on small.", unit="FILE",
-        absent="a model is fitted", excludes=("model",),
+        None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. Each peak is "
+        "moved to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.",
+        unit="FILE", absent="a model is fitted", excludes=("model",),
     )  # fmt: skip
     peaks_frame: str = option(
-        "auto", FILES, "Axes of --peaks, as for --sh; auto chooses the one by which the peaks of neighbouring voxels "
-        "continue each other better.", choices=("auto", "scanner", "voxel"), only={"source": ("peaks",)},
+        "auto", FILES, "Axes of --peaks, as for --sh. auto chooses the axes with which the peaks of neighbouring "
+        "voxels agree better.", choices=("auto", "scanner", "voxel"), only={"source": ("peaks",)},
     )  # fmt: skip
     asymmetric: bool = option(
-        False, FILES, "Keep opposite directions of --odf or --pmf apart; needs --sphere full.",
+        False, FILES, "Keep opposite directions of --odf or --pmf apart. This needs --sphere full.",
         only={"source": ("odf", "pmf")},
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class GrowthOptions:
-    """How streamlines grow, whatever the direction getter."""
+    """Options of streamline growth for every direction getter."""
 
     step_size: str | float = option(
-        "0.5vox", GROWTH, "Step length in mm; with the suffix 'vox', in sides of the smallest voxel axis.", unit="mm",
+        "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
     )  # fmt: skip
     max_steps: int = option(
         500, GROWTH, "Greatest number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
@@ -119,14 +119,15 @@ class GrowthOptions:
 
 @dataclass(frozen=True)
 class RunningOptions:
-    """What is written, and where a run takes place."""
+    """Options of the output and of the device."""
 
-    force: bool = option(False, OUTPUT, "Replace files that exist.")
+    force: bool = option(False, OUTPUT, "Overwrite existing files.")
     json_stats: PathLike | None = option(
-        None, OUTPUT, "Write counts, lengths, stop reasons and seconds as JSON.", unit="FILE", absent="not written",
+        None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
+        absent="not written",
     )  # fmt: skip
     arch: str = option(
-        "auto", RUNNING, "Where to run. auto takes the first of metal, cuda and vulkan that has a GPU, else cpu.",
+        "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
         choices=("auto", "cuda", "metal", "vulkan", "cpu"),
     )  # fmt: skip
     exact: bool = option(
@@ -135,14 +136,14 @@ class RunningOptions:
     )  # fmt: skip
     threads: int | None = option(None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores")
     chunk_size: int | None = option(
-        None, RUNNING, "Greatest number of seeds tracked at a time; it does not change the result.", unit="seeds",
-        low=1, high=1_000_000, absent="what fits the device",
+        None, RUNNING, "Greatest number of seeds tracked at a time. It does not change the result.", unit="seeds",
+        low=1, high=1_000_000, absent="as many as fit the device",
     )  # fmt: skip
     memory_limit: float | None = option(
-        None, RUNNING, "Memory that tables and buffers may take on the device (cpu: in the host's memory).", unit="GB",
-        low=0, above=True, absent="half of what is free; cpu: no limit",
+        None, RUNNING, "Greatest memory of tables and buffers on the device (cpu: in main memory).", unit="GB",
+        low=0, above=True, absent="half of the free memory; cpu: no limit",
     )  # fmt: skip
     cache_dir: PathLike | None = option(
-        None, RUNNING, "Folder that keeps the FA map and the prepared tables for the next run on the same files.",
+        None, RUNNING, "Folder in which the FA map and the tables are kept for later runs with the same files.",
         unit="FOLDER", absent="nothing is kept",
     )  # fmt: skip

@@ -61,8 +61,8 @@ class Parameters(
     Examples
     --------
     >>> import tistreamlines as ts
-    >>> ts.Parameters(dg="prob").max_angle
-    20.0
+    >>> ts.Parameters(step_size="0.5vox").step_mm([2.0, 2.0, 2.0])
+    1.0
     """
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The record of a run beside its tractogram: parameters, inputs, versions, the device and what came out."""
+"""The JSON record of a run: parameters, inputs, versions, device and results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OURS = "tistreamlines"
 
 
 def stop_reasons(counts: npt.NDArray[Any]) -> dict[str, int]:
-    """Count the ends of all streamlines grown, also of those too short or too long to be kept, by reason."""
+    """Return by name how many ends stopped for each reason, including those of streamlines that were dropped."""
     return {reason.name.lower(): int(counts[reason]) for reason in Stop if reason is not Stop.GROWING}
 
 
 def versions() -> dict[str, str]:
-    """Versions of this package, of Python and of the libraries that results can depend on."""
+    """Return the versions of this package, of Python and of the libraries that can affect results."""
     from .. import __version__
 
     found = {OURS: __version__, "python": platform.python_version()}
@@ -35,13 +35,25 @@ def versions() -> dict[str, str]:
 
 
 def record(
-    parameters: Parameters,
-    step_mm: float,
-    inputs: Mapping[str, Any],
-    device: Mapping[str, Any],
+    parameters: Parameters, step_mm: float, inputs: Mapping[str, Any], device: Mapping[str, Any],
     stats: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Gather the sidecar's content."""
+) -> dict[str, Any]:  # fmt: skip
+    """Return the content of the record, ready for JSON.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Options of the run.
+    step_mm : float
+        Step size, mm.
+    inputs, device, stats : dict
+        Input files with their hashes, the device, and the results.
+
+    Returns
+    -------
+    dict
+        The record.
+    """
     return {
         "made_by": OURS,
         "versions": versions(),
