@@ -167,6 +167,10 @@ class TestParameters:
             name: f"{row} | None" for name, row in expected.items()
         }
         assert list(said) == list(expected)
+        for function in (ts.track, ts.stream):
+            shown = inspect.signature(function).parameters
+            assert list(shown)[-len(expected) :] == list(expected)
+            assert all(shown[name].default == getattr(ts.Parameters, name) for name in expected)
 
 
 class TestRefused:
@@ -307,5 +311,5 @@ def test_docstrings_are_complete(function):
     text = inspect.getdoc(function)
     for heading in ("Returns" if function is not ts.stream else "Yields", "Raises"):
         assert f"\n{heading}\n{'-' * len(heading)}\n" in text
-    for name in inspect.signature(function).parameters:
-        assert name == "self" or re.search(rf"^.*\b{name}\b.*$", text.split("Raises")[0], re.MULTILINE)
+    for name in inspect.signature(function).parameters.keys() - options().keys() - {"self"}:
+        assert re.search(rf"^.*\b{name}\b.*$", text.split("Raises")[0], re.MULTILINE)

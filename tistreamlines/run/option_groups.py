@@ -1,4 +1,4 @@
-"""Options that belong to no method, stopping rule or model: seeds, files of orientations, growth, output, running."""
+"""Options of no direction getter, stopping rule or model: seeds, given orientations, growth, output and running."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..sphere.harmonics import BASES
 if TYPE_CHECKING:
     from ..options.option import ImageLike, PointsLike
 
-SEED_FA = 0.25  # seeds are placed at random where FA is above this, unless they or a mask are given
-SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name a file of orientations, which takes the place of a model
+SEED_FA = 0.25  # random seeds are placed where FA is above this, if neither seeds nor a seed mask are given
+SOURCES = ("sh", "odf", "pmf", "peaks")  # options that give orientations in place of a model
 FILES = "Orientations from a file, in place of a model"
 GROUPS = ("Seeds and region", GROUP, FILES, "Growth", "Output", "Running")  # in the order of the help
 SEEDS, GROWTH, OUTPUT, RUNNING = GROUPS[0], *GROUPS[3:]
@@ -22,14 +22,14 @@ SEEDS, GROWTH, OUTPUT, RUNNING = GROUPS[0], *GROUPS[3:]
 
 @dataclass(frozen=True)
 class SeedOptions:
-    """Where streamlines begin."""
+    """Seeds and mask."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which FA and, except with boot, the model are fitted; both are 0 outside.", unit="FILE",
-        absent="DIPY's median_otsu of the mean b0, radius 2, one pass",
+        None, SEEDS, "Brain mask. FA and, except with boot, the model are fitted inside it, and are 0 outside.",
+        unit="FILE", absent="DIPY's median_otsu of the mean b0, radius 2, one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which seeds are placed at random.", unit="FILE",
+        None, SEEDS, "Mask in which random seeds are placed.", unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", excludes=("seeds",),
     )  # fmt: skip
     seeds: PointsLike | None = option(
@@ -47,7 +47,7 @@ class SeedOptions:
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """Which direction getter and which stopping rule."""
+    """The direction getter and the stopping rule."""
 
     stopping: str = option("threshold", SEEDS, "Stopping rule.", choices=STOPPING_RULES.keys())
     dg: str = option(
@@ -58,7 +58,7 @@ class MethodChoice:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Orientations from a file."""
+    """Orientations that another program computed."""
 
     sh: ImageLike | None = option(
         None, FILES, "Coefficients of spherical harmonics, one per volume; the order follows from their number.",
@@ -78,8 +78,8 @@ class FileOptions:
         absent="a model is fitted", excludes=("model", "pmf", "peaks"),
     )  # fmt: skip
     pmf: ImageLike | None = option(
-        None, FILES, "The same, with no negative value.", unit="FILE", absent="a model is fitted",
-        excludes=("model", "peaks"),
+        None, FILES, "Probability mass functions sampled at the vertices of --sphere, one per volume, with no negative "
+        "value.", unit="FILE", absent="a model is fitted", excludes=("model", "peaks"),
     )  # fmt: skip
     peaks: ImageLike | None = option(
         None, FILES, "Peaks, x y z of each in three volumes, their lengths the amplitudes. Each is moved to the "
@@ -98,13 +98,13 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class GrowthOptions:
-    """How streamlines grow, whatever the direction getter."""
+    """Step size and lengths, the same for all direction getters."""
 
     step_size: str | float = option(
         "0.5vox", GROWTH, "Step length in mm; with the suffix 'vox', in sides of the smallest voxel axis.", unit="mm",
     )  # fmt: skip
     max_steps: int = option(
-        500, GROWTH, "Greatest number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
+        500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
     )  # fmt: skip
     min_length: float = option(
         0.0, GROWTH, "Drop streamlines shorter than this. No minimum length is applied unless you ask for one; 11 to "
@@ -118,7 +118,7 @@ class GrowthOptions:
 
 @dataclass(frozen=True)
 class RunningOptions:
-    """What is written, and where a run takes place."""
+    """Outputs, device and memory."""
 
     force: bool = option(False, OUTPUT, "Replace files that exist.")
     json_stats: PathLike | None = option(
@@ -134,14 +134,14 @@ class RunningOptions:
     )  # fmt: skip
     threads: int | None = option(None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores")
     chunk_size: int | None = option(
-        None, RUNNING, "Greatest number of seeds tracked at a time; it does not change the result.", unit="seeds",
+        None, RUNNING, "Maximum number of seeds tracked at a time; it does not change the result.", unit="seeds",
         low=1, high=1_000_000, absent="what fits the device",
     )  # fmt: skip
     memory_limit: float | None = option(
-        None, RUNNING, "Memory that tables and buffers may take on the device (cpu: in the host's memory).", unit="GB",
+        None, RUNNING, "Maximum memory of tables and buffers on the device (cpu: in the host's memory).", unit="GB",
         low=0, above=True, absent="half of what is free; cpu: no limit",
     )  # fmt: skip
     cache_dir: PathLike | None = option(
-        None, RUNNING, "Folder that keeps the FA map and the prepared tables for the next run on the same files.",
+        None, RUNNING, "Folder in which the FA map and the prepared tables are kept for later runs on the same inputs.",
         unit="FOLDER", absent="nothing is kept",
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Every option of tracking, once: command line, help, Python keywords and the record are made from this.
+"""All options of tracking, from which the command line, its help, Python's keywords and the record are made.
 
-An option of a direction getter, a stopping rule or a model is declared in that one's file (in ``methods/`` or
-``fit/models.py``), the others in ``option_groups``.
+Options of a direction getter, a stopping rule or a model are declared in its file (in ``methods/`` or
+``fit/models.py``), all others in ``option_groups``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# files that are read besides the series
+# inputs besides the diffusion series
 INPUTS = ("mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES)
 
 @dataclass(frozen=True)
@@ -47,12 +47,15 @@ class Parameters(
     RunningOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions, ThresholdOptions, MethodChoice,
     SeedOptions,
 ):  # fmt: skip
-    """All options of tracking with their defaults; :func:`options` tells what each means.
+    """All options of tracking with their defaults; ``tistreamlines track --help`` explains each.
+
+    Lengths are in mm, angles in degrees. ``mask``, ``seed_mask``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks``
+    are paths, nibabel images or arrays; ``seeds`` is a path or an (n, 3) array in RASmm.
 
     Raises
     ------
     ParameterError
-        If a value is of the wrong kind, out of bounds, or does not go with another.
+        If a value is of the wrong kind or out of bounds, or if two options cannot be combined.
     """
 
     def __post_init__(self) -> None:
@@ -75,7 +78,7 @@ class Parameters(
         object.__setattr__(self, name, value)
 
     def _resolve(self) -> None:
-        """Fill in the defaults that depend on the method, the model or the file of orientations."""
+        """Fill in the defaults that depend on the direction getter, the model or the given orientations."""
         if self.dg is None:
             self._set("dg", "boot" if self.source == "model" else "prob")
         method, fitted = METHODS[self.dg], self.source == "model"
@@ -92,7 +95,7 @@ class Parameters(
         self._resolve_basis()
 
     def _resolve_basis(self) -> None:
-        """Check and fill in what depends on the basis of a file of harmonics."""
+        """Check and fill in what depends on the basis of the given harmonics."""
         full = self.sh_basis is not None and BASES[self.sh_basis].full
         if (full or self.asymmetric) and self.sphere != "full":
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
@@ -109,15 +112,15 @@ class Parameters(
 
     @property
     def source(self) -> str:
-        """Where orientations come from: 'model', or the option that names their file."""
+        """Where orientations come from: 'model', or the option that they are given with."""
         return next((name for name in SOURCES if getattr(self, name) is not None), "model")
 
     def applies(self, name: str) -> bool:
-        """Whether an option has a meaning for the getter, the model and the source."""
+        """Whether an option has an effect with this direction getter, model and source of orientations."""
         return not self._misfit(name)
 
     def _misfit(self, name: str) -> str:
-        """Say with what an option would go, and with what it does not; nothing if it fits."""
+        """Return why an option has no effect here, or '' if it has one."""
         facts = {"dg": self.dg, "model": self.model, "source": self.source, "stopping": self.stopping}
         for fact, words in applies_with(name).items():
             if facts[fact] not in words:
@@ -154,7 +157,7 @@ class Parameters(
         return made
 
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
-        """Step length in mm for voxels of these sides (mm)."""
+        """Return the step size in mm for voxels of these sides (mm)."""
         text = str(self.step_size).strip()
         match = re.fullmatch(r"([0-9.eE+-]+)\s*(vox|mm)?", text)
         try:
@@ -167,25 +170,25 @@ class Parameters(
         return size * min(float(side) for side in voxel_sizes) if match[2] == "vox" else size  # type: ignore[union-attr]
 
     def as_dict(self) -> dict[str, Any]:
-        """Value by name, paths as text; None for what has no meaning for the getter, the model or the source."""
+        """Return each value by its name: paths as text, and None for options that have no effect here."""
         values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
         return {name: str(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
 
 
 def companions(fact: str, words: Collection[str]) -> str:
-    """Spell what an option goes with: '--dg prob or det', '--odf or --pmf'."""
+    """Return what an option is used with, as text: '--dg prob or det', '--odf or --pmf'."""
     return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
 
 @cache
 def options() -> dict[str, Option]:
-    """What is known of each parameter, by name, in the order of the help."""
+    """Return the description of each option by its name, in the order of the help."""
     known = {f.name: f.metadata["option"] for f in fields(Parameters)}
     return dict(sorted(known.items(), key=lambda item: GROUPS.index(item[1].group)))
 
 
 def applies_with(name: str) -> dict[str, Collection[str]]:
-    """What an option goes with: by 'dg', 'stopping', 'model' or 'source', the words with which it has a meaning."""
+    """Return the values of 'dg', 'stopping', 'model' or 'source' with which an option has an effect."""
     only: dict[str, Collection[str]] = {**registry.owners(name), **options()[name].only}
     if name in SOURCES:
         only["dg"] = tuple(key for key, row in METHODS.items() if row.follows == "functions")
@@ -199,7 +202,7 @@ def _able_asymmetric() -> tuple[str, ...]:
 
 
 def absent(name: str) -> str:
-    """Say what happens where an option is not given: its default, if that depends on the method or the model."""
+    """Return what happens if an option is not given, where that depends on other options."""
     return registry.varying(name) or options()[name].absent
 
 
@@ -209,7 +212,7 @@ def defaults() -> dict[str, Any]:
 
 
 def kind(name: str) -> str:
-    """Return what a parameter holds: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
+    """Return the kind of an option: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
     if annotation == "str | float":
         return "text"
