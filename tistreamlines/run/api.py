@@ -179,7 +179,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
             raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
         if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
             raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
-        bvals, bvecs = gtab.bvals, gtab.bvecs
+        bvals, bvecs = InMemory("gtab", gtab.bvals), InMemory("gtab", gtab.bvecs)
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
