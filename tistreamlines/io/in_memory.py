@@ -50,7 +50,7 @@ class InMemory:
         for array in (self.data, self.affine if self.affine is not None else ()):
             values = np.ascontiguousarray(array)
             digest.update(f"{values.dtype.str} {values.shape}\n".encode())
-            digest.update(values)  # the buffer itself: a series may be large
+            digest.update(values.data)  # the buffer itself: a series may be large
         return digest.hexdigest()
 
 
