@@ -1,6 +1,6 @@
-"""cuslines' Tracker and BootDirectionGetter, with DIPY's objects: only the import differs.
+"""Code written for cuslines: only the import of Tracker and BootDirectionGetter changes.
 
-Runs on a small phantom, without arguments, and writes to a temporary folder.
+It runs on a small phantom, without arguments, and writes to a temporary folder.
 """
 
 import tempfile
@@ -17,7 +17,8 @@ from dipy.reconst.dti import TensorModel
 from dipy.tracking.utils import seeds_from_mask
 from trx.trx_file_memmap import save as save_trx
 
-# was: from cuslines import ...  Of code that cannot be changed, sys.modules["cuslines"] = tistreamlines.cuslines
+# In place of "from cuslines import ...". For code that you cannot change, set
+# sys.modules["cuslines"] = tistreamlines.cuslines
 from tistreamlines import BootDirectionGetter, Tracker
 from tistreamlines.phantom.phantom import make_phantom
 
@@ -28,11 +29,11 @@ def main():
     gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
     fa = np.nan_to_num(TensorModel(gtab).fit(phantom.data, mask=phantom.mask).fa)
 
-    # One seed in each voxel of white matter, in voxel coordinates: hence the affine of ones.
+    # Seeds in white matter, in voxel coordinates: the affine is the identity.
     seeds = seeds_from_mask(phantom.mask & (fa > 0.3), np.eye(4), density=1)[::4]
     sphere = HemiSphere.from_sphere(get_sphere(name="repulsion724"))
     dg = BootDirectionGetter.from_dipy_opdt(gtab, sphere, sh_order_max=4)
-    dg.angular_weight = 0.0  # above 0, directions close to the last one are favoured
+    dg.angular_weight = 0.0  # values above 0 favour directions close to that of the last step
 
     with Tracker(
         dg, phantom.data, fa, 0.1, sphere.vertices, sphere.edges, max_angle=radians(60), step_size=0.5

@@ -1,49 +1,48 @@
-"""Probabilistic tractography: constrained spherical deconvolution, and a draw from its orientations in each step.
+"""Probabilistic tractography on orientation functions from constrained spherical deconvolution.
 
-Run it without arguments on a small phantom in a temporary folder, or on your own series:
+Run it without arguments on a small phantom in memory, or on your own series:
 
-    python probabilistic.py dwi.nii.gz dwi.bval dwi.bvec brain.trx
+    python probabilistic.py dwi.nii.gz dwi.bval dwi.bvec
 """
 
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
+from dipy.core.gradients import gradient_table
 
 import tistreamlines as ts
-from tistreamlines.phantom.phantom import make_phantom, save_phantom
-
-
-def small_phantom(folder):
-    """Write a head of known bundles; return the paths of dwi, bvals and bvecs."""
-    return save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=48), folder)
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def main(arguments):
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        *series, output = arguments or [*small_phantom(folder), folder / "brain.trx"]
+    if arguments:
+        series = dict(zip(("dwi", "bvals", "bvecs"), arguments, strict=True))
+    else:
+        phantom = make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=48)
+        gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
+        series = {"dwi": phantom.data, "gtab": gtab, "affine": phantom.affine, "mask": phantom.mask}
 
-        # The model is fitted first; a cache keeps it for the next run on the same series.
-        kept = {"dg": "prob", "nseeds": 2000, "cache_dir": folder / "cache"}
-        stats = ts.track(*series, output, min_length=20, **kept)
-        print(f"{stats['streamlines']} streamlines of {stats['mean_mm']:.0f} mm on average, on {stats['arch']}")
-        print(f"stopped because: {stats['stop_reasons']}")
+    with tempfile.TemporaryDirectory() as cache:
+        # Later runs on the same series read the fitted model from the cache.
+        common = {**series, "dg": "prob", "nseeds": 2000, "max_directions": 1, "cache_dir": cache}
+        result = ts.track(**common, min_length=20)
+        print(f"{result.streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
+        print(f"stop reasons: {result.stop_reasons}")
+        print(f"DIPY's tractogram has {len(result.to_sft())} streamlines")
 
-        # Each rng_seed draws other ways from the same seeds: how far apart do they end?
-        ends = [last_points(ts.track(*series, rng_seed=key, max_directions=1, **kept)) for key in (1, 2)]
-        common = sorted(ends[0].keys() & ends[1].keys())
-        apart = [np.linalg.norm(ends[0][seed] - ends[1][seed]) for seed in common]
-        print(f"drawn twice, the ends of a seed's streamlines lie {np.median(apart):.1f} mm apart (median)")
+        # Another RNG seed gives other streamlines from the same seed points.
+        ends = [last_points(ts.stream(**common, rng_seed=rng_seed)) for rng_seed in (1, 2)]
+        apart = [np.linalg.norm(ends[0][seed] - ends[1][seed]) for seed in ends[0].keys() & ends[1].keys()]
+        print(f"with two RNG seeds, the ends of a seed's streamlines lie {np.median(apart):.1f} mm apart (median)")
 
 
 def last_points(batches):
-    """Last point of each seed's streamline, RASmm, by the seed's number."""
+    """Return the last point of each streamline, RASmm, by the number of its seed."""
     return {
-        int(seed): batch.points[end - 1]
+        int(seed): streamline[-1]
         for batch in batches
-        for seed, end in zip(batch.seed_number, batch.offsets[1:], strict=True)
+        for seed, streamline in zip(batch.seed_number, batch, strict=True)
     }
 
 

@@ -18,6 +18,7 @@ from tistreamlines.run.keywords import Options
 from tistreamlines.run.parameters import options
 from tistreamlines.sphere.sphere import load_sphere
 
+TABLE = gradient_table(np.array([0, 1000]), bvecs=np.array([[0, 0, 0], [0, 0, 1]]))
 GTAB = object()  # stands for the gradient table of the head
 COMMON = {"nseeds": 60, "arch": "cpu"}
 
@@ -138,7 +139,7 @@ class TestSameBits:
         )
         record = json.loads((tmp_path / "a.json").read_text())
         assert {row["path"] for row in record["inputs"].values()} == {
-            f"{name} (in memory)" for name in ("dwi", "bvals", "bvecs", "mask")
+            f"{name} (in memory)" for name in ("dwi", "gtab", "mask")
         }
         assert record["parameters"]["mask"] == "mask (in memory)"
         assert record["result"] == result.as_dict()
@@ -167,6 +168,10 @@ class TestParameters:
             name: f"{row} | None" for name, row in expected.items()
         }
         assert list(said) == list(expected)
+        for function in (ts.track, ts.stream):
+            shown = inspect.signature(function).parameters
+            assert list(shown)[-len(expected) :] == list(expected)
+            assert all(shown[name].default == getattr(ts.Parameters, name) for name in expected)
 
 
 class TestRefused:
@@ -210,6 +215,8 @@ class TestRefused:
             ({"mask": nib.Nifti1Image(np.ones((30, 36, 28), np.uint8), np.eye(4))}, r"^mask \(in memory\): affine is"),
             ({"dwi": np.ones((30, 36, 28))}, r"^dwi \(in memory\): 3-D image"),
             ({"bvals": np.ones(5)}, r"^bvals \(in memory\): 5 b-values, but dwi \(in memory\) has"),
+            ({"bvals": None, "bvecs": None, "gtab": TABLE}, r"^gtab \(in memory\): 2 b-values, but dwi "),
+            ({"mask": np.full((30, 36, 28), None)}, r"^mask \(in memory\): values of type object"),
             ({"bvals": np.array(["a"])}, r"^bvals \(in memory\): cannot be read"),
             ({"seeds": np.ones((4, 2))}, r"^seeds \(in memory\): .*shape \(4, 2\)"),
             ({"seeds": np.full((4, 3), np.nan)}, r"^seeds \(in memory\): seed 0"),
@@ -220,6 +227,14 @@ class TestRefused:
         arguments = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
         with pytest.raises(ts.InputError, match=words):
             ts.track(**({**arguments, "mask": given.arrays["mask"], "arch": "cpu"} | wrong))
+
+    def test_an_image_whose_file_was_cut(self, given, tmp_path):
+        path = tmp_path / "mask.nii.gz"
+        path.write_bytes((given.folder / "mask.nii.gz").read_bytes())
+        image = nib.load(path)
+        path.write_bytes(path.read_bytes()[:300])
+        with pytest.raises(ts.InputError, match=r"^mask \(in memory\): cannot be read"):
+            ts.track(*given.series, mask=image, arch="cpu")
 
 
 class TestResult:
@@ -307,5 +322,5 @@ def test_docstrings_are_complete(function):
     text = inspect.getdoc(function)
     for heading in ("Returns" if function is not ts.stream else "Yields", "Raises"):
         assert f"\n{heading}\n{'-' * len(heading)}\n" in text
-    for name in inspect.signature(function).parameters:
-        assert name == "self" or re.search(rf"^.*\b{name}\b.*$", text.split("Raises")[0], re.MULTILINE)
+    for name in inspect.signature(function).parameters.keys() - options().keys() - {"self"}:
+        assert re.search(rf"^.*\b{name}\b.*$", text.split("Raises")[0], re.MULTILINE)

@@ -1,5 +1,6 @@
 """The examples run as they are, without arguments, and print what they found."""
 
+import ast
 import os
 import re
 import subprocess
@@ -28,7 +29,7 @@ def example(name, *arguments, folder):
 
 def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py",
+        "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
     }  # fmt: skip
 
 
@@ -64,6 +65,33 @@ def test_ptt(tmp_path):
     short, long = (float(turn) for turn in re.findall(r"turns by ([\d.]+) degrees", shown))
     assert 0 < long < short < 20
     assert not list(tmp_path.iterdir())
+
+
+def test_beside_dipy(tmp_path):
+    """Both give nearly the same streamlines, and ours takes no more lines of code."""
+    shown = example("beside_dipy.py", folder=tmp_path)
+    found = re.findall(r"with_\w+: (\d+) streamlines of (\d+) mm", shown)
+    (their_count, their_mm), (our_count, our_mm) = [(int(count), int(mm)) for count, mm in found]
+    assert our_count == pytest.approx(their_count, rel=0.05)
+    assert our_mm == pytest.approx(their_mm, rel=0.1)
+    assert not list(tmp_path.iterdir())
+    lines = lines_of_code(EXAMPLES / "beside_dipy.py")
+    assert 0 < lines["with_tistreamlines"] <= lines["with_dipy"]
+
+
+def lines_of_code(path):
+    """Lines of each function, and of the imports that it alone needs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    used = {
+        name: {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)} for name, node in functions.items()
+    }
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {
+        name: node.end_lineno - node.lineno + 1
+        + sum(bool({one.asname or one.name for one in line.names} & used[name]) for line in imports)
+        for name, node in functions.items()
+    }  # fmt: skip
 
 
 def test_drop_in(tmp_path):

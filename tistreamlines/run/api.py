@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import inspect
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from .inputs import Series, needs_series
 from .log import Watcher
 from .option_groups import SOURCES
 from .outputs import check_outputs
-from .parameters import INPUTS, Parameters
+from .parameters import INPUTS, Parameters, defaults, options
 from .pipeline import Run, start
 from .result import TrackResult
 
@@ -34,6 +35,20 @@ if TYPE_CHECKING:
 _IMAGES = ("dwi", *SOURCES, *(name for name in INPUTS if name not in ("seeds", *SOURCES)))
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _with_options(function: Function) -> Function:
+    """List the options in the signature, for ``help()`` and for notebooks, which complete keywords from it."""
+    signature = inspect.signature(function)
+    arguments = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    missing = defaults()
+    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=missing[name]) for name in options()]
+    function.__signature__ = signature.replace(parameters=[*arguments, *keywords])  # type: ignore[attr-defined]
+    return function
+
+
+@_with_options
 def track(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
@@ -101,6 +116,7 @@ def track(
     return run.collect() if path is None else run.save(path)
 
 
+@_with_options
 def stream(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
     gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, parameters: Parameters | None = None,
@@ -139,13 +155,13 @@ def stream(
 
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
-    watcher: Watcher | None, options: Mapping[str, Any],
+    watcher: Watcher | None, named: Mapping[str, Any],
 ) -> tuple[Run, Path | None]:  # fmt: skip
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram."""
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
-    chosen = Parameters.given(options, parameters)
+    chosen = Parameters.given(named, parameters)
     if path is None and chosen.json_stats is not None:
         raise ParameterError("json_stats needs an output")
     series = _series(dwi, bvals, bvecs, gtab)
@@ -163,7 +179,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
             raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
         if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
             raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
-        bvals, bvecs = gtab.bvals, gtab.bvecs
+        bvals, bvecs = InMemory("gtab", gtab.bvals), InMemory("gtab", gtab.bvecs)
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
@@ -193,8 +209,8 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
     if matrix.shape != (4, 4):
         raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
     located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
-    options = {name: value for name, value in located.items() if name != "dwi"}
-    return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(options, parameters)
+    others = {name: value for name, value in located.items() if name != "dwi"}
+    return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
 
 
 def _affine_of(source: Any) -> Any:

@@ -73,7 +73,8 @@ def hashes_of(sources: Series) -> dict[str, str]:
 
 def _hash(path: PathLike) -> str:
     if isinstance(path, InMemory):
-        return path.sha256()
+        with images.reading(Path(path)):
+            return path.sha256()
     if isinstance(path, pipes.Drained):
         return hashlib.sha256(path.content).hexdigest()
     path = Path(path)

@@ -30,7 +30,7 @@ class SeedOptions:
         absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which seeds are placed at random.", unit="FILE",
+        None, SEEDS, "Mask in which random seeds are placed.", unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", excludes=("seeds",),
     )  # fmt: skip
     seeds: PointsLike | None = option(
@@ -105,7 +105,7 @@ class GrowthOptions:
         "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
     )  # fmt: skip
     max_steps: int = option(
-        500, GROWTH, "Greatest number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
+        500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
     )  # fmt: skip
     min_length: float = option(
         0.0, GROWTH, "Drop streamlines shorter than this. No minimum length is applied unless you ask for one: 4 to "

@@ -1,4 +1,4 @@
-"""From the files to all that the engine needs: read, fit, prepare the method's tables; or take them from the cache."""
+"""From the inputs to the tables that the engine needs; tables of an earlier run are read from the cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .seeds import RandomSeeds, Seeds, seeds_in_file
 
 __all__ = ["Plan", "make_plan", "needs_series"]
 Voxels = npt.NDArray[np.int32]
-# What changes neither the stop map nor the tables; files count by their bytes, not by their names.
+# options that change neither the stop map nor the tables; inputs are identified by the hash of their content
 _LATER = (
     "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "rng_seed", "force", "json_stats",
     "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
@@ -38,15 +38,15 @@ _LATER = (
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is to be tracked, where, and from which seeds.
+    """The tables, the grid and the seeds of a run.
 
     Attributes
     ----------
     prepared : tables of the method and the stopping rule.
-    space : grid of the series, or of the orientations where there is none.
-    seeds : where streamlines begin.
-    hashes : sha256 of each input file, by the name of its argument or parameter.
-    frames : how the directions of each input are taken, by the same names (``fit.frames.Placing``).
+    space : grid of the diffusion series, or of the orientations if there is no series.
+    seeds : the seeds.
+    hashes : sha256 of each input, by the name of its argument or option.
+    frames : axes of the directions of each input, by the same names (``fit.frames.Placing``).
     """
 
     prepared: Prepared
@@ -57,13 +57,13 @@ class Plan:
 
 
 def make_plan(series: Series, parameters: Parameters, log: Log) -> Plan:
-    """Read the inputs and prepare the tables, or find them in the cache.
+    """Read the inputs and prepare the tables, or read the tables from the cache.
 
     Parameters
     ----------
-    series : paths of ``dwi``, ``bvals`` and ``bvecs``; empty where :func:`needs_series` finds no need of them.
+    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
     parameters : all options.
-    log : is told of the stages ``load``, ``fit`` and ``prepare``.
+    log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
     """
     given = {name: getattr(parameters, name) for name in INPUTS if getattr(parameters, name) is not None}
     cache = Cache(parameters.cache_dir, log.watcher.note) if parameters.cache_dir is not None else None
@@ -95,13 +95,13 @@ def make_plan(series: Series, parameters: Parameters, log: Log) -> Plan:
 def _unpacked(
     arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]
 ) -> tuple[Prepared, Space, Voxels, dict[str, Any]]:
-    """Tables, space, the voxels of random seeds, and what the user was told, from the cache."""
+    """Return tables, space, voxels of random seeds, and frames, notes and warnings, from an entry of the cache."""
     told = {name: values["told"][name] for name in ("frames", "notes", "warnings")}
     return *unpack_prepared(arrays, values), arrays["region"], told
 
 
 def _causes(parameters: Parameters) -> dict[str, Any]:
-    """Options that the tables depend on, besides the files."""
+    """Return the options that the tables depend on, besides the inputs."""
     causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *INPUTS)}
     if METHODS[parameters.dg].step_in_tables:
         causes["step_size"] = parameters.step_size
@@ -118,7 +118,7 @@ def _seeds(parameters: Parameters, space: Space, voxels: Voxels) -> Seeds:
 def _prepare(
     inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
 ) -> tuple[Prepared, Voxels]:
-    """Fit what the method, the stopping rule and the seeds need; return the tables and the voxels of random seeds."""
+    """Fit what the method, the stopping rule and the seeds need; return tables and voxels of random seeds."""
     known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
     known["frame"] = inputs.frames.get("bvecs", {}).get("frame", "")
     fits = None
@@ -141,7 +141,7 @@ def _prepare(
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
-    """FA, fitted when it is first asked for."""
+    """Return a function that fits FA on its first call."""
     @cached
     def anisotropy() -> npt.NDArray[np.float32]:
         assert fits is not None
@@ -153,7 +153,7 @@ def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
 def _seed_voxels(
     inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
 ) -> Voxels:
-    """Voxels (m, 3) of random seeds; none where seeds are given."""
+    """Return the voxels (m, 3) of random seeds; none if seeds are given."""
     if parameters.seeds is not None:
         return np.empty((0, 3), np.int32)
     region = inputs.seed_mask
@@ -169,7 +169,7 @@ def _seed_voxels(
 
 
 def _followed(inputs: Inputs, fits: Fits | None, parameters: Parameters) -> Signals | OrientationFunctions:
-    """What the method follows: the signals, a model fitted to them, or the orientations of a file."""
+    """Return what the method follows: the signals, a model fitted to them, or given orientations."""
     read = inputs.oriented
     if METHODS[parameters.dg].follows == "signals":
         assert inputs.dwi is not None
