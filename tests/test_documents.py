@@ -15,7 +15,8 @@ import pytest
 
 from tistreamlines.cli.main import cli
 from tistreamlines.cli.options import explanation, given
-from tistreamlines.run.parameters import Parameters, bounds, flag, options
+from tistreamlines.options.option import bounds, flag
+from tistreamlines.run.parameters import Parameters, options
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tistreamlines"
@@ -193,7 +194,7 @@ def test_python_blocks_have_keywords_that_exist(name):
     for language, body in BLOCK.findall(text(name)):
         if language == "python":
             for call in calls(body):
-                assert {keyword.arg for keyword in call.keywords} <= {*options(), "output", "watcher"}
+                assert {keyword.arg for keyword in call.keywords} <= {*options(), "output", "watcher", "gtab", "affine", "parameters"}
 
 
 def test_scripts_that_track_are_found():

@@ -1,7 +1,7 @@
 """The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
 
 They are the fields of :class:`tistreamlines.Parameters`, which has their defaults and checks their values; a test keeps
-the two equal.  None stands for the default.
+the two equal.  Names that come from a registry are any string here.  None stands for the default.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Options(TypedDict, total=False):
     nseeds: int | None
     seed_seed: int | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
-    stopping: Literal["threshold"] | None
+    stopping: str | None
     stop_map: ImageLike | None
     stop_threshold: float | None
     fa_threshold: float | None
     # Model and directions
-    dg: Literal["boot", "prob", "det", "ptt"] | None
-    model: Literal["opdt", "csa", "csd"] | None
+    dg: str | None
+    model: str | None
     sh_order: int | None
     sm_lambda: float | None
     min_signal: float | None

@@ -51,8 +51,8 @@ class Parameters(
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``stop_map``, ``sh``, ``odf``, ``pmf``, ``peaks``) are paths, nibabel images or arrays; ``seeds`` is a
-    path or an (n, 3) array in RASmm. Options that are None get the default of the direction getter or the model.
+    ``seed_mask``, ``stop_map``, ``sh``, ``odf``, ``pmf``, ``peaks``) are paths, nibabel images or arrays; ``seeds`` is
+    a path or an (n, 3) array in RASmm. Options that are None get the default of the direction getter or the model.
 
     Raises
     ------
