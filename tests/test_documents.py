@@ -194,7 +194,8 @@ def test_python_blocks_have_keywords_that_exist(name):
     for language, body in BLOCK.findall(text(name)):
         if language == "python":
             for call in calls(body):
-                assert {keyword.arg for keyword in call.keywords} <= {*options(), "output", "watcher", "gtab", "affine", "parameters"}
+                own = {"output", "watcher", "gtab", "affine", "parameters"}
+                assert {keyword.arg for keyword in call.keywords} <= {*options(), *own}
 
 
 def test_scripts_that_track_are_found():

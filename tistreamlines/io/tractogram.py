@@ -96,7 +96,18 @@ class Batch:
 
     @classmethod
     def concatenate(cls, batches: Iterable[Batch]) -> Batch:
-        """Join batches into one."""
+        """Join batches into one.
+
+        Parameters
+        ----------
+        batches : iterable of Batch
+            Any number of batches.
+
+        Returns
+        -------
+        Batch
+            Their streamlines, in the same order.
+        """
         parts = [cls(np.empty((0, 3)), [0], np.empty((0, 3)), [], [], np.empty((0, 2))), *batches]  # type: ignore[arg-type]
         offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
         names = ("points", *PER_STREAMLINE)
@@ -153,11 +164,33 @@ class Space:
         return float(np.abs(np.triu(self.axes.T @ self.axes, 1)).max())
 
     def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Transform RASmm points ``(..., 3)`` to voxel coordinates, ``(..., 3)`` float64."""
+        """Transform RASmm points to voxel coordinates.
+
+        Parameters
+        ----------
+        points : (..., 3) array_like
+            RASmm.
+
+        Returns
+        -------
+        (..., 3) ndarray, float64
+            Voxel coordinates (centre of a voxel = integer).
+        """
         return _apply(np.linalg.inv(self.affine).astype(np.float64, copy=False), points)
 
     def to_ras(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Transform voxel coordinates ``(..., 3)`` to RASmm points, ``(..., 3)`` float64."""
+        """Transform voxel coordinates to RASmm points.
+
+        Parameters
+        ----------
+        points : (..., 3) array_like
+            Voxel coordinates (centre of a voxel = integer).
+
+        Returns
+        -------
+        (..., 3) ndarray, float64
+            RASmm.
+        """
         return _apply(self.affine, points)
 
 

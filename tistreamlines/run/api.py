@@ -65,7 +65,7 @@ def track(
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
         or ``peaks``, together with a ``stop_map``, and ``seed_mask`` or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
-        b-values in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0.
+        Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0.
     bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
@@ -103,7 +103,7 @@ def track(
 
     See Also
     --------
-    stream : the same, batch by batch.
+    stream : Hand out the streamlines batch by batch.
 
     Examples
     --------
@@ -129,12 +129,14 @@ def stream(
 
     Parameters
     ----------
-    dwi, bvals, bvecs, gtab, affine, parameters, watcher, **options
-        See :func:`track`.
+    dwi, bvals, bvecs : as for :func:`track`
+        The diffusion series and its gradients.
+    gtab, affine, parameters, watcher, **options : as for :func:`track`
+        Gradients and grid of arrays, options and messages.
 
-    Yields
-    ------
-    Batch
+    Returns
+    -------
+    generator of Batch
         Streamlines in RASmm, in the order of their seeds.
 
     Raises

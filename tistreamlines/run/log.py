@@ -19,23 +19,63 @@ class Watcher:
     """
 
     def stage(self, name: str) -> None:
-        """Receive the stage that begins: load, prepare, fit, compile, track, write or place (rename the files)."""
+        """Receive the stage that begins.
+
+        Parameters
+        ----------
+        name : str
+            One of load, prepare, fit, compile, track, write and place (the files get their names).
+        """
 
     def device(self, device: Device) -> None:
-        """Receive the device that the run uses."""
+        """Receive the device that the run uses.
+
+        Parameters
+        ----------
+        device : Device
+            The device on which the run takes place.
+        """
 
     def note(self, text: str) -> None:
-        """Receive a choice that was made for the user."""
+        """Receive a choice that was made for the user.
+
+        Parameters
+        ----------
+        text : str
+            The choice, in one line.
+        """
 
     def warn(self, text: str) -> None:
-        """Receive a warning that the result may be wrong, and what to do about it."""
+        """Receive a warning that the result may be wrong, and what to do about it.
+
+        Parameters
+        ----------
+        text : str
+            What may be wrong and what to do, in one line.
+        """
         warnings.warn(python_names(text), stacklevel=2)
 
     def fitted(self, share: float) -> None:
-        """Receive the fraction of voxels in which the model is fitted so far, 0 to 1."""
+        """Receive the fraction of voxels in which the model is fitted so far, 0 to 1.
+
+        Parameters
+        ----------
+        share : float
+            Share of the voxels in which the model is fitted, 0 to 1.
+        """
 
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
-        """Receive the number of seeds done, the number of all seeds, and the number of streamlines so far."""
+        """Receive the progress of tracking.
+
+        Parameters
+        ----------
+        seeds : int
+            Seeds that are finished.
+        of : int
+            All seeds.
+        streamlines : int
+            Streamlines so far.
+        """
 
 
 @dataclass

@@ -104,11 +104,23 @@ class TrackResult:
         return loaded
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers by name, as ``tistreamlines track --json-stats`` writes them."""
+        """Return the numbers of the run.
+
+        Returns
+        -------
+        dict
+            Values by name, as ``tistreamlines track --json-stats`` writes them.
+        """
         return {name: getattr(self, name) for name in _SUMMARY}
 
     def table(self) -> dict[str, str]:
-        """Return the main numbers as text with their units, by what they are."""
+        """Return the main numbers as text.
+
+        Returns
+        -------
+        dict of str to str
+            Values with their units, by description.
+        """
         return {
             "device": f"{self.arch}: {self.device}",
             "seeds": f"{self.seeds:,}",
