@@ -10,11 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
 from .forms import Record, Table
 from .tables import sections, summary
-
-MARKERS = ("<!-- benchmarks -->", "<!-- /benchmarks -->")
 
 
 def markdown(results: Record) -> str:
@@ -100,30 +97,6 @@ def rows_for_readme(list_of_results: Iterable[Record]) -> str:
         A Markdown table.
     """
     return _markdown_table(summary(list_of_results))
-
-
-def update_between_markers(text: str, table: str) -> str:
-    """Replace the text between ``<!-- benchmarks -->`` and ``<!-- /benchmarks -->`` by a table.
-
-    Parameters
-    ----------
-    text : str
-        Contains each marker once, in this order.
-    table : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InputError
-        If the markers are missing.
-    """
-    begin, end = MARKERS
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
-        raise InputError(f"no place for the table: the text must have {begin} and then {end}, each once")
-    return f"{text[: text.index(begin)]}{begin}\n\n{table.strip()}\n\n{text[text.index(end) :]}"
 
 
 def _markdown_table(table: Table) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ Array = npt.NDArray[Any]
 GROUP = "Model and directions"
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 VOXELS_AT_ONCE = 1 << 14
+Mask, Progress = npt.NDArray[np.bool_], Callable[[float], object]
+Fit = Callable[[Array, Any, Mask, "FitOptions", int | None, Progress], npt.NDArray[np.float32]]
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -37,38 +39,6 @@ REFERENCES = {
 }
 
 
-class Fit(Protocol):
-    """A function that fits a model to a series of one shell."""
-
-    def __call__(
-        self, data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
-        progress: Callable[[float], object],
-    ) -> npt.NDArray[np.float32]:  # fmt: skip
-        """Fit the model.
-
-        Parameters
-        ----------
-        data : ndarray, (x, y, z, volumes)
-            Signals.
-        gtab : GradientTable
-            DIPY's gradient table of the volumes.
-        mask : ndarray of bool, (x, y, z)
-            Voxels to fit.
-        options : FitOptions
-            Options of the models.
-        threads : int or None
-            Number of CPU threads; None is one per core.
-        progress : callable
-            Called with the share of fitted voxels, 0 to 1.
-
-        Returns
-        -------
-        ndarray, (x, y, z, n), float32
-            Coefficients in ``BASIS``, 0 outside the mask.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class Model:
     """An orientation model.
@@ -81,8 +51,11 @@ class Model:
         Defaults of the options whose default depends on the model.
     references : tuple of str
         Keys of REFERENCES.
-    fit : Fit
-        Function that fits the model.
+    fit : callable
+        Fits the model to a series of one shell, from the signals (x, y, z, n), DIPY's gradient table of the n volumes, the
+        voxels to fit (x, y, z), the options, the number of CPU threads (None is one per core), and a function that is
+        called with the share of fitted voxels.  It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0 outside
+        the mask.
     """
 
     title: str
@@ -95,8 +68,7 @@ def _fit_with_dipy(kind: str) -> Fit:
     """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
 
     def fit(
-        data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
-        progress: Callable[[float], object],
+        data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
     ) -> npt.NDArray[np.float32]:  # fmt: skip
         from dipy.reconst import shm
 
@@ -120,8 +92,7 @@ def _fit_with_dipy(kind: str) -> Fit:
 
 
 def _fit_csd(
-    data: Array, gtab: Any, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None,
-    progress: Callable[[float], object],
+    data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
 ) -> npt.NDArray[np.float32]:  # fmt: skip
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     try:
