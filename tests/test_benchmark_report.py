@@ -225,28 +225,6 @@ def test_a_peer_of_another_model_is_no_peer(results):
     assert cells(report.rows_for_readme([results]), machine)[-1] == "none ran"
 
 
-def test_update_between_markers(results):
-    text = "# A\n\n<!-- benchmarks -->\nold | table\n<!-- /benchmarks -->\n\nrest\n"
-    table = report.rows_for_readme([results])
-    found = report.update_between_markers(text, table)
-    assert found == f"# A\n\n<!-- benchmarks -->\n\n{table}\n\n<!-- /benchmarks -->\n\nrest\n"
-    assert report.update_between_markers(found, table) == found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "<!-- benchmarks -->",
-        "<!-- /benchmarks --> <!-- benchmarks -->",
-        2 * "<!-- benchmarks --> <!-- /benchmarks -->",
-    ],
-)
-def test_text_without_its_markers_is_refused(text):
-    with pytest.raises(InputError, match="benchmarks"):
-        report.update_between_markers(text, "table")
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(124.321, "124"), (0.0052, "0.00520"), (2.08, "2.08"), (41_100.4, "41,100"), (0, "0"), (None, "–"),

@@ -17,7 +17,8 @@ Array = npt.NDArray[Any]
 GROUP = "Model and directions"
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 VOXELS_AT_ONCE = 1 << 14
-Mask, Progress = npt.NDArray[np.bool_], Callable[[float], object]
+Mask = npt.NDArray[np.bool_]
+Progress = Callable[[float], object]
 Fit = Callable[[Array, Any, Mask, "FitOptions", int | None, Progress], npt.NDArray[np.float32]]
 
 REFERENCES = {
@@ -52,10 +53,10 @@ class Model:
     references : tuple of str
         Keys of REFERENCES.
     fit : callable
-        Fits the model to a series of one shell, from the signals (x, y, z, n), DIPY's gradient table of the n volumes, the
-        voxels to fit (x, y, z), the options, the number of CPU threads (None is one per core), and a function that is
-        called with the share of fitted voxels.  It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0 outside
-        the mask.
+        Fits the model to a series of one shell, from the signals (x, y, z, n), DIPY's gradient table of the n volumes,
+        the voxels to fit (x, y, z), the options, the number of CPU threads (None is one per core), and a function that
+        is called with the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0
+        outside the mask.
     """
 
     title: str
