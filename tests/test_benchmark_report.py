@@ -13,7 +13,7 @@ import pytest
 from reports import EVIL, HASH, Page, cells, made_up, named, part_of, peer, run, sweep
 
 from tistreamlines.benchmarks import forms, page, report, sweep_tables
-from tistreamlines.errors import InputError, OutputError
+from tistreamlines.errors import OutputError
 
 
 @pytest.fixture
