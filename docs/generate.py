@@ -114,7 +114,7 @@ def source(path: str, function: str = "") -> str:
     text = (ROOT / path).read_text(encoding="utf-8").strip()
     if function:
         (found,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == function)
-        text = "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno])
+        text = "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno]).replace("  # fmt: skip", "")
     return f"```python\n{text}\n```"
 
 
