@@ -1,4 +1,4 @@
-"""Renew the generated parts of the documents from the code and the results: python docs/generate.py.
+"""Renew the generated parts of the documents from the code, the examples and the results: python docs/generate.py.
 
 A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. ``tests/test_documents.py`` compares
 the committed parts with what this script makes.
@@ -6,6 +6,7 @@ the committed parts with what this script makes.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterable
@@ -108,16 +109,22 @@ def parity() -> str:
     return table(head, rows)
 
 
-def source(name: str) -> str:
-    """A file of the tests as a block of code."""
-    return f"```python\n{(ROOT / 'tests' / name).read_text(encoding='utf-8').strip()}\n```"
+def source(path: str, function: str = "") -> str:
+    """A file of the repository, or one function of it, as a block of code."""
+    text = (ROOT / path).read_text(encoding="utf-8").strip()
+    if function:
+        (found,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == function)
+        text = "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno]).replace("  # fmt: skip", "")
+    return f"```python\n{text}\n```"
 
 
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "speed": speed, "parity": parity,
-    "method-kernel": partial(source, "straightest.py"), "rule-kernel": partial(source, "fading.py"),
-    "host-side": partial(source, "toys.py"),
+    "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
+    "host-side": partial(source, "tests/toys.py"),
+    "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),
+    "with-tistreamlines": partial(source, "examples/beside_dipy.py", "with_tistreamlines"),
 }  # fmt: skip
 
 

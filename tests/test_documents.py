@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import json
 import re
 import shlex
@@ -13,6 +14,7 @@ from types import ModuleType
 import click
 import pytest
 
+import tistreamlines as ts
 from tistreamlines.cli.main import cli
 from tistreamlines.cli.options import explanation, given
 from tistreamlines.options.option import bounds, flag
@@ -183,21 +185,24 @@ def test_a_wrong_command_is_found(wrong):
         check(arguments)
 
 
-def calls(source: str) -> list[ast.Call]:
-    """Calls of ``ts.track`` in a script."""
-    tree = ast.walk(ast.parse(source))
-    return [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) == "ts.track"]
+def calls(source: str) -> list[tuple[str, ast.Call]]:
+    """Calls of ``ts.track`` and ``ts.stream`` in a script, with the function's name."""
+    found = [(ast.unparse(node.func), node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [(name.removeprefix("ts."), node) for name, node in found if name in ("ts.track", "ts.stream")]
 
 
 @pytest.mark.parametrize("name", ["README.md", *PAGES])
 def test_python_blocks_have_keywords_that_exist(name):
     for language, body in BLOCK.findall(text(name)):
         if language == "python":
-            for call in calls(body):
-                own = {"output", "watcher", "gtab", "affine", "parameters"}
-                assert {keyword.arg for keyword in call.keywords} <= {*options(), *own}
+            for function, call in calls(body):
+                known = inspect.signature(getattr(ts, function)).parameters
+                assert {keyword.arg for keyword in call.keywords} <= {*known}
 
 
 def test_scripts_that_track_are_found():
-    assert calls("import tistreamlines as ts\nfor batch in ts.track(nseeds=1):\n    pass\n")
-    assert any(calls(body) for language, body in BLOCK.findall(text("docs/guides/dipy.md")) if language == "python")
+    found = calls("import tistreamlines as ts\nfor batch in ts.stream(nseeds=1):\n    ts.track(no_such_option=1)\n")
+    assert sorted(name for name, _ in found) == ["stream", "track"]
+    assert "no_such_option" not in inspect.signature(ts.track).parameters
+    blocks = [body for language, body in BLOCK.findall(text("docs/guides/dipy.md")) if language == "python"]
+    assert sum(len(calls(body)) for body in blocks) == 3
