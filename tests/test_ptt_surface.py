@@ -174,6 +174,9 @@ class TestDropIn:
         tables = tracker._tables(scene.seeds, scene.space)
         assert [tables.fill[name] for name in ("SEGMENTS", "PAPER", "EXACT_ARCS")] == [8, 1, 1]
         assert tables.scalars["method_max_curvature"] == pytest.approx(8 * np.sin(radians(5)) / 5, rel=1e-6)
+        tracker.dg.max_curvature = 0.2
+        tables = tracker._tables(scene.seeds, scene.space)
+        assert tables.scalars["method_max_curvature"] == pytest.approx(0.2 / 5, rel=1e-6)
         assert tables.scalars["method_segment"] == pytest.approx(0.25 * 5)
         assert tables.scalars["method_step"] == tracker._settings(scene.space).step_mm
         assert tracker._tables(scene.seeds, scene.space) is tables

@@ -142,7 +142,7 @@ class Tracker:
         self.sphere = dg._check_sphere(self.dataf, sphere_vertices, sphere_edges)
         self.symmetric = dg._is_symmetric(self.sphere[0], bool(sphere_symm))
         self.device = choose(arch)
-        self._prepared: tuple[tuple[bytes, Parameters], npt.NDArray[np.bool_], Prepared] | None = None
+        self._prepared: tuple[tuple[Any, ...], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
 
     def __enter__(self) -> Tracker:
@@ -259,7 +259,7 @@ class Tracker:
         parameters = replace(self.parameters, **self.dg._options(space.voxel_sizes))
         stop = threshold.of_map(self.stop_map, self.stop_threshold)
         reach = touched(stop.alive, seeds, self.stop_map.shape)
-        key = space.affine.tobytes(), parameters
+        key = space.affine.tobytes(), parameters, dict(vars(self.dg))
         if self._prepared is not None and self._prepared[0] == key and not (reach & ~self._prepared[1]).any():
             return self._prepared[2]
         self._prepared = None
