@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..fit.models import GROUP
 from ..kernels import pmf
+from ..kernels.interpolate import Volume
 from ..kernels.methods import det, prob
 from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
@@ -98,7 +99,9 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
     return prepare_pmf(given, options, {"next_direction": det.next_direction, "OPEN_CONE": 1, "GREATEST": greatest})
 
 
-def prepare_pmf(given: Given, options: PmfOptions, own: dict[str, Any]) -> Prepared:
+def prepare_pmf(
+    given: Given, options: PmfOptions, own: dict[str, Any], least: float | None = None, reach: Array | None = None
+) -> Prepared:
     """Make the tables of a method that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
@@ -109,6 +112,10 @@ def prepare_pmf(given: Given, options: PmfOptions, own: dict[str, Any]) -> Prepa
         Options of the method.
     own : dict
         Constants and holes of the method.
+    least : float, optional
+        If given, coefficients are sampled on the sphere here, and lower samples raised to this.
+    reach : ndarray of int, (3,), optional
+        Voxels along each axis that the method reads beyond those of a live point.
 
     Returns
     -------
@@ -122,51 +129,45 @@ def prepare_pmf(given: Given, options: PmfOptions, own: dict[str, Any]) -> Prepa
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    assert isinstance(given.follows, OrientationFunctions)
-    values = given.follows.values
-    vertices, edges = given.vertices_and_edges
+    function, (vertices, edges) = given.follows, given.vertices_and_edges
+    assert isinstance(function, OrientationFunctions)
     ball, sphere = sphere_tables(vertices, edges)
-    rows = rows_of(given, options.pmf_rows == "sampled", ball)
-    volume = pmf_volume(given, rows, touched(given.stop.alive, given.seeds, values.shape[:3]))
+    rows = rows_of(given, least is not None or options.pmf_rows == "sampled", ball, least or 0.0)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
-    symmetric = given.follows.symmetric
-    fill = ball | stop_fill(given.stop, rows.width) | pmf_fill(rows, len(vertices), symmetric) | HOLES | own
-    peaks = most_peaks(len(vertices), options.min_separation_angle, symmetric)
+    fill = ball | stop_fill(given.stop, rows.width) | HOLES | {
+        "SAMPLED": int(rows.sampled), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(function.symmetric),
+        # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
+        "CANDIDATES": max(padded(len(vertices) // 3), SCAN), "NEGATIVE_PEAK": 0,
+    } | own  # fmt: skip
+    peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
+    team = pmf.PmfScratch(
+        row=32 * fill["ROW_CHUNKS"], pmf=32 * fill["VERTEX_CHUNKS"], sums=SCAN,
+        peaks=PeakScratch(candidates=fill["CANDIDATES"], kept=peaks, counter=1),
+    )  # fmt: skip
     # the row is no longer needed once it is sampled, and the sums are not used while peaks are searched
     shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
     if rows.sampled:
         shares["scratch_pmf"] = ("scratch_row", 0)
     most = min(peaks, options.max_directions or peaks)
-    team = pmf.PmfScratch(**pmf_team(fill, peaks))
-    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
+    return Prepared(method, given.stop.record, _volume(given, rows, reach), team, fill, most, shares, OFTEN_READ)
 
 
-def pmf_fill(rows: Rows, vertices: int, symmetric: bool) -> dict[str, Any]:
-    """Return the constants of the kernels, except for those of the sphere and of the stopping rule."""
-    return {
-        "SAMPLED": int(rows.sampled), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(symmetric), "NEGATIVE_PEAK": 0,
-        # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
-        "CANDIDATES": max(padded(vertices // 3), SCAN),
-    }  # fmt: skip
-
-
-def pmf_team(fill: dict[str, Any], peaks: int) -> dict[str, Any]:
-    """Return the sizes of the arrays in team memory, which are the fields of ``PmfScratch``."""
-    return {
-        "row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"], "sums": SCAN,
-        "peaks": PeakScratch(candidates=fill["CANDIDATES"], kept=peaks, counter=1),
-    }  # fmt: skip
-
-
-def pmf_volume(given: Given, rows: Rows, keep: npt.NDArray[np.bool_]) -> Any:
-    """Return the index volume and rows of the voxels (x, y, z) to keep."""
+def _volume(given: Given, rows: Rows, reach: Array | None) -> Volume:
+    """Return rows of the voxels that are read; beyond live points, voxels whose values are all 0 have none."""
     assert isinstance(given.follows, OrientationFunctions)
+    values, maps = given.follows.values, given.stop.channels
+    keep = touched(given.stop.alive, given.seeds, values.shape[:3])
+    if reach is not None:
+        from scipy.ndimage import maximum_filter
+
+        near = np.asarray(maximum_filter(keep, size=tuple(2 * reach + 1)), bool)
+        keep = near & (values.any(axis=-1) | maps.any(axis=-1))
 
     def fill_rows(some: Array, written: Array) -> None:
         own = rows.fill(some)
         written[:, : own.shape[1]] = own
 
-    return build_volume(given.follows.values, keep, rows.width, fill_rows, given.stop.channels)
+    return build_volume(values, keep, rows.width, fill_rows, maps)
 
 
 def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.0) -> Rows:

@@ -15,11 +15,8 @@ from ..kernels import lanes
 from ..kernels.methods import ptt
 from ..options.option import option
 from ..sphere.nearest_vertex import cell_table, compact_order, without_opposite
-from ..sphere.sphere import most_peaks, sphere_tables
 from .given import Given, OrientationFunctions, Prepared
-from .pmf import PmfOptions, pmf_fill, pmf_team, pmf_volume, rows_of
-from .rows import touched
-from .shared import peak_rule, stop_fill
+from .pmf import PmfOptions, prepare_pmf
 
 Array = npt.NDArray[Any]
 MOST_POWER = 100  # two to this power still fits a float32
@@ -162,31 +159,23 @@ def prepare(
     """
     probe = Probe(options, given.step_mm, given.voxel_sizes, max_curvature, exact_arcs)
     given = _ordered(given)
-    function, (vertices, edges) = given.follows, given.vertices_and_edges
+    function, (vertices, _) = given.follows, given.vertices_and_edges
     assert isinstance(function, OrientationFunctions)
     if not function.symmetric and (alone := without_opposite(vertices)):
         raise ParameterError(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
             "function, give ptt a whole sphere of opposite pairs, e.g. DIPY's repulsion724"
         )
-    cells, cell_constants = cell_table(vertices, function.symmetric)
-    ball, sphere = sphere_tables(vertices, edges)
-    rows = rows_of(given, True, ball, 0.0 if options.pmf_rows == "sampled" else -np.inf)
-    method = ptt.Ptt(
-        sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold, cells=cells, ring=_ring(options),
-        **probe.scalars(),
-    )  # fmt: skip
-    own = {
+    cells, own = cell_table(vertices, function.symmetric)
+    own |= HOLES | {
         "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
         "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
     }  # fmt: skip
-    fill = ball | cell_constants | stop_fill(given.stop, rows.width)
-    fill |= pmf_fill(rows, len(vertices), function.symmetric) | own | HOLES
-    peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
-    team = ptt.PttScratch(**pmf_team(fill, peaks), carried=CARRIED)
-    shares = {"scratch_sums": ("scratch_peaks_candidates", 0), "scratch_pmf": ("scratch_row", 0)}
-    most = min(peaks, options.max_directions or peaks)
-    return Prepared(method, given.stop.record, _volume(given, rows, probe), team, fill, most, shares, OFTEN_READ)
+    least = 0.0 if options.pmf_rows == "sampled" else -np.inf
+    made = prepare_pmf(given, options, own, least, probe.reach(given.stop.channels.shape[:3]))
+    method = ptt.Ptt(**vars(made.method), cells=cells, ring=_ring(options), **probe.scalars())
+    team = ptt.PttScratch(**vars(made.team), carried=CARRIED)
+    return replace(made, method=method, team=team, often_read=OFTEN_READ)
 
 
 def _ordered(given: Given) -> Given:
@@ -198,17 +187,6 @@ def _ordered(given: Given) -> Given:
     if function.kind == "pmf" and function.values.shape[-1] == len(order):
         function = replace(function, values=function.values[..., order])
     return replace(given, follows=function, sphere=(vertices[order], np.argsort(order)[edges]))
-
-
-def _volume(given: Given, rows: Any, probe: Probe) -> Any:
-    """Return rows of the voxels that a streamline or a probe can read; voxels whose values are all 0 have none."""
-    from scipy.ndimage import maximum_filter
-
-    assert isinstance(given.follows, OrientationFunctions)
-    values, shape = given.follows.values, given.stop.channels.shape[:3]
-    keep = touched(given.stop.alive, given.seeds, shape)
-    near = np.asarray(maximum_filter(keep, size=tuple(2 * probe.reach(shape) + 1)), bool)
-    return pmf_volume(given, rows, near & (values.any(axis=-1) | given.stop.channels.any(axis=-1)))
 
 
 def _ring(options: PttOptions) -> Array:

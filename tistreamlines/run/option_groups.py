@@ -50,7 +50,11 @@ class SeedOptions:
 class MethodChoice:
     """The choice of a direction getter and a stopping rule."""
 
-    stopping: str = option("threshold", SEEDS, "Stopping rule.", choices=STOPPING_RULES.keys())
+    stopping: str = option(
+        "threshold", SEEDS, "Stopping rule: "
+        + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items()) + ".",
+        choices=STOPPING_RULES.keys(),
+    )  # fmt: skip
     dg: str = option(
         None, GROUP, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
         choices=METHODS.keys(), absent=f"{DEFAULTS[0]}, or {DEFAULTS[1]} with {listed(map(flag, SOURCES))}",
