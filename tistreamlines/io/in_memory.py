@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,21 @@ class InMemory:
 
     __str__ = __fspath__
 
+    @cached_property
+    def values(self) -> Any:
+        """The values; those of an image that lies in a file are read once."""
+        return np.asanyarray(self.data)
+
     def image(self) -> Any:
         """Return a nibabel image of the values."""
         from nibabel.spatialimages import SpatialImage
 
-        return SpatialImage(np.asanyarray(self.data), self.affine)
+        return SpatialImage(self.values, self.affine)
 
     def sha256(self) -> str:
         """Hash the values, their type and shape, and the affine; return 64 hexadecimal digits."""
         digest = hashlib.sha256()
-        for array in (self.data, self.affine if self.affine is not None else ()):
+        for array in (self.values, self.affine if self.affine is not None else ()):
             values = np.ascontiguousarray(array)
             digest.update(f"{values.dtype.str} {values.shape}\n".encode())
             digest.update(values.data)  # the buffer itself: a series may be large

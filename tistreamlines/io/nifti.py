@@ -178,7 +178,7 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     given, path = path, Path(path) if isinstance(path, InMemory) else existing(path)
     with reading(path):
         if isinstance(given, InMemory):
-            seeds = np.asarray(given.data)
+            seeds = np.asarray(given.values)
         elif path.suffix.lower() == ".npy":
             with path.open("rb") as file:
                 seeds = np.lib.format.read_array(file, allow_pickle=False)
@@ -244,7 +244,7 @@ def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
 
     if isinstance(path, InMemory):
         with reading(Path(path)):
-            return Path(path), np.asarray(path.data, np.float64)
+            return Path(path), np.asarray(path.values, np.float64)
     source = path if isinstance(path, Drained) else existing(path)
     path = Path(path)
     with reading(path), as_file(source) as file:
