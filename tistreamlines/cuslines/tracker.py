@@ -30,6 +30,7 @@ from ..methods.given import Given, Prepared
 from ..methods.rows import touched
 from ..run import containers
 from ..run.parameters import Parameters
+from ..run.pipeline import settings_of
 from . import arrays
 from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 from .getter import DirectionGetter, check_getter
@@ -244,14 +245,10 @@ class Tracker:
         yield from engine.track(seeds, self.rng_offset)
 
     def _settings(self, space: Space) -> Settings:
-        chosen = self.parameters
         fewest, most = self._points  # a streamline has one point more than steps
-        return Settings(
-            step_mm=chosen.step_mm(space.voxel_sizes), max_steps=chosen.max_steps, fewest_steps=math.ceil(fewest) - 1,
-            most_steps=None if most == math.inf else math.floor(most) - 1,
-            rng_seed=chosen.rng_seed, exact=chosen.exact, threads=chosen.threads, chunk_size=chosen.chunk_size,
-            memory_limit=None if chosen.memory_limit is None else int(chosen.memory_limit * 1e9),
-        )  # fmt: skip
+        most_steps = None if most == math.inf else math.floor(most) - 1
+        step_mm = self.parameters.step_mm(space.voxel_sizes)
+        return settings_of(self.parameters, step_mm, math.ceil(fewest) - 1, most_steps)
 
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
         """Return tables that hold all voxels these seeds can reach; they are made again only if that changes."""

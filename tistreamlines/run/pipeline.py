@@ -169,16 +169,16 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
             log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
         with log.stage("compile"):
             plan.seeds.points(0, 1)
-            engine = Engine(plan.prepared, plan.space, device, _settings(parameters, plan))
+            step_mm = parameters.step_mm(plan.space.voxel_sizes)
+            steps = steps_within(step_mm, parameters.min_length, parameters.max_length)
+            engine = Engine(plan.prepared, plan.space, device, settings_of(parameters, step_mm, *steps))
     for note in notes():
         log.note(note)
     return Run(series, parameters, device, log, plan, engine, begun)
 
 
-def _settings(parameters: Parameters, plan: Plan) -> Settings:
-    """Return the options of growth and of the device in the engine's units."""
-    step_mm = parameters.step_mm(plan.space.voxel_sizes)
-    fewest, most = steps_within(step_mm, parameters.min_length, parameters.max_length)
+def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int | None) -> Settings:
+    """Return the options of growth and of the device in the engine's units; the bounds of length are in steps."""
     return Settings(
         step_mm=step_mm,
         max_steps=parameters.max_steps,
