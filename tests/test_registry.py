@@ -1,7 +1,9 @@
 """A method and a stopping rule that the package does not know, each one kernel file, one host file and one row."""
 
 import ast
+import json
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -30,21 +32,11 @@ def toys():
         yield
 
 
+@contextmanager
 def registered():
     """The toys' rows, as long as a block lasts."""
-    context = mock.patch.dict(METHODS, straightest=STRAIGHTEST)
-    rules = mock.patch.dict(STOPPING_RULES, fading=FADING)
-
-    class Both:
-        def __enter__(self):
-            context.start()
-            rules.start()
-
-        def __exit__(self, *_):
-            rules.stop()
-            context.stop()
-
-    return Both()
+    with mock.patch.dict(METHODS, straightest=STRAIGHTEST), mock.patch.dict(STOPPING_RULES, fading=FADING):
+        yield
 
 
 def compute(arch: str) -> dict[str, np.ndarray]:
@@ -86,8 +78,6 @@ def test_the_toy_method_takes_the_straightest_direction(face):
 
 
 def test_the_toy_rule_ends_streamlines_by_chance():
-    import json
-
     got = compute("cpu")
     reasons = json.loads(str(got["text"]))["stop_reasons"]
     steps, chance = int((got["lengths"] - 1).sum()), CHANCE * (1 - LEVEL)

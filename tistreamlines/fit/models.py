@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..options.option import flag, option
+from ..options.option import MODEL, flag, option
 from .csd import csd_response, fit_csd
 
 Array = npt.NDArray[Any]
-GROUP = "Model and directions"
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
@@ -121,22 +120,22 @@ class FitOptions:
     """Options of the orientation models, a part of :class:`tistreamlines.Parameters`."""
 
     model: str = option(
-        None, GROUP, "Orientation model: "
+        None, MODEL, "Orientation model: "
         + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
     )  # fmt: skip
     sh_order: int = option(
-        None, GROUP, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,
+        None, MODEL, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,
         only={"model": MODELS.keys()},
     )  # fmt: skip
     sm_lambda: float = option(
-        0.006, GROUP, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
+        0.006, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
         only={"model": ("opdt", "csa")},
     )  # fmt: skip
     min_signal: float = option(
-        1.0, GROUP, "Signals below this value are raised to it.", unit="signal", low=0, above=True,
+        1.0, MODEL, "Signals below this value are raised to it.", unit="signal", low=0, above=True,
         only={"model": ("opdt", "csa")},
     )  # fmt: skip
     fa_response: float = option(
-        0.7, GROUP, "The fibre response of csd is estimated from voxels with an FA above this.", unit="FA", low=0,
+        0.7, MODEL, "The fibre response of csd is estimated from voxels with an FA above this.", unit="FA", low=0,
         high=1, only={"model": ("csd",)},
     )  # fmt: skip

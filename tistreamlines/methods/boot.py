@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..fit import dipy_private
-from ..fit.models import GROUP
 from ..kernels.interpolate import Volume
 from ..kernels.methods import boot
 from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
-from ..options.option import option
+from ..options.option import MODEL, option
 from ..sphere.polynomials import from_harmonics, monomials
 from ..sphere.sphere import most_peaks, padded, sphere_tables
 from .given import Given, Prepared, Signals
@@ -42,15 +41,15 @@ class BootOptions(MethodOptions):
     """Options of the residual bootstrap, a part of :class:`tistreamlines.Parameters`."""
 
     angular_weight: float = option(
-        0.0, GROUP, "Weight w in ODF * (1 - w + w |cos(angle to the last step)|); 0 turns it off.", unit="weight",
+        0.0, MODEL, "Weight w in ODF * (1 - w + w |cos(angle to the last step)|); 0 turns it off.", unit="weight",
         low=0, high=1,
     )  # fmt: skip
     boot_rule: str = option(
-        "dipy", GROUP, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
+        "dipy", MODEL, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
         "the greatest angle (cuslines).", choices=("dipy", "cuslines"),
     )  # fmt: skip
     negative_odf: str = option(
-        "dipy", GROUP, "Whether an ODF without a positive value has one peak, as in DIPY, or none.",
+        "dipy", MODEL, "Whether an ODF without a positive value has one peak, as in DIPY, or none.",
         choices=("dipy", "none"),
     )  # fmt: skip
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..fit.models import GROUP, FitOptions
-from ..options.option import option
+from ..fit.models import FitOptions
+from ..options.option import GROWTH, MODEL, option
 
 
 @dataclass(frozen=True)
@@ -13,16 +13,16 @@ class MethodOptions(FitOptions):
     """Options of every method, a part of :class:`tistreamlines.Parameters`. Defaults may depend on the method."""
 
     sphere: str = option(
-        "default", GROUP, "Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.",
+        "default", MODEL, "Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.",
         choices=("default", "full", "small"),
     )  # fmt: skip
     relative_peak_threshold: float = option(
-        None, GROUP, "Peaks below this share of the range of the ODF are ignored.", unit="share", low=0, high=1,
+        None, MODEL, "Peaks below this share of the range of the ODF are ignored.", unit="share", low=0, high=1,
     )  # fmt: skip
     min_separation_angle: float = option(
-        None, GROUP, "Peaks closer than this to a higher peak are ignored.", unit="degrees", low=0, high=90,
+        None, MODEL, "Peaks closer than this to a higher peak are ignored.", unit="degrees", low=0, high=90,
     )  # fmt: skip
     max_angle: float = option(
-        None, "Growth", "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
+        None, GROWTH, "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
         "most this angle times the mean voxel side in mm, as in DIPY.", unit="degrees", low=0, high=90, above=True,
     )  # fmt: skip

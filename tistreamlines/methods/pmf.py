@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
-from ..fit.models import GROUP
 from ..kernels import pmf
 from ..kernels.interpolate import Volume
 from ..kernels.methods import det, prob
 from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
-from ..options.option import option
+from ..options.option import MODEL, option
 from ..sphere.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from ..sphere.polynomials import from_harmonics
 from ..sphere.sphere import SPHERES, most_peaks, padded, sphere_tables
@@ -41,17 +40,17 @@ class PmfOptions(MethodOptions):
     """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
 
     pmf_threshold: float = option(
-        0.1, GROUP, "Directions with a value below this share of the greatest value are never taken. In the "
+        0.1, MODEL, "Directions with a value below this share of the greatest value are never taken. In the "
         "probes of ptt the threshold is absolute: values at or below it count as 0.", unit="share", low=0, high=1,
     )  # fmt: skip
     pmf_rows: str = option(
-        None, GROUP, "What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
+        None, MODEL, "What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
         "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
         "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
     )  # fmt: skip
     max_directions: int | None = option(
-        None, GROUP, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
+        None, MODEL, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
         low=1, high=1000, absent="one for each peak",
     )  # fmt: skip
 
@@ -61,7 +60,7 @@ class DetOptions(PmfOptions):
     """Options of deterministic tracking, a part of :class:`tistreamlines.Parameters`."""
 
     det_rule: str = option(
-        "max", GROUP, "Follow the greatest value within the greatest angle (max), or the closest peak (closest).",
+        "max", MODEL, "Follow the greatest value within the greatest angle (max), or the closest peak (closest).",
         choices=("max", "closest"),
     )  # fmt: skip
 

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..fit.models import GROUP
 from ..kernels import lanes
 from ..kernels.methods import ptt
-from ..options.option import option
+from ..options.option import MODEL, option
 from ..sphere.nearest_vertex import cell_table, compact_order, without_opposite
 from .given import Given, OrientationFunctions, Prepared
 from .pmf import PmfOptions, prepare_pmf
@@ -36,24 +35,24 @@ class PttOptions(PmfOptions):
     """Options of parallel transport, a part of :class:`tistreamlines.Parameters`, with DIPY's defaults."""
 
     probe_length: float = option(
-        1.5, GROUP, "Length of a probe, the arc along which the data support of a candidate is computed.", unit="mm",
+        1.5, MODEL, "Length of a probe, the arc along which the data support of a candidate is computed.", unit="mm",
         low=0, above=True,
     )  # fmt: skip
     probe_radius: float = option(
-        0.0, GROUP, "Radius of the circle of parallel lines of a probe, if --probe-count is above 1.", unit="mm",
+        0.0, MODEL, "Radius of the circle of parallel lines of a probe, if --probe-count is above 1.", unit="mm",
         low=0,
     )  # fmt: skip
     probe_quality: int = option(
-        7, GROUP, "Number of points of a probe at which the orientation function is read.", unit="points", low=2,
+        7, MODEL, "Number of points of a probe at which the orientation function is read.", unit="points", low=2,
         high=1000,
     )  # fmt: skip
-    probe_count: int = option(1, GROUP, "Number of parallel lines in a probe.", unit="lines", low=1, high=1000)
+    probe_count: int = option(1, MODEL, "Number of parallel lines in a probe.", unit="lines", low=1, high=1000)
     data_support_exponent: float = option(
-        1.0, GROUP, "Candidates are drawn with a probability proportional to their data support to this power.",
+        1.0, MODEL, "Candidates are drawn with a probability proportional to their data support to this power.",
         unit="power", low=0, high=MOST_POWER, above=True,
     )  # fmt: skip
     probe_rule: str = option(
-        "dipy", GROUP, "dipy follows DIPY 1.12: probes are too long by a factor of the voxel size (mm) squared, the "
+        "dipy", MODEL, "dipy follows DIPY 1.12: probes are too long by a factor of the voxel size (mm) squared, the "
         "bound of the rejection sampling is raised to the exponent twice, and any candidate is accepted where none has "
         "data support. paper follows the publication.", choices=("dipy", "paper"),
     )  # fmt: skip

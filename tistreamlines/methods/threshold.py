@@ -11,14 +11,13 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..kernels.stopping import threshold
-from ..options.option import flag, option
+from ..options.option import SEEDS, flag, option
 from .given import StopTables
 
 if TYPE_CHECKING:
     from ..options.option import ImageLike
 
 Array = npt.NDArray[Any]
-GROUP = "Seeds and region"
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,15 @@ class ThresholdOptions:
     """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
 
     stop_map: ImageLike | None = option(
-        None, GROUP, "Streamlines end where this map is at or below its threshold. Its values are not scaled.",
+        None, SEEDS, "Streamlines end where this map is at or below its threshold. Its values are not scaled.",
         unit="FILE", absent="FA",
     )  # fmt: skip
     stop_threshold: float | None = option(
-        None, GROUP, "Threshold of --stop-map, in the unit of the map.", unit="value",
+        None, SEEDS, "Threshold of --stop-map, in the unit of the map.", unit="value",
         absent="the value of --fa-threshold", requires=("stop_map",),
     )  # fmt: skip
     fa_threshold: float = option(
-        0.1, GROUP, "Streamlines end where FA (or the stop map) is at or below this value.", unit="FA", low=0, high=1,
+        0.1, SEEDS, "Streamlines end where FA (or the stop map) is at or below this value.", unit="FA", low=0, high=1,
         excludes=("stop_threshold",),
     )  # fmt: skip
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
     ImageLike = PointsLike | SpatialImage
 PathLike = str | Path
+# headings of the help, in its order
+GROUPS = SEEDS, MODEL, FILES, GROWTH, OUTPUT, RUNNING = (
+    "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth", "Output",
+    "Running",
+)  # fmt: skip
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
 

@@ -120,9 +120,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
         path = getattr(parameters, oriented.kind)
         oriented, placed[oriented.kind] = frames.place_orientations(oriented, asked, str(path))
     for placing in placed.values():
-        for tell, texts in ((log.note, placing.notes), (log.warn, placing.warnings)):
-            for text in texts:
-                tell(text)
+        log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
     return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken)

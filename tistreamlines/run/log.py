@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -96,6 +96,13 @@ class Log:
         """Record a warning that the result may be wrong."""
         self.warnings.append(text)
         self.watcher.warn(text)
+
+    def tell(self, notes: Iterable[str], warnings: Iterable[str]) -> None:
+        """Record several choices and warnings."""
+        for text in notes:
+            self.note(text)
+        for text in warnings:
+            self.warn(text)
 
     @contextmanager
     def stage(self, name: str) -> Generator[None, None, None]:

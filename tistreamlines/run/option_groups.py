@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..fit.models import GROUP
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
-from ..options.option import PathLike, flag, listed, option
+from ..options.option import (
+    FILES,
+    GROWTH,
+    MODEL,
+    OUTPUT,
+    RUNNING,
+    SEEDS,
+    PathLike,
+    flag,
+    listed,
+    option,
+)  # fmt: skip
 from ..sphere.harmonics import BASES
 
 if TYPE_CHECKING:
@@ -16,9 +26,6 @@ if TYPE_CHECKING:
 SEED_FA = 0.25  # without --seeds and --seed-mask, random seeds are placed where FA is above this
 SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name an orientation file, which is used instead of a model
 DEFAULTS = default_method("signals"), default_method("functions")
-FILES = "Orientations from a file, instead of a model"
-GROUPS = ("Seeds and region", GROUP, FILES, "Growth", "Output", "Running")  # in the order of the help
-SEEDS, GROWTH, OUTPUT, RUNNING = GROUPS[0], *GROUPS[3:]
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class MethodChoice:
         choices=STOPPING_RULES.keys(),
     )  # fmt: skip
     dg: str = option(
-        None, GROUP, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
+        None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
         choices=METHODS.keys(), absent=f"{DEFAULTS[0]}, or {DEFAULTS[1]} with {listed(map(flag, SOURCES))}",
     )  # fmt: skip
 

@@ -23,10 +23,9 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..options.option import Option, checked, flag, listed
+from ..options.option import GROUPS, Option, checked, flag, listed
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import (
-    GROUPS,
     SOURCES,
     FileOptions,
     GrowthOptions,

@@ -86,9 +86,7 @@ def make_plan(series: Series, parameters: Parameters, log: Log) -> Plan:
         prepared, space, voxels, told = kept
         check_step(parameters, space)
         frames = told["frames"]
-        for tell, texts in ((log.note, "notes"), (log.warn, "warnings")):
-            for text in told[texts]:
-                tell(text)
+        log.tell(told["notes"], told["warnings"])
     return Plan(prepared, space, _seeds(parameters, space, voxels), hashes, frames)
 
 
