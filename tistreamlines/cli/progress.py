@@ -63,8 +63,8 @@ class Display(Watcher):
     def stage(self, name: str) -> None:
         """Show the stage."""
         interrupts.hold(name == "place")
-        # no file is open yet, and Taichi does not return to Python until it has compiled
-        interrupts.end_at_once(name == "compile" and self._gpu)
+        # no file is open yet, and Taichi, which compiles in both stages, does not return to Python until it has done so
+        interrupts.end_at_once(name in ("load", "compile") and self._gpu)
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:

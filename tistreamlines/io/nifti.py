@@ -91,7 +91,7 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
             "give the 4-D diffusion series, one volume per gradient"
         )
     space = grid_of(path, image)
-    gtab = _load_gradients(bvals, bvecs, path, image.shape[3])
+    gtab = load_gradients(bvals, bvecs, path, image.shape[3])
     return Dwi(read_series(path, image), space, gtab, path)
 
 
@@ -217,7 +217,7 @@ def _load_volume(path: AnyPath, space: Space, note: Tell) -> tuple[Path, npt.NDA
     return path, data
 
 
-def _load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> GradientTable:
+def load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> GradientTable:
     from dipy.core.gradients import gradient_table
 
     bvals_path, values = _read_numbers(bvals)

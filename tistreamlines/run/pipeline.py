@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..backends import notes
 from ..backends.devices import Device, choose
@@ -18,6 +19,7 @@ from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, python_names
 from ..io import sidecar
 from ..io.tractogram import Batch
+from .ahead import Ahead
 from .counts import Counts
 from .inputs import Series
 from .log import Log, Watcher
@@ -163,15 +165,19 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     device = choose(parameters.arch)
     watcher.device(device)
     log = Log(watcher)
+    def settings(voxel_sizes: npt.NDArray[np.float64]) -> Settings:
+        step_mm = parameters.step_mm(voxel_sizes)
+        return settings_of(parameters, step_mm, *steps_within(step_mm, parameters.min_length, parameters.max_length))
+
+    compiling = Ahead(parameters, device, settings)
     with _threads_explained(parameters):
-        plan = make_plan(series, parameters, log)
+        plan = make_plan(series, parameters, log, compiling.start)
         if plan.prepared.fill["CARRIED"] and not parameters.exact:
             log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
         with log.stage("compile"):
+            compiling.join()
             plan.seeds.points(0, 1)
-            step_mm = parameters.step_mm(plan.space.voxel_sizes)
-            steps = steps_within(step_mm, parameters.min_length, parameters.max_length)
-            engine = Engine(plan.prepared, plan.space, device, settings_of(parameters, step_mm, *steps))
+            engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes))
     for note in notes():
         log.note(note)
     return Run(series, parameters, device, log, plan, engine, begun)

@@ -16,7 +16,7 @@ from ..fit.models import BASIS
 from ..io import nifti, orientations, pipes
 from ..io.cache import Cache
 from ..io.tractogram import Space
-from ..methods.given import Given, OrientationFunctions, Prepared, Signals
+from ..methods.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..sphere.harmonics import BASES
@@ -56,7 +56,9 @@ class Plan:
     frames: dict[str, Any]
 
 
-def make_plan(series: Series, parameters: Parameters, log: Log) -> Plan:
+def make_plan(
+    series: Series, parameters: Parameters, log: Log, ahead: Callable[[Series], object] = lambda _: None
+) -> Plan:
     """Read the inputs and prepare the tables, or read the tables from the cache.
 
     Parameters
@@ -64,6 +66,7 @@ def make_plan(series: Series, parameters: Parameters, log: Log) -> Plan:
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
     parameters : all options.
     log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
+    ahead : called with the series before the inputs are read, unless the tables come from the cache.
     """
     given = {name: getattr(parameters, name) for name in INPUTS if getattr(parameters, name) is not None}
     cache = Cache(parameters.cache_dir, log.watcher.note) if parameters.cache_dir is not None else None
@@ -73,6 +76,7 @@ def make_plan(series: Series, parameters: Parameters, log: Log) -> Plan:
         causes = {**hashes, **_causes(parameters)}
         kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
+        ahead(series)
         with log.stage("load"):
             inputs = read(series, parameters, log)
         prepared, voxels = _prepare(inputs, parameters, hashes, cache, log)
@@ -127,14 +131,13 @@ def _prepare(
         stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters)
         voxels = _seed_voxels(inputs, fits, anisotropy, parameters)
         reach = _seeds(parameters, inputs.space, voxels).reach()
-    method = METHODS[parameters.dg]
-    fitted = method.follows == "functions" and inputs.oriented is None
-    with log.stage("fit" if fitted else "prepare"):
-        follows = _followed(inputs, fits, parameters)
+    coefficients = None
+    if METHODS[parameters.dg].follows == "functions" and inputs.oriented is None:
+        assert fits is not None and parameters.model is not None
+        with log.stage("fit"):
+            coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
-        sides = tuple(float(side) for side in inputs.space.voxel_sizes)
-        step_mm = parameters.step_mm(sides)
-        prepared = method.prepare(Given(follows, stop, reach, parameters.sphere, step_mm, sides), parameters)
+        prepared = tables_of(inputs, coefficients, stop, reach, parameters)
     return prepared, voxels
 
 
@@ -166,15 +169,37 @@ def _seed_voxels(
     return voxels
 
 
-def _followed(inputs: Inputs, fits: Fits | None, parameters: Parameters) -> Signals | OrientationFunctions:
+def tables_of(
+    inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, stop: StopTables, reach: npt.NDArray[np.float64],
+    parameters: Parameters,
+) -> Prepared:  # fmt: skip
+    """Make the tables of the method.
+
+    Parameters
+    ----------
+    inputs : what was read.
+    coefficients : (x, y, z, n) of the model, if the method follows one that was fitted.
+    stop : tables of the stopping rule.
+    reach : (m, 3) voxel coordinates around which seeds read, see ``Seeds.reach``.
+    parameters : all options.
+    """
+    sides = tuple(float(side) for side in inputs.space.voxel_sizes)
+    follows = _followed(inputs, coefficients, parameters)
+    given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+    return METHODS[parameters.dg].prepare(given, parameters)
+
+
+def _followed(
+    inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters
+) -> Signals | OrientationFunctions:
     """Return what the method follows: the signals, a model fitted to them, or given orientations."""
     read = inputs.oriented
     if METHODS[parameters.dg].follows == "signals":
         assert inputs.dwi is not None
         return Signals(inputs.dwi.data, inputs.dwi.gtab)
     if read is None:
-        assert fits is not None and parameters.model is not None
-        return OrientationFunctions("sh", fits.coefficients(parameters.model, parameters), BASIS)
+        assert coefficients is not None
+        return OrientationFunctions("sh", coefficients, BASIS)
     if read.kind == "peaks":
         vertices, _ = load_sphere(parameters.sphere)
         values = orientations.peaks_to_pmf(read.values.reshape(*read.space.shape, -1, 3), vertices)

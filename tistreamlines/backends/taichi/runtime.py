@@ -27,6 +27,7 @@ from ...errors import DeviceError
 from ...linker.store import folder, load
 from ..devices import Device, vulkan_index
 from ..devices.gpu import cuda_context_entry
+from .front_end import quick_front_end
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _starting = threading.RLock()
@@ -46,25 +47,6 @@ def float_environment_kept() -> Iterator[None]:
         yield
     finally:
         maths.fesetenv(held)
-
-
-@contextmanager
-def _quick_front_end() -> Iterator[None]:
-    """Skip two thirds of the time in which Taichi reads a kernel.
-
-    For each node of a function it formats the source, for error messages that concern authors of kernels, and for each
-    function it checks whether it belongs to a class.
-    """
-    from taichi.lang import kernel_impl
-    from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
-
-    held = Context.get_pos_info, kernel_impl._inside_class
-    Context.get_pos_info = lambda context, node: f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
-    kernel_impl._inside_class = lambda level_of_class_stackframe: False
-    try:
-        yield
-    finally:
-        Context.get_pos_info, kernel_impl._inside_class = held
 
 
 @contextmanager
@@ -262,7 +244,7 @@ class Runtime:
         """Load linked kernels; the same text is loaded and compiled only once."""
         key = (text, exact)
         if key not in self._modules:
-            with _quick_front_end():
+            with quick_front_end():
                 self._modules[key] = load(text, fresh=True)
         return self._modules[key]
 
@@ -277,7 +259,7 @@ class Runtime:
         Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
         if kernel not in self._ready:
-            with _quick_front_end():
+            with quick_front_end():
                 kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)
         kernel(*arguments)
