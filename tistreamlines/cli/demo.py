@@ -10,7 +10,6 @@ import numpy as np
 
 from ..errors import OutputError
 from ..run.api import track
-from ..run.result import TrackResult
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -52,7 +51,12 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         title = f"{share.total:,} streamlines in a phantom"
         draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
     if not quiet:
-        _print_table(result, share.share, folder)
+        rows = {
+            **result.table(),
+            "valid connections": f"{share.share:.1%}",
+            "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
+        }
+        tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))
 
 
 def _folder(name: str, *, force: bool) -> Path:
@@ -80,12 +84,3 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
         return points, np.concatenate([[0], np.cumsum(np.asarray(streamlines._lengths, np.int64))])
     finally:
         trx.close()
-
-
-def _print_table(result: TrackResult, share: float, folder: Path) -> None:
-    rows = {
-        **result.table(),
-        "valid connections": f"{share:.1%}",
-        "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
-    }
-    tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))
