@@ -12,15 +12,14 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .cases import COMMON
+from .cases import COMMON, STOP
 from .problem import Problem
-from .tracked import Session, Tracked, joined
+from .tracked import Session, timed_session
 
 CHUNK = 25_000  # seeds; cuslines sizes its buffers by the first chunk, which therefore must be the largest
 GPU = ("boot", "prob", "ptt")
@@ -100,7 +99,7 @@ def open_tracker(backend: str, problem: Problem) -> Session:
         "sphere_symm": True,
     }
     opened = getattr(module, tracker)(
-        getter, volume.astype(np.float32), problem.fa, problem.stop, default_sphere.vertices, default_sphere.edges,
+        getter, volume.astype(np.float32), problem.fa, STOP, default_sphere.vertices, default_sphere.edges,
         max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=CHUNK, **rules,
     ).__enter__()  # fmt: skip
     if patched:
@@ -109,13 +108,8 @@ def open_tracker(backend: str, problem: Problem) -> Session:
             opened.dataf_d = [_on_device(texture) for texture in opened.dataf_d]
             getter.sphere_vertices_lut_d = [_on_device(texture) for texture in getter.sphere_vertices_lut_d]
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
-
-    def track(count: int, keep: bool = True) -> Tracked:
-        begun = time.perf_counter()
-        tractogram = opened.generate_sft(problem.seeds[:count], image)
-        seconds = time.perf_counter() - begun
+    return timed_session(
+        lambda count: opened.generate_sft(problem.seeds[:count], image),
         # its streamlines are in mm of the image, which equal voxel coordinates here
-        lines = [problem.space.to_ras(line) for line in tractogram.streamlines]
-        return joined(lines, seconds)
-
-    return track
+        lambda tractogram: map(problem.space.to_ras, tractogram.streamlines),
+    )

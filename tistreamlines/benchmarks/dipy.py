@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .cases import COMMON
+from .cases import COMMON, STOP
 from .problem import Problem
-from .tracked import Session, Tracked, joined
+from .tracked import Session, timed_session
 
 Array = npt.NDArray[Any]
 
@@ -81,19 +80,13 @@ def threaded_lines(problem: Problem, number: Array, directions: Array, random_se
 def _criterion(problem: Problem) -> Any:
     from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 
-    return ThresholdStoppingCriterion(problem.fa.astype(float), problem.stop)
+    return ThresholdStoppingCriterion(problem.fa.astype(float), STOP)
 
 
 def open_local(problem: Problem) -> Session:
     """Prepare tracking with DIPY's LocalTracking; each call uses another RNG seed."""
     getter, random_seeds = dipy_getter(problem), itertools.count(1)
-
-    def track(count: int, keep: bool = True) -> Tracked:
-        begun = time.perf_counter()
-        lines = list(local_lines(problem, getter, next(random_seeds), count))
-        return joined(lines, time.perf_counter() - begun)
-
-    return track
+    return timed_session(lambda count: list(local_lines(problem, getter, next(random_seeds), count)))
 
 
 def open_threaded(problem: Problem) -> Session:
@@ -101,9 +94,8 @@ def open_threaded(problem: Problem) -> Session:
     number, directions = initial_directions(problem, dipy_getter(problem))
     random_seeds = itertools.count(1)
 
-    def track(count: int, keep: bool = True) -> Tracked:
-        begun, some = time.perf_counter(), number < count
-        lines = list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
-        return joined(lines, time.perf_counter() - begun)
+    def run(count: int) -> list[Array]:
+        some = number < count
+        return list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
 
-    return track
+    return timed_session(run)

@@ -13,7 +13,6 @@ from .forms import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Colours for light and dark pages. Matplotlib draws with unusual stand-in colours, which become CSS variables.
@@ -112,13 +111,8 @@ def wrapped(name: str, width: int = 24) -> str:
 
 
 def tick(value: float, _: Any = None) -> str:
+    """Format a number without an exponent, also as a formatter of matplotlib."""
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.6g}"
-
-
-def plain(axis: Axis) -> None:
-    from matplotlib import ticker
-
-    axis.set_major_formatter(ticker.FuncFormatter(tick))
 
 
 def logarithmic(axes: Axes, side: str, low: float, high: float) -> None:
@@ -129,4 +123,4 @@ def logarithmic(axes: Axes, side: str, low: float, high: float) -> None:
     axis = axes.xaxis if side == "x" else axes.yaxis
     axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.set_minor_locator(ticker.NullLocator())
-    plain(axis)
+    axis.set_major_formatter(tick)

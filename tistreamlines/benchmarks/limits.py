@@ -33,8 +33,6 @@ STEPS = 8
 LEAST_TURNS, MOST_TURNS = 16, 4096  # sums stay whole numbers below 2**24: exact in float32
 SERIES = 5
 LAUNCH_SECONDS = 0.01
-# operations of ptt's probe: of each segment for its arc, its frame and the nearest of three vertices, of each look-up
-# for its weights
 
 
 @twin

@@ -29,11 +29,6 @@ def lengths_mm(tracked: Tracked) -> Array:
     return ends[tracked.offsets[1:] - 1] - ends[tracked.offsets[:-1]]
 
 
-def middle_of(space: Space) -> float:
-    """Return the x coordinate of the centre of the image, RASmm."""
-    return float(space.to_ras((np.asarray(space.shape) - 1) / 2)[0])
-
-
 def crossings(tracked: Tracked, middle: float) -> tuple[int, int]:
     """Count streamlines with points on both sides of the midsagittal plane, and those with ends on both sides.
 
@@ -89,7 +84,8 @@ def summary(tracked: Tracked, space: Space) -> dict[str, Any]:
     """Return the statistics of a run; see the schema in :mod:`tistreamlines.benchmarks`."""
     count, points = len(tracked.offsets) - 1, np.diff(tracked.offsets)
     mm = lengths_mm(tracked) if count else np.zeros(0)
-    crossing, commissural = crossings(tracked, middle_of(space))
+    centre = space.to_ras((np.asarray(space.shape) - 1) / 2)
+    crossing, commissural = crossings(tracked, float(centre[0]))
 
     def of(some: Array, figure: Any) -> float:
         return round(float(figure(some)), 3) if count else 0.0

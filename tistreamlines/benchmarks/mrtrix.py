@@ -5,15 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..sphere.harmonics import turned
+from .cases import STOP
 from .problem import Problem, samples
-from .tracked import Session, Tracked, joined
+from .tracked import Session, timed_session
 
 THRESHOLD = 0.1
 ALGORITHMS = {"prob": "iFOD2", "det": "SD_STREAM"}
@@ -46,7 +45,7 @@ def open_tckgen(problem: Problem) -> Session:
     white = problem.white
     cutoff = THRESHOLD * float(np.median(samples(problem.csd[white]).max(axis=-1)))
     seeded = image("seeds.nii", white.astype(np.uint8))
-    mask = image("mask.nii", (problem.fa > problem.stop).astype(np.uint8))
+    mask = image("mask.nii", (problem.fa > STOP).astype(np.uint8))
     method = problem.method
     command = [
         "tckgen", fod, str(root / "out.tck"), "-force", "-quiet", "-algorithm", ALGORITHMS[method.dg],
@@ -57,10 +56,8 @@ def open_tckgen(problem: Problem) -> Session:
     if problem.threads:
         command += ["-nthreads", str(problem.threads)]
 
-    def track(count: int, keep: bool = True, room: Any = folder) -> Tracked:
-        begun = time.perf_counter()
-        subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL)
-        seconds = time.perf_counter() - begun
-        return joined(nib.streamlines.load(root / "out.tck").streamlines, seconds)
-
-    return track
+    return timed_session(
+        lambda count: subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL),
+        # the function holds the folder, which otherwise would be removed
+        lambda _: nib.streamlines.load(Path(folder.name) / "out.tck").streamlines,
+    )

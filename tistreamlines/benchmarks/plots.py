@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .drawing import INK, QUIET, STAND_INS, Style, beside, height, logarithmic, name_rows, plain, svg, tick, wrapped
+from .drawing import INK, QUIET, STAND_INS, Style, beside, height, logarithmic, name_rows, svg, tick, wrapped
 from .forms import Record, at, known, number, percent
 from .sweep_tables import straight_line, sweep_axis, sweep_throughput
 from .tables import PARTS, done, groups, throughput
@@ -60,9 +60,7 @@ def time_bars(name: str, runs: Sequence[Record]) -> str | None:
         for row, (_, seconds) in enumerate(rows):
             beside(axes, 100, row, f"{number(sum(seconds))} s", INK)
         name_rows(axes, [label for label, _ in rows])
-        axes.set_xlim(0, 116)
-        axes.set_xticks(range(0, 101, 20))
-        axes.set_xlabel("share of the time (%), and its sum (s)")
+        axes.set(xlim=(0, 116), xticks=range(0, 101, 20), xlabel="share of the time (%), and its sum (s)")
         figure.legend(loc="outside upper center", ncols=len(PARTS))
 
     return svg(name, "Share of time by part", draw, height(len(rows)) + 0.3)
@@ -83,12 +81,9 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
             width = max(1.4, 4.0 - 0.9 * k) if looks[target].line == "-" else 1.4
             axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour, lw=width,
                         ls=looks[target].line, label=wrapped(target))  # fmt: skip
-        plain(axes.xaxis)
-        plain(axes.yaxis)
-        axes.set_xlim(edges[0], edges[-1])
-        axes.set_ylim(0)
-        axes.set_xlabel("length (mm)")
-        axes.set_ylabel("streamlines (% a mm)")
+        axes.xaxis.set_major_formatter(tick)
+        axes.yaxis.set_major_formatter(tick)
+        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, None), xlabel="length (mm)", ylabel="streamlines (% a mm)")
         figure.legend(loc="outside right upper")
 
     return svg(name, "Distributions of streamline lengths", draw, 3.0)
@@ -106,7 +101,7 @@ def density_maps(name: str, densities: Record) -> str | None:
     shape = max(rows.shape[0] / rows.shape[1] for rows in found.values())
 
     def draw(figure: Figure) -> None:
-        from matplotlib import cm, colormaps, colors, ticker
+        from matplotlib import cm, colormaps, colors
 
         # voxels without streamlines have the darkest colour of the scale
         colours = colormaps["inferno"].with_extremes(bad=colormaps["inferno"](0.0))
@@ -119,8 +114,8 @@ def density_maps(name: str, densities: Record) -> str | None:
             axes.set(xticks=[], yticks=[], title=wrapped(target, 18))
             axes.spines[:].set_visible(False)
         bar = figure.colorbar(scale, ax=frames, shrink=0.8, label="streamlines in a voxel")
-        bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(tick))
-        bar.ax.yaxis.set_minor_locator(ticker.NullLocator())
+        bar.ax.yaxis.set_major_formatter(tick)
+        bar.minorticks_off()
 
     return svg(name, "Maps of streamline density", draw, min(9.0, 0.3 + down * (0.4 + shape * 4.6 / across)))
 
@@ -147,9 +142,8 @@ def limit_bars(name: str, results: Record) -> str | None:
                 beside(axes, width, place, percent(shares[k]) if known(shares[k]) else "not known", INK)
         name_rows(axes, [label for label, _ in rows])
         axes.axvline(100, color=QUIET, lw=1, ls=":")
-        plain(axes.xaxis)
-        axes.set_xlim(0, 1.14 * max(most, 100))
-        axes.set_xlabel("share of what the device can do in a second (%)")
+        axes.xaxis.set_major_formatter(tick)
+        axes.set(xlim=(0, 1.14 * max(most, 100)), xlabel="share of what the device can do in a second (%)")
         figure.legend(loc="outside upper center", ncols=2)
 
     return svg(name, "Share of the device's limits", draw, 0.3 + height(len(rows), 0.46))
@@ -201,8 +195,7 @@ def _lines(
         else:
             axes.set_xticks(range(len(values)), [str(value) for value in values])
         axes.grid(True)
-        axes.set_xlabel(sweep_axis(lines[0][0]))
-        axes.set_ylabel(label)
+        axes.set(xlabel=sweep_axis(lines[0][0]), ylabel=label)
         figure.legend(loc="outside right upper")
 
     return svg(name, title, draw, 3.6)

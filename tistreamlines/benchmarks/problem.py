@@ -19,18 +19,9 @@ from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..io.tractogram import Space
 from ..phantom.phantom import Phantom, make_phantom
-from .cases import SEED_FA, STOP, Case, Method
+from .cases import SEED_FA, Case, Method
 
 Array = npt.NDArray[Any]
-
-
-@dataclass
-class Series:
-    """Signals (x, y, z, n), DIPY's gradient table, and the grid."""
-
-    data: Array
-    gtab: Any
-    space: Space
 
 
 @dataclass
@@ -57,39 +48,39 @@ class Problem:
     chunk_size: int | None = None
 
     def _array(self, name: str) -> Array:
-        return np.load(self.folder / f"{name}.npy", mmap_mode="r")
+        return np.load(self.folder / f"{name}.npy")
 
     @cached_property
     def data(self) -> Array:
         """Signals, (x, y, z, n) float32."""
-        return np.array(self._array("data"))
+        return self._array("data")
 
     @cached_property
     def gtab(self) -> Any:
         """DIPY's gradient table."""
         from dipy.core.gradients import gradient_table
 
-        return gradient_table(np.array(self._array("bvals")), bvecs=np.array(self._array("bvecs")))
+        return gradient_table(self._array("bvals"), bvecs=self._array("bvecs"))
 
     @cached_property
     def fa(self) -> Array:
         """Stop map, (x, y, z) float32; streamlines end below STOP."""
-        return np.array(self._array("fa"))
+        return self._array("fa")
 
     @cached_property
     def mask(self) -> Array:
         """Brain mask, (x, y, z) bool."""
-        return np.array(self._array("mask"))
+        return self._array("mask")
 
     @cached_property
     def space(self) -> Space:
         """The grid."""
-        return Space(np.array(self._array("affine")), self.mask.shape)
+        return Space(self._array("affine"), self.mask.shape)
 
     @cached_property
     def csd(self) -> Array:
         """Coefficients of CSD in basis descoteaux07_legacy, (x, y, z, n) float32."""
-        return np.array(self._array(f"csd-{self.method.order}"))
+        return self._array(f"csd-{self.method.order}")
 
     @cached_property
     def pmf(self) -> Array:
@@ -117,11 +108,6 @@ class Problem:
         """Step size, mm: half the smallest voxel size."""
         return float(self.space.voxel_sizes.min()) / 2
 
-    @property
-    def stop(self) -> float:
-        """FA at or below which streamlines stop."""
-        return STOP
-
 
 def samples(harmonics: Array) -> Array:
     """Sample coefficients (..., n) of basis descoteaux07_legacy on DIPY's default sphere, (..., 362) float32."""
@@ -138,12 +124,12 @@ def most_order(volumes: int, order: int) -> int:
     return max(even for even in range(2, order + 1, 2) if (even + 1) * (even + 2) // 2 <= volumes)
 
 
-def fitted_csd(dwi: Any, mask: Array, order: int) -> Array:
+def fitted_csd(dwi: nifti.Dwi, mask: Array, order: int) -> Array:
     """Fit CSD to the lowest shell of a series.
 
     Parameters
     ----------
-    dwi : Dwi or Series
+    dwi : Dwi
     mask : (x, y, z) bool
         Voxels to fit.
     order : int
@@ -166,7 +152,7 @@ def seeds_in(white: Array, count: int) -> Array:
     return voxels[rng.integers(len(voxels), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
 
 
-def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) -> tuple[Any, Array, Phantom | None]:
+def series_of(case: Case, paths: tuple[str, ...], mask: str | None) -> tuple[nifti.Dwi, Array, Phantom | None]:
     """Read or generate the series of a case.
 
     Parameters
@@ -179,7 +165,7 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
 
     Returns
     -------
-    series : Dwi or Series
+    series : Dwi
     mask : (x, y, z) bool
     phantom : Phantom or None
     """
@@ -188,7 +174,7 @@ def series_of(case: Case, paths: tuple[str, ...] = (), mask: str | None = None) 
 
         made = make_phantom(**case.phantom)
         gtab = gradient_table(made.bvals, bvecs=made.bvecs)
-        return Series(made.data, gtab, Space(made.affine, made.mask.shape)), made.mask, made
+        return nifti.Dwi(made.data, Space(made.affine, made.mask.shape), gtab, Path(case.name)), made.mask, made
     if case.fetched:
         paths = fetch_stanford()
     dwi = nifti.load_dwi(*paths)

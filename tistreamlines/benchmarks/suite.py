@@ -16,7 +16,7 @@ from ..backends.devices import ARCHS
 from ..io.tractogram import Space
 from ..phantom.phantom import Phantom
 from . import SCHEMA, measures
-from .cases import SWEEPS, Case, Method, Sweep
+from .cases import SWEEPS, Case, Method
 from .limits import shares
 from .machine import commit, machine
 from .problem import Problem
@@ -63,37 +63,38 @@ def benchmark(
         with tempfile.TemporaryDirectory() as temporary:
             folders = Folders(Path(temporary), case, schedule)
             for method in schedule.methods:
-                one = _Comparison(schedule, case, method, folders, results["limits"])
-                results["runs"] += one.run(report)
-                for name in ("densities", "lengths"):
-                    results[name][f"{case.name} {method.name}"] = getattr(one, name)
+                one = _Comparison(schedule, case, method, folders, results)
+                one.run(report)
                 keep(results)
                 results["sweeps"] += one.sweeps
                 for sweep in schedule.sweeps:
-                    for target in one.able(sweep):
-                        report(f"{case.name} {method.name}: {target.title}, {sweep.name}")
+                    for target in one.ran:
+                        if sweep.name not in target.varies:
+                            continue
+                        report(f"{one.name}: {target.title}, {sweep.name}")
                         results["sweeps"] += swept(sweep, method, target, folders, schedule)
                         keep(results)
     return results
 
 
 class _Comparison:
-    """All targets on one case with one method."""
+    """All targets on one case with one method.
+
+    ``ran`` are the targets that ran, even if they were too slow; ``sweeps`` the times for fewer seeds.
+    """
 
     def __init__(
-        self, schedule: Schedule, case: Case, method: Method, folders: Folders, limits: dict[str, Any]
+        self, schedule: Schedule, case: Case, method: Method, folders: Folders, results: dict[str, Any]
     ) -> None:
-        self.schedule, self.case, self.method = schedule, case, method
+        self.schedule, self.case, self.method, self.results = schedule, case, method, results
+        self.name = f"{case.name} {method.name}"
         self.folder, self.phantom = folders.at(1.0)
         self.problem = Problem(self.folder, method, schedule.nseeds)
         self.ran: list[Target] = []
         self.sweeps: list[dict[str, Any]] = []
-        self.densities: dict[str, Any] = {}
-        self.lengths: dict[str, Any] = {}
-        self.limits = limits
 
-    def run(self, report: Callable[[str], object]) -> list[dict[str, Any]]:
-        """Run each target in a process, and compare their streamlines."""
+    def run(self, report: Callable[[str], object]) -> None:
+        """Run each target in a process, compare their streamlines, and add both to the results."""
         runs, kept = [], {}
         with tempfile.TemporaryDirectory() as folder:
             for target in self.schedule.targets:
@@ -101,23 +102,19 @@ class _Comparison:
                     continue
                 own = Path(folder) / target.name
                 own.mkdir()
-                report(f"{self.case.name} {self.method.name}: {target.title}")
-                row, found = self._one(target, own)
+                report(f"{self.name}: {target.title}")
+                row = self._one(target, own)
                 runs.append(row)
                 if row["status"] in ("ok", "timeout"):
                     self.ran.append(target)
                 if row["status"] == "ok":
                     kept[target.name] = own
-                    self._shares(target, found)
             tracked = {name: sorted(own.glob("tracked-*.npz")) for name, own in kept.items()}
             self._compare(runs, {name: list(map(Tracked.load, paths)) for name, paths in tracked.items()})
-        return runs
+        self.results["runs"] += runs
 
-    def able(self, sweep: Sweep) -> list[Target]:
-        """Return the targets that support a sweep, of those that ran, even if they were too slow."""
-        return [target for target in self.ran if sweep.name in target.varies]
-
-    def _one(self, target: Target, own: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _one(self, target: Target, own: Path) -> dict[str, Any]:
+        """Return the row of a target, and record its times for fewer seeds as a sweep."""
         schedule = self.schedule
         row: dict[str, Any] = {
             "case": self.case.name, "dg": self.method.dg, "model": self.method.model, "target": target.name,
@@ -128,7 +125,7 @@ class _Comparison:
             "limit_share": None,
         }  # fmt: skip
         if row["reason"]:
-            return row, {}
+            return row
         some = () if SWEEPS["seeds"] in schedule.sweeps else SHARES
         counts = tuple(int(share * schedule.nseeds) for share in some if share * schedule.nseeds >= 100)
         request = Request(
@@ -137,20 +134,18 @@ class _Comparison:
         )  # fmt: skip
         row["status"], row["reason"] = run_process(request, schedule.time_limit)
         if row["status"] != "ok":
-            return row, {}
+            return row
         found = json.loads((own / "run.json").read_text())
         row |= {name: value for name, value in found.items() if name not in ("sweep", "work")}
         seconds = max(row["seconds"]["track"], 1e-9)
         row["points_per_second"] = row["points"] / seconds
         row["streamlines_per_second"] = row["streamlines"] / seconds
-        row["limit_share"] = shares(row, self.limits.get(target.name), *(found["work"] or (None, None)))
-        return row, found
-
-    def _shares(self, target: Target, found: dict[str, Any]) -> None:
-        """Record the times for fewer seeds as a sweep, without memory, which is known only for the whole run."""
+        row["limit_share"] = shares(row, self.results["limits"].get(target.name), *(found["work"] or (None, None)))
         if found["sweep"]:
-            rows = [*found["sweep"], [self.schedule.nseeds, found["seconds"]["track"], found["points"]]]
+            # without memory, which is known only for the whole run
+            rows = [*found["sweep"], [schedule.nseeds, row["seconds"]["track"], row["points"]]]
             self.sweeps.append(sweep_record(SWEEPS["seeds"], self.case, self.method, target, rows))
+        return row
 
     def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:
         """Compare each run with DIPY, each arch with the first one, and phantoms with the truth; collect plot data."""
@@ -174,8 +169,10 @@ class _Comparison:
                 share = 1.0 if alike else measures.identical(tracked[name][0], tracked[archs[0]][0])
                 row["identical"][archs[0]] = share
             row["truth"] = seen[name].truth
-        self.densities = {name: _projection(one.maps[0]).tolist() for name, one in seen.items()}
-        self.lengths = _histograms({name: one.mm[0] for name, one in seen.items()})
+        # maxima along the second axis, with rows from the top of the third axis
+        projections = {name: one.maps[0].max(axis=1).T[::-1].tolist() for name, one in seen.items()}
+        self.results["densities"][self.name] = projections
+        self.results["lengths"][self.name] = _histograms({name: one.mm[0] for name, one in seen.items()})
 
     def _agreement(self, row: dict[str, Any], own: _Seen, other: _Seen, which: int) -> None:
         if which >= len(other.maps):
@@ -205,11 +202,6 @@ class _Seen:
 
 def _equal(row: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(row["sha256"]) and row["sha256"] == other.get("sha256")
-
-
-def _projection(density: np.ndarray) -> np.ndarray:
-    """Return the maximum along the second axis, with rows from the top of the third axis."""
-    return density.max(axis=1).T[::-1]
 
 
 def _histograms(mm: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -84,12 +84,10 @@ def sweeps_section(results: Record) -> Section:
 
 def _lines(title: str, members: list[Record]) -> list[Table]:
     """Return the table of the straight-line fits of time against seeds."""
-    fitted = [(sweep["target"], line) for sweep in members if (line := straight_line(sweep))]
-    form: Columns = {
-        "target": lambda pair: pair[0],
-        "from": lambda pair: count(int(pair[1].least)),
-        "latency, s": lambda pair: number(pair[1].latency),
-        "us a seed": lambda pair: number(1e6 * pair[1].each),
-        "greatest departure": lambda pair: percent(pair[1].departure),
-    }
-    return [tabled(f"{title}, straight line through the time", form, fitted)] if fitted else []
+    head = ("target", "from", "latency, s", "us a seed", "greatest departure")
+    fitted = [(str(sweep["target"]), line) for sweep in members if (line := straight_line(sweep))]
+    rows = [
+        (target, count(int(line.least)), number(line.latency), number(1e6 * line.each), percent(line.departure))
+        for target, line in fitted
+    ]
+    return [Table(f"{title}, straight line through the time", head, rows)] if rows else []

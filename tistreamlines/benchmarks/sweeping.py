@@ -55,24 +55,20 @@ def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedu
     """Yield value, seconds, points and peak memory of each run."""
     if sweep.name == "seeds":
         yield from _run(folders.at(1.0)[0], method, target, schedule, nseeds=sweep.values[-1], counts=sweep.values)
-    elif sweep.name == "voxels":
-        # only phantoms can be generated at other resolutions
-        for factor in sweep.values if folders.case.phantom else ():
-            folder, _ = folders.at(factor)
-            size = Problem(folder, method, 0).mask.size
-            yield from ([size, *row[1:]] for row in _run(folder, method, target, schedule))
-    else:
+    elif sweep.name != "voxels" or folders.case.phantom:  # only phantoms can be generated at other resolutions
         for value in sweep.values:
-            told, changes = _changed(sweep.name, value, method, schedule)
+            folder, _ = folders.at(value if sweep.name == "voxels" else 1.0)
+            told, changes = _changed(sweep.name, value, Problem(folder, method, schedule.nseeds))
             if told is not None:
-                found = _run(folders.at(1.0)[0], method, target, schedule, **changes)
-                yield from ([told, *row[1:]] for row in found)
+                yield from ([told, *row[1:]] for row in _run(folder, method, target, schedule, **changes))
 
 
-def _changed(name: str, value: Any, method: Method, schedule: Schedule) -> tuple[Any, dict[str, Any]]:
+def _changed(name: str, value: Any, problem: Problem) -> tuple[Any, dict[str, Any]]:
     """Return the reported value, None if it is not applicable, and the changes to a request."""
+    if name == "voxels":
+        return problem.mask.size, {}
     if name == "chunk":
-        return (value if value <= schedule.nseeds else None), {"chunk_size": value}
+        return (value if value <= problem.nseeds else None), {"chunk_size": value}
     if name == "threads":
         return (value if value <= usable_cores() else None), {"threads": value}
     if name == "sphere":

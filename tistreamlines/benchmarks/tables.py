@@ -149,11 +149,10 @@ def _machine_section(results: Record) -> Section:
     facts |= {name: at(results, "machine", name) for name in ("cpu", "cores", "system")}
     facts["memory"] = cell("machine", "memory_bytes", form=size)(results)
     device = {name: cell(name) for name in ("arch", "name", "driver")} | {"memory": cell("memory_bytes", form=size)}
-    version: Columns = {"package": lambda pair: pair[0], "version": lambda pair: pair[1]}
     tables = [
         Table("", ("what", "value"), [(name, str(fact)) for name, fact in facts.items() if fact]),
         tabled("Devices", device, at(results, "machine", "devices") or ()),
-        tabled("Versions", version, sorted((at(results, "machine", "versions") or {}).items())),
+        Table("Versions", ("package", "version"), sorted((at(results, "machine", "versions") or {}).items())),
     ]
     return Section("machine", "Machine", [] if tables[0].rows else ["Nothing is known of the machine."], tables)
 

@@ -12,11 +12,9 @@ import numpy as np
 from ..backends.devices import ARCHS, choose
 from ..errors import DeviceError
 from . import cuslines, dipy, mrtrix
-from .cases import COMMON, METHODS, SWEEPS
+from .cases import COMMON, METHODS, STOP, SWEEPS
 from .problem import Problem
 from .tracked import Session, Tracked
-
-SINGLE = "single-threaded"
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def prepared_for(problem: Problem) -> Any:
     else:
         follows = OrientationFunctions("sh", problem.csd, BASIS)
     return prepare_arrays(
-        method.dg, follows, problem.fa, problem.stop, problem.seeds, sphere=method.sphere, step_mm=problem.step_mm,
+        method.dg, follows, problem.fa, STOP, problem.seeds, sphere=method.sphere, step_mm=problem.step_mm,
         voxel_sizes=tuple(map(float, problem.space.voxel_sizes)), **options,
     )  # fmt: skip
 
@@ -123,7 +121,7 @@ TARGETS = {
                    (*EVERY, "threads") if arch == "cpu" else EVERY)
             for arch in reversed(ARCHS)
         ),
-        Target("dipy", f"DIPY's LocalTracking, {SINGLE}", "peer", ALL, _always, dipy.open_local,
+        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", ALL, _always, dipy.open_local,
                ("seeds", "order", "voxels")),
         Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, dipy.open_threaded,
                ("seeds", "threads", "order", "voxels")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,9 +61,21 @@ class Session(Protocol):
     def __call__(self, count: int, keep: bool = True) -> Tracked: ...
 
 
-def joined(lines: Iterable[Any], seconds: float, **others: Any) -> Tracked:
+def timed_session(run: Callable[[int], Any], lines: Callable[[Any], Iterable[Any]] = iter) -> Session:
+    """Return a session that measures the time of ``run(count)``, and takes the streamlines from what it returns."""
+
+    def track(count: int, keep: bool = True) -> Tracked:
+        begun = time.perf_counter()
+        found = run(count)
+        seconds = time.perf_counter() - begun
+        return joined(lines(found), seconds)
+
+    return track
+
+
+def joined(lines: Iterable[Any], seconds: float) -> Tracked:
     """Concatenate streamlines, without those of a single point, which tistreamlines does not return either."""
     kept = [line for line in lines if len(line) > 1]
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in kept])]).astype(np.int64)
     points = np.concatenate(kept).astype(np.float32) if kept else np.zeros((0, 3), np.float32)
-    return Tracked(points, offsets, seconds, **others)
+    return Tracked(points, offsets, seconds)

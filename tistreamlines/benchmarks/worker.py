@@ -127,7 +127,7 @@ def measured(request: Request) -> dict[str, Any]:
             "compile": inside + (warmed if target.warm_up else 0.0), "prepare": opened - inside, "total": total,
             "write": write_seconds(first, problem.space) if target.kind == "arch" and len(first.points) else None,
         },
-        "sha256": _digest(first) if target.kind == "arch" else "",
+        "sha256": hashlib.sha256(first.points.tobytes()).hexdigest() if target.kind == "arch" else "",
         "peak_host_bytes": peak_bytes(),
         "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
         "copied_bytes": repeats[-1].copied_bytes,
@@ -183,10 +183,6 @@ def timed(repeats: list[Tracked]) -> dict[str, Any]:
         "track": float(np.median(seconds)), "track_least": min(seconds), "track_greatest": max(seconds),
         "repeats": [tracked.seconds for tracked in repeats], "stages": stages,
     }  # fmt: skip
-
-
-def _digest(tracked: Tracked) -> str:
-    return hashlib.sha256(tracked.points.tobytes()).hexdigest()
 
 
 def main() -> int:

@@ -11,13 +11,15 @@ from typing import Any
 import click
 
 from ..benchmarks.cases import CASES, METHODS, SWEEPS, Case
+from ..benchmarks.compare import committed, compare
 from ..errors import InputError, OutputError
 from ..methods import registry
-from .options import GroupedCommand, GroupedOption, verbosity
+from .options import GroupedCommand, grouped, verbosity
 from .printing import tell
 from .progress import Display
 
 DEFAULT = tuple(name for name in METHODS if name in registry.METHODS)
+option = grouped("Benchmark")
 
 HELP = """Time tistreamlines on every device here and other programs on the same data, and compare their streamlines.
 
@@ -25,11 +27,6 @@ DWI BVALS BVECS are as for track; without them a phantom is tracked. The other p
 MRtrix3's tckgen, as far as they are installed. Each run has its own process and a time limit; the report lists the runs
 that failed. Writes results.json, report.md and report.html. The exit code is 1 if --against finds a difference, else 0.
 """
-
-
-def option(*names: str, **others: Any) -> Any:
-    """Add an option that only this command has."""
-    return click.option(*names, cls=GroupedOption, group="Benchmark", **others)
 
 
 def _named(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -66,7 +63,7 @@ def benchmark(
     methods: tuple[str, ...], nseeds: int, sweeps: tuple[str, ...], repeat: int, threads: int | None,
     time_limit: float, skip_cpu: bool, fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
 ) -> int:
-    from ..benchmarks import compare, report, suite
+    from ..benchmarks import report, suite
     from ..benchmarks.schedule import Schedule
 
     if len(series) not in (0, 3):
@@ -85,7 +82,7 @@ def benchmark(
     report.write(results, folder)
     if not quiet:
         tell(report.markdown(results))
-    found = compare.compare(results, *earlier) if against else []
+    found = compare(results, *earlier) if against else []
     for finding in found:
         click.echo(str(finding), err=True)
     return int(bool(found))
@@ -125,12 +122,8 @@ def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets
 
 
 def _earlier(folder: str | None) -> list[Any]:
-    if folder is None:
-        return []
-    from ..benchmarks.compare import committed
-
-    found = committed(folder)
-    if not found:
+    found = [] if folder is None else committed(folder)
+    if folder is not None and not found:
         raise InputError(f"{folder}: contains no benchmark results (JSON): give --against a folder that does")
     return found
 

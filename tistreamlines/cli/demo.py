@@ -10,13 +10,13 @@ import numpy as np
 
 from ..errors import OutputError
 from ..run.api import track
-from ..run.result import TrackResult
-from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
 TRACTOGRAM, PICTURE = "streamlines.trx", "streamlines.png"
 SEEDS = 20_000
+option = grouped("Output")
 
 HELP = """Generate a phantom, track it, print a summary and draw a picture.
 
@@ -26,14 +26,10 @@ and a picture of it are written to the output folder.
 
 
 @click.command("demo", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
-@click.option(
-    "--output-dir", default="tistreamlines-demo", metavar="FOLDER", cls=GroupedOption, group="Output",
-    help="Folder for the output; it is created if missing.  [default: ./tistreamlines-demo]",
-)  # fmt: skip
-@click.option(
-    "--nseeds", type=click.INT, default=SEEDS, metavar="SEEDS", cls=GroupedOption, group="Output",
-    help=f"Number of random seeds.  [default: {SEEDS} seeds]", show_default=False,
-)  # fmt: skip
+@option("--output-dir", default="tistreamlines-demo", metavar="FOLDER",
+        help="Folder for the output; it is created if missing.  [default: ./tistreamlines-demo]")
+@option("--nseeds", type=click.INT, default=SEEDS, metavar="SEEDS",
+        help=f"Number of random seeds.  [default: {SEEDS} seeds]", show_default=False)
 @parameter_options(["arch", "exact", "threads", "force"])
 @verbosity
 @click.pass_context
@@ -55,7 +51,12 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         title = f"{share.total:,} streamlines in a phantom"
         draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
     if not quiet:
-        _print_table(result, share.share, folder)
+        rows = {
+            **result.table(),
+            "valid connections": f"{share.share:.1%}",
+            "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
+        }
+        tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))
 
 
 def _folder(name: str, *, force: bool) -> Path:
@@ -83,12 +84,3 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
         return points, np.concatenate([[0], np.cumsum(np.asarray(streamlines._lengths, np.int64))])
     finally:
         trx.close()
-
-
-def _print_table(result: TrackResult, share: float, folder: Path) -> None:
-    rows = {
-        **result.table(),
-        "valid connections": f"{share:.1%}",
-        "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
-    }
-    tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))

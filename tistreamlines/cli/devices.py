@@ -11,6 +11,7 @@ from ..backends import shares_memory, try_device
 from ..backends.devices import Device, choose, list_devices
 from .printing import print_table
 
+HEADINGS = ("arch", "device", "driver", "memory", "kind", "state")
 HELP = """List the devices that can track here, and why the others cannot.
 
 The exit code is 0, or 1 if a device fails --test.
@@ -33,7 +34,7 @@ def devices(as_json: bool, test: bool) -> int:
     if as_json:
         click.echo(json.dumps([_record(*row) for row in rows], indent=2))
     else:
-        _print_table(rows)
+        print_table(HEADINGS, [_row(*row) for row in rows], ("memory",))
     return int(any(tried.get("faults") for _, _, tried in rows))
 
 
@@ -41,17 +42,10 @@ def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str,
     return {**device.as_dict(), "auto": automatic, **({"test": tried} if tried else {})}
 
 
-def _print_table(rows: list[tuple[Device, bool, dict[str, Any]]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("arch", "device", "driver", "memory", "kind", "state"):
-        table.add_column(heading, justify="right" if heading == "memory" else "left", overflow="fold")
-    for device, automatic, tried in rows:
-        memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
-        sort = "" if not device.available else "software" if device.software else device.kind
-        table.add_row(device.arch, device.name, device.driver, memory, sort, _state(device, automatic, tried))
-    print_table(table)
+def _row(device: Device, automatic: bool, tried: dict[str, Any]) -> tuple[str, ...]:
+    memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
+    sort = "" if not device.available else "software" if device.software else device.kind
+    return device.arch, device.name, device.driver, memory, sort, _state(device, automatic, tried)
 
 
 def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:

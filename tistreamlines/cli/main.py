@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -29,18 +28,16 @@ class _Commands(click.Group):
     """Subcommands, each imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if importlib.util.find_spec(f"{__package__}.{name}")]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"{__package__}.{cmd_name}")
-        found = (value for value in vars(module).values() if isinstance(value, click.Command))
-        return next(command for command in found if command.name == cmd_name)
+        return getattr(importlib.import_module(f"{__package__}.{cmd_name}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.command("tistreamlines", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import click
@@ -20,9 +21,14 @@ _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.
 class GroupedOption(click.Option):
     """An option that the help lists under a heading."""
 
-    def __init__(self, *args: Any, group: str = "Other", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
+
+
+def grouped(group: str) -> Callable[..., Any]:
+    """Return a decorator like ``click.option``, for options of one group."""
+    return partial(click.option, cls=GroupedOption, group=group)
 
 
 class GroupedCommand(click.Command):
@@ -59,8 +65,8 @@ def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any
 
     def decorate(function: Any) -> Any:
         for name in reversed(chosen):
-            option = click.option(*_names(name, known[name]), cls=GroupedOption, **_settings(name, known[name]))
-            function = option(function)
+            option = grouped(known[name].group)
+            function = option(*_names(name, known[name]), **_settings(name, known[name]))(function)
         return function
 
     return decorate
@@ -78,14 +84,10 @@ def given(context: click.Context) -> dict[str, Any]:
 
 def verbosity(function: Any) -> Any:
     """Add the options -v and -q."""
-    quiet = click.option(
-        "-q", "--quiet", is_flag=True, cls=GroupedOption, group=VERBOSITY, help="Print only warnings and errors."
-    )
-    verbose = click.option(
-        "-v", "--verbose", is_flag=True, cls=GroupedOption, group=VERBOSITY,
-        help="Print each stage, and the traceback of an unexpected error.",
-    )  # fmt: skip
-    return verbose(quiet(function))
+    option = grouped(VERBOSITY)
+    quiet = option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+    told = "Print each stage, and the traceback of an unexpected error."
+    return option("-v", "--verbose", is_flag=True, help=told)(quiet(function))
 
 
 def explanation(name: str, option: Option) -> str:
@@ -112,7 +114,7 @@ def _names(name: str, option: Option) -> tuple[str, ...]:
 
 
 def _settings(name: str, option: Option) -> dict[str, Any]:
-    common = {"group": option.group, "help": explanation(name, option), "show_default": False}
+    common = {"help": explanation(name, option), "show_default": False}
     if kind(name) == "flag":
         return {**common, "is_flag": True, "default": defaults()[name]}
     if option.choices:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..errors import OutputError
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 PIPE_WIDTH = 400  # characters; a pipe has no width of its own
 
@@ -35,10 +32,16 @@ def tell(text: str) -> None:
         click.echo(f"Warning: {error.on_command_line}", err=True)
 
 
-def print_table(table: Table) -> None:
-    """Print a table as wide as the terminal, or without wrapping into a pipe."""
+def print_table(headings: Iterable[str], rows: Iterable[Sequence[str]], right: Container[str]) -> None:
+    """Print a table as wide as the terminal, or without wrapping into a pipe; ``right`` names right-aligned columns."""
     from rich.console import Console
+    from rich.table import Table
 
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=PIPE_WIDTH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Any
 
 from rich import progress as bars
@@ -54,9 +53,7 @@ class Display(Watcher):
         self._console.show_cursor(True)  # a signal may end the process before the cursor is restored
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove the bar."""
         self._bar.stop()
 

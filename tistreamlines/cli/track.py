@@ -10,7 +10,7 @@ from ..methods.registry import citations as references
 from ..run.api import track as run
 from ..run.parameters import Parameters
 from ..run.result import TrackResult
-from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -26,15 +26,11 @@ as the tractogram records the parameters, inputs and results. If the run fails, 
 
 @click.command("track", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
-@click.option(
-    "-o", "--output", metavar="FILE", cls=GroupedOption, group="Output",
-    help="Tractogram to write: .trx, .trk or .tck.  [required]",
-)  # fmt: skip
+@grouped("Output")("-o", "--output", metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]")
 @parameter_options()
-@click.option(
-    "--citations", is_flag=True, cls=GroupedOption, group="Messages",
-    help="Print the references of the direction getter and the model, and exit.",
-)  # fmt: skip
+@grouped(VERBOSITY)(
+    "--citations", is_flag=True, help="Print the references of the direction getter and the model, and exit."
+)
 @verbosity
 @click.pass_context
 def track(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ..backends.devices import ARCHS
 from ..errors import ParameterError
@@ -20,14 +19,16 @@ from ..run.parameters import Parameters, options
 from ..run.plan import needs_series
 from ..run.record import versions
 from ..verify import verify as verifying
-from .options import GroupedCommand, GroupedOption, given, parameter_options, verbosity
+from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
 
 SEEDS = 200
+COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = ("nseeds", "dg", "arch", "threads", "chunk_size", "json_stats")
 SHARED = [name for name in options() if name not in VARIED]
+option = grouped("Comparison")
 HELP = f"""Track the same seeds on every arch and check that the streamlines are bit-identical.
 
 DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked with
@@ -40,29 +41,18 @@ runs that differ, the first different streamline and step are printed; steps are
 
 @click.command("verify", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
-@click.option(
-    "--nseeds", type=click.IntRange(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", cls=GroupedOption,
-    group="Comparison", show_default=False,
-    help="Number of random seeds. On a GPU, 20,000 and more are practical; a Vulkan device in software is about 10,000 "
-    f"times slower.  [default: {SEEDS} seeds]",
-)  # fmt: skip
-@click.option(
-    "--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)), cls=GroupedOption, group="Comparison",
-    help="An arch to test; can be given several times.  [default: all available ones, including software devices]",
-)  # fmt: skip
-@click.option(
-    "--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)), cls=GroupedOption, group="Comparison",
-    help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow the "
-    "other options, otherwise as for track]",
-)  # fmt: skip
-@click.option(
-    "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", cls=GroupedOption, group="Comparison",
-    help="Stop a run that takes longer, and count it as failed.  [default: no limit]",
-)  # fmt: skip
-@click.option(
-    "--json", "json_file", metavar="FILE", cls=GroupedOption, group="Comparison",
-    help="Write the table as JSON, with complete hashes.  [default: not written]",
-)  # fmt: skip
+@option("--nseeds", type=click.IntRange(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", show_default=False,
+        help="Number of random seeds. On a GPU, 20,000 and more are practical; a Vulkan device in software is about "
+        f"10,000 times slower.  [default: {SEEDS} seeds]")
+@option("--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)),
+        help="An arch to test; can be given several times.  [default: all available ones, including software devices]")
+@option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)),
+        help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow "
+        "the other options, otherwise as for track]")
+@option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+        help="Stop a run that takes longer, and count it as failed.  [default: no limit]")
+@option("--json", "json_file", metavar="FILE",
+        help="Write the table as JSON, with complete hashes.  [default: not written]")
 @parameter_options(SHARED)
 @verbosity
 @click.pass_context
@@ -83,7 +73,8 @@ def verify(
     if json_file is not None:
         sidecar.write_json(json_file, _record(series, shared, runs), force=force)
     if not quiet:
-        _print_table(runs)
+        print_table(COLUMNS, map(_row, runs), ("streamlines", "points", "seconds"))
+        click.echo("\n".join(_findings(runs)))
     return int("failed" in outcomes or ("differs" in outcomes and bool(context.params["exact"])))
 
 
@@ -91,14 +82,18 @@ def _run(
     series: tuple[str, ...], shared: dict[str, Any], chosen: dict[str, list[verifying.Variant]],
     time_limit: float | None, display: Display,
 ) -> list[verifying.Run]:  # fmt: skip
-    """Run all variants of each getter in a temporary folder."""
+    """Run all variants of each getter in a temporary folder, on a small phantom if nothing is given."""
+    from ..phantom.phantom import make_phantom, save_phantom
+
     found: list[verifying.Run] = []
     with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
         folder = Path(name)
         common = {"cache_dir": str(folder / "cache")}  # the FA map is fitted only once
         if not series and _on_phantom(shared):
             display.stage("Generating a phantom")
-            series, common["mask"] = _phantom(folder)
+            phantom = make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32)
+            series = tuple(map(str, save_phantom(phantom, folder)))
+            common["mask"] = str(folder / "mask.nii.gz")
         paths: dict[str, str] = dict(zip(verifying.SERIES, series, strict=bool(series)))
         for dg, variants in chosen.items():
             own = folder / dg
@@ -123,8 +118,9 @@ def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifyin
 
 def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
     """Return the parameters that all runs share."""
-    shared = {name: value for name, value in given(context).items() if name in SHARED and name != "force"}
-    if "seeds" not in shared or context.get_parameter_source("nseeds") is not ParameterSource.DEFAULT:
+    stated = given(context)
+    shared = {name: value for name, value in stated.items() if name in SHARED and name != "force"}
+    if "seeds" not in shared or "nseeds" in stated:
         shared["nseeds"] = nseeds
     return shared
 
@@ -161,31 +157,14 @@ def _able(shared: dict[str, Any]) -> list[Parameters]:
     return able
 
 
-def _phantom(folder: Path) -> tuple[tuple[str, ...], str]:
-    """Write a small phantom; return the paths of its series and of its mask."""
-    from ..phantom.phantom import make_phantom, save_phantom
-
-    series = save_phantom(make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32), folder)
-    return tuple(map(str, series)), str(folder / "mask.nii.gz")
-
-
-def _print_table(runs: list[verifying.Run]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits"):
-        right = heading in ("streamlines", "points", "seconds")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for run in runs:
-        where = run.variant
-        chunk = "automatic" if where.chunk_size is None else f"{where.chunk_size:,}"
-        threads = "" if where.arch != "cpu" else "all" if where.threads is None else str(where.threads)
-        counts = ("", "", "", "") if run.outcome == "failed" else (
-            f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
-        )  # fmt: skip
-        table.add_row(where.dg or "", where.arch, run.device, chunk, threads, *counts, run.outcome)
-    print_table(table)
-    click.echo("\n".join(_findings(runs)))
+def _row(run: verifying.Run) -> tuple[str, ...]:
+    where = run.variant
+    chunk = "automatic" if where.chunk_size is None else f"{where.chunk_size:,}"
+    threads = "" if where.arch != "cpu" else "all" if where.threads is None else str(where.threads)
+    counts = ("", "", "", "") if run.outcome == "failed" else (
+        f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
+    )  # fmt: skip
+    return where.dg or "", where.arch, run.device, chunk, threads, *counts, run.outcome
 
 
 def _findings(runs: list[verifying.Run]) -> list[str]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -148,20 +149,15 @@ def compare(
         job = {"series": dict(series), "parameters": {**parameters, **variant.parameters()}, "folder": str(own)}
         run = run_process(job, variant, time_limit)
         if run.outcome != "failed":
-            run = _compared(run, reference, own)
             if reference is None:
-                reference = own
+                reference, run = own, replace(run, outcome="reference")
+            else:
+                difference = first_difference(StoredRun(reference), StoredRun(own))
+                run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
         if own != reference:
             for path in own.iterdir():
                 path.unlink()
-
-
-def _compared(run: Run, reference: Path | None, own: Path) -> Run:
-    if reference is None:
-        return replace(run, outcome="reference")
-    difference = first_difference(StoredRun(reference), StoredRun(own))
-    return replace(run, outcome="differs" if difference else "equal", difference=difference)
 
 
 def run_process(job: Mapping[str, Any], variant: Variant, time_limit: float | None) -> Run:
@@ -204,9 +200,9 @@ class _Timer(Watcher):
 def work(job: Mapping[str, Any]) -> dict[str, Any]:
     """Track, store the arrays in the job's folder, and return counts, seconds and the hash of points and lengths."""
     folder, timer, digest = Path(job["folder"]), _Timer(), hashlib.sha256()
-    files = {name: (folder / name).open("wb") for name in MEMBERS}
     counts = {"streamlines": 0, "points": 0}
-    try:
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in MEMBERS}
         for batch in stream(*(job["series"].get(k) for k in SERIES), watcher=timer, **job["parameters"]):
             for name, array in members(batch):
                 files[name].write(array.data)
@@ -215,9 +211,6 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
             counts["streamlines"] += len(batch)
             counts["points"] += len(batch.points)
         seconds = time.perf_counter() - timer.begun
-    finally:
-        for file in files.values():
-            file.close()
     digest.update((folder / "lengths").read_bytes())
     return {"device": timer.name, **counts, "seconds": round(seconds, 4), "sha256": digest.hexdigest()}
 
