@@ -17,11 +17,11 @@ from tistreamlines.io import cache as caching
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
+from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run import plan as planning
 from tistreamlines.run.counts import Counts
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.seeds import RandomSeeds, seeds_in_file
-from tistreamlines.run.writer_thread import WriterThread
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 

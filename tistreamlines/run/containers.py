@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import ParameterError
 from ..io.tractogram import PER_STREAMLINE, Batch, Space
-from .writer_thread import WriterThread
+from ..io.writer_thread import WriterThread
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram

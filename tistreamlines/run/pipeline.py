@@ -19,6 +19,7 @@ from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, python_names
 from ..io import sidecar
 from ..io.tractogram import Batch
+from ..io.writer_thread import WriterThread
 from .ahead import Ahead
 from .counts import Counts
 from .inputs import Series
@@ -27,7 +28,6 @@ from .parameters import Parameters
 from .plan import Plan, make_plan
 from .record import record, stop_reasons
 from .result import PICTURED, TrackResult
-from .writer_thread import WriterThread
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from queue import Empty, Full, Queue
 from types import TracebackType
 
-from ..io.tractogram import Batch, Space
-from ..io.writer import open_writer
+from .tractogram import Batch, Space
+from .writer import open_writer
 
 WAITING = 2  # batches in the queue at most, besides the one being written
 POLL_SECONDS = 0.1
