@@ -247,9 +247,8 @@ def _volume(
 
 def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
     """Return the constants of the kernels, except for those of the sphere and of the row."""
-    width = padded(tables.signals)
     return {
-        "CANDIDATES": 64, "SIGNAL_CHUNKS": width // 32, "PASSES": -(-width // (32 * boot.PASS)),
+        "CANDIDATES": 64, "SIGNAL_CHUNKS": tables.chunks, "PASSES": -(-tables.chunks // boot.PASS),
         "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split, "HALF_ORDER": options.sh_order // 2,
         "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
         "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]), "OPDT": int(options.model == "opdt"),
