@@ -136,9 +136,7 @@ class BootTables:
 
 
 def _wide(table: Array, width: int) -> Array:
-    out = np.zeros((*table.shape[:-1], width))
-    out[..., : table.shape[-1]] = table
-    return out
+    return np.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, width - table.shape[-1])])
 
 
 @dataclass(frozen=True)
