@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
-HOLES = ALONG_VERTICES | {
-    "Method": boot.Boot, "Scratch": boot.BootScratch, "initial_directions": boot.initial_directions,
-    "next_direction": boot.next_direction,
-}  # fmt: skip
+HOLES = ALONG_VERTICES | {"initial_directions": boot.initial_directions, "next_direction": boot.next_direction}
 # in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
 

@@ -30,9 +30,7 @@ from .shared import harmonic_operations, peak_rule, stop_fill
 Array = npt.NDArray[Any]
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_neighbours")
 SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
-HOLES = ALONG_VERTICES | {
-    "Method": pmf.Pmf, "Scratch": pmf.PmfScratch, "initial_directions": pmf.initial_directions,
-}  # fmt: skip
+HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_directions}
 
 
 @dataclass(frozen=True)
