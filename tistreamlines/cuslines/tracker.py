@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,9 +149,7 @@ class Tracker:
         """Return the tracker."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Free the tables."""
         self._prepared = None
 

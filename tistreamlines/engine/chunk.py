@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,3 +36,8 @@ class Chunk:
     def steps(self) -> Array:
         """Steps of each streamline, both halves together, (m,)."""
         return self.state[:, 0, 0] + self.state[:, 1, 0]
+
+    def some(self, places: Array | slice) -> Chunk:
+        """Return the chunk with some of its streamlines."""
+        named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state")}
+        return replace(self, **named)

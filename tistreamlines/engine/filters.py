@@ -9,7 +9,8 @@ An engine can have one such filter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,11 +28,8 @@ class Filter(Protocol):
     values : fields of its record by flat name (``filter_...``): numbers and arrays.
     """
 
-    @property
-    def fill(self) -> Mapping[str, Any]: ...
-
-    @property
-    def values(self) -> Mapping[str, Any]: ...
+    fill: Mapping[str, Any] = MappingProxyType({})
+    values: Mapping[str, Any] = MappingProxyType({})
 
     def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Return whether each of the chunk's streamlines is accepted, (m,)."""
@@ -39,13 +37,11 @@ class Filter(Protocol):
 
 
 @dataclass(frozen=True)
-class Length:
+class Length(Filter):
     """Accepts streamlines of ``fewest`` to ``most`` steps."""
 
     fewest: int
     most: int
-    fill: Mapping[str, Any] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
 
     def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Return whether each of the chunk's streamlines is accepted, (m,)."""

@@ -39,8 +39,7 @@ class Product(Protocol):
     roots : kernels that it runs.
     """
 
-    @property
-    def roots(self) -> Sequence[Twin]: ...
+    roots: Sequence[Twin]
 
     def compile(self, growth: Growth) -> None:
         """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
@@ -58,7 +57,7 @@ class Product(Protocol):
         ...
 
 
-class Points:
+class Points(Product):
     """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
 
     Parameters
@@ -104,10 +103,9 @@ class Points:
 
     def _packed(self, growth: Growth, chunk: Chunk, some: Array) -> Grown:
         """Bring some streamlines of a chunk back as codes, several to a word."""
-        program, state, number = growth.program, chunk.state[some], chunk.number[some]
-        lengths = np.ascontiguousarray(state[..., 0])
-        halves = (2 * number[:, None] + np.arange(2, dtype=np.int32)).ravel()
-        words = -(-lengths.ravel() // growth.room.codes_a_word)
+        program, kept = growth.program, chunk.some(some)
+        halves = (2 * kept.number[:, None] + np.arange(2, dtype=np.int32)).ravel()
+        words = -(-kept.state[..., 0].ravel() // growth.room.codes_a_word)
         slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
         # memory that earlier parts were in: fresh memory costs as much as the copy
         packed = self._spare.pop() if self._spare else np.empty(growth.room.elements["packed"][1], np.int32)
@@ -120,11 +118,8 @@ class Points:
             growth.tally.copied_bytes += 4 * total
         initial = np.zeros(len(some), np.int32)
         if self.unpacker.carries:
-            initial = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[number]
-        return Grown(
-            chunk.first_seed, chunk.seeds, chunk.seed[some], chunk.branch[some], initial, lengths, state[..., 1],
-            packed, slot,
-        )  # fmt: skip
+            initial = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[kept.number]
+        return Grown(kept, initial, packed, slot)
 
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""

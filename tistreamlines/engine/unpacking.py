@@ -14,6 +14,7 @@ from ..kernels.lang import LANES, fields_of
 from ..kernels.unpack import Affine, Laid, unpack
 from ..linker.records import REALS, spread
 from ..methods.given import Prepared
+from .chunk import Chunk
 from .linking import source_of
 
 Array = npt.NDArray[Any]
@@ -21,39 +22,28 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Grown:
-    """Accepted streamlines of a chunk, copied to the host as codes.
+    """Accepted streamlines, copied to the host as codes.
 
     Parameters
     ----------
-    first_seed : number of the chunk's first seed.
-    seeds : (n, 3) float32, voxel coordinates.
-    seed, branch : (m,) int32, number of each streamline's seed in the chunk, and among its seed's directions.
-    initial : (m,) code of its initial direction, for methods whose codes do not give it; else 0.
-    lengths, status : (m, 2) steps and stop reasons, forward and backward.
+    chunk : the streamlines.
+    initial : (m,) code of each one's initial direction, for methods whose codes do not give it; else 0.
     words, slot : codes, several to a word, and the first word of each half.
     """
 
-    first_seed: int
-    seeds: Array
-    seed: Array
-    branch: Array
+    chunk: Chunk
     initial: Array
-    lengths: Array
-    status: Array
     words: Array
     slot: Array
 
     def parts(self, points: int) -> list[Grown]:
         """Split into parts of about ``points`` points, which share the words."""
-        ends = np.flatnonzero(np.diff(np.cumsum(self.lengths[:, 0] + self.lengths[:, 1] + 1) // points)) + 1
-        cuts = [0, *ends.tolist(), len(self.seed)]
+        ends = np.flatnonzero(np.diff(np.cumsum(self.chunk.steps + 1) // points)) + 1
+        cuts = [0, *ends.tolist(), len(self.initial)]
         return [
-            replace(
-                self, seed=self.seed[a:b], branch=self.branch[a:b], initial=self.initial[a:b],
-                lengths=self.lengths[a:b], status=self.status[a:b], slot=self.slot[2 * a : 2 * b],
-            )
+            Grown(self.chunk.some(slice(a, b)), self.initial[a:b], self.words, self.slot[2 * a : 2 * b])
             for a, b in pairwise(cuts)
-        ]  # fmt: skip
+        ]
 
 
 def in_teams(lengths: Array) -> Array:
@@ -94,20 +84,21 @@ class Unpacker:
         grown : the streamlines as codes.
         rules : :class:`..kernels.propagate.Rules` by flat name.
         """
-        offsets = np.concatenate([[0], np.cumsum(grown.lengths[:, 0] + grown.lengths[:, 1] + 1)]).astype(np.int64)
-        origin = grown.seeds[grown.seed]
+        chunk, lengths = grown.chunk, grown.chunk.state[..., 0]
+        offsets = np.concatenate([[0], np.cumsum(chunk.steps + 1)]).astype(np.int64)
+        origin = chunk.seeds[chunk.seed]
         out = np.empty(3 * int(offsets[-1]), np.float32)
         if len(origin):
-            order = in_teams(grown.lengths) if self.carries else np.arange(2 * len(origin))
+            order = in_teams(lengths) if self.carries else np.arange(2 * len(origin))
             laid = Laid(
-                seed=grown.seed, branch=grown.branch, initial=grown.initial, point=origin.ravel(), offset=offsets[:-1],
-                slot=grown.slot, lengths=grown.lengths.ravel(), order=order,
+                seed=chunk.seed, branch=chunk.branch, initial=grown.initial, point=origin.ravel(), offset=offsets[:-1],
+                slot=grown.slot, lengths=lengths.ravel(), order=order,
             )  # fmt: skip
             values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
-            values |= {"rules_first_seed": grown.first_seed, "words": grown.words, "out": out}
+            values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
             self.program.run("unpack", len(order) // (LANES if self.carries else 1), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
-            (grown.first_seed + grown.seed.astype(np.int64)).astype(np.uint32), grown.branch.astype(np.uint16),
-            grown.status[:, ::-1].astype(np.uint8),
+            (chunk.first_seed + chunk.seed.astype(np.int64)).astype(np.uint32), chunk.branch.astype(np.uint16),
+            chunk.state[:, ::-1, 1].astype(np.uint8),
         )  # fmt: skip

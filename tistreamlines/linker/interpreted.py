@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .face import Face, calls
 from .host_arrays import HostArrays
 from .link import link
@@ -16,26 +14,14 @@ from .source import Source
 from .store import load
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
-from tistreamlines.linker.interpreted import divide, log, square_root
+from operator import truediv as divide
+
+from numpy import log
+from numpy import sqrt as square_root
+
 from tistreamlines.kernels.lang import *
 '''
 NATIVE = ("divide", "square_root", "log")
-
-
-def divide(a: Any, b: Any) -> Any:
-    """``a / b``."""
-    return a / b
-
-
-def square_root(a: Any) -> Any:
-    """Square root."""
-    return np.sqrt(a)
-
-
-def log(x: Any) -> Any:
-    """Natural logarithm."""
-    return np.log(x)
-
 
 SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
@@ -47,7 +33,7 @@ def face(native: bool = True) -> Face:
     """Python's spelling; without ``native`` division and square root are the kernels' own (exact on float32)."""
     return Face(
         name="python",
-        header=HEADER if native else HEADER.replace(" divide, log, square_root", " log"),
+        header=HEADER,
         decorator="",
         spell=SPELL,
         literal=repr,

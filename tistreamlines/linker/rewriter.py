@@ -22,9 +22,10 @@ RESULTS = {
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 
 
-def annotation(note: str, scope: dict[str, Any], fill: Mapping[str, Any]) -> Any:
-    """What an annotation's text stands for; a hole stands for what fills it."""
-    value = eval(note, scope)  # contains names of the language only
+def annotation(node: ast.expr | None, function: lang.Twin, fill: Mapping[str, Any]) -> Any:
+    """What an annotation of a kernel function stands for; a hole stands for what fills it."""
+    note = ast.unparse(node) if node else "None"
+    value = eval(note, function.function.__globals__)  # contains names of the language only
     return fill[note] if isinstance(value, lang.Hole) else value
 
 
@@ -37,28 +38,42 @@ def tree_of(function: lang.Twin) -> ast.FunctionDef:
     return tree
 
 
-class Rewriter:
-    """Rewrites one function, statement by statement, and keeps track of the kind of each expression."""
+def flat(node: ast.expr) -> str:
+    """Flat name of a field: ``method.sphere.vertices`` becomes ``method_sphere_vertices``."""
+    return ast.unparse(node).replace(".", "_")
+
+
+class Rewriter(ast.NodeVisitor):
+    """Rewrites one function, statement by statement, and keeps track of the kind of each expression.
+
+    ``visit`` returns the lines of a statement, or text and kind of an expression.
+    """
 
     def __init__(
         self, function: lang.Twin, face: Face, fill: Mapping[str, Any],
-        visit: Callable[[lang.Twin], list[tuple[str, str]]],
+        parameters_of: Callable[[lang.Twin], list[tuple[str, str]]],
     ) -> None:  # fmt: skip
-        self.face, self.fill, self.visit = face, fill, visit
-        self.tree = tree_of(function)
-        self.scope = vars(inspect.getmodule(function.function))
-        self.records: dict[str, type] = {}
+        self.face, self.fill, self.parameters_of = face, fill, parameters_of
+        self.tree, self.scope = tree_of(function), function.function.__globals__
+        self.records: set[str] = set()
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
-            note = annotation(ast.unparse(argument.annotation), self.scope, self.fill)
-            if is_record(note):
-                self.records[argument.arg] = note
-                self.parameters += flat_fields(argument.arg, note)
-            else:
-                self.parameters.append((argument.arg, KINDS[note]))
+            self.declare(argument.arg, annotation(argument.annotation, function, fill))
         self.env: dict[str, str] = dict(self.parameters)
 
+    def generic_visit(self, node: ast.AST) -> None:
+        raise SyntaxError(f"{self.tree.name}: the kernel language has no {type(node).__name__}")
+
     # -- names
+
+    def declare(self, name: str, note: Any) -> None:
+        """Note a parameter by its flat name, and each field of a record likewise."""
+        if is_record(note):
+            self.records.add(name)
+            for field, inner in lang.fields_of(note).items():
+                self.declare(f"{name}_{field}", inner)
+        else:
+            self.parameters.append((name, KINDS[note]))
 
     def lookup(self, name: str) -> Any:
         value = self.scope.get(name)
@@ -76,45 +91,37 @@ class Rewriter:
     # -- statements
 
     def block(self, statements: list[ast.stmt]) -> list[str]:
-        lines = [line for s in statements for line in self.statement(s)]
+        lines = [line for s in statements for line in self.visit(s)]
         return ["    " + line for line in lines or ["pass"]]
 
-    def statement(self, node: ast.stmt) -> list[str]:
-        if isinstance(node, ast.Assign):
-            return self.assign(node)
-        if isinstance(node, ast.Expr):
-            return [self.text(node.value)]
-        if isinstance(node, ast.If):
-            return self.branch(node)
-        if isinstance(node, ast.While):
-            return [f"while {self.text(node.test)}:", *self.block(node.body)]
-        if isinstance(node, ast.For):
-            return self.loop(node)
-        if isinstance(node, ast.Return) and node.value is not None:
-            text, kind = self.expression(node.value)
-            return [f"return {self.guarded(node.value, text) if kind == REAL else text}"]
-        raise SyntaxError(f"{self.tree.name}: the kernel language has no {type(node).__name__}")
-
-    def assign(self, node: ast.Assign) -> list[str]:
-        target = node.targets[0]
-        text, kind = self.expression(node.value)
-        if isinstance(target, ast.Name):
-            accumulates = isinstance(node.value, ast.BinOp) and ast.unparse(node.value.left) == target.id
-            if kind == REAL and isinstance(node.value, ast.BinOp) and not accumulates:
-                text = self.guarded(node.value, text)
+    def visit_Assign(self, node: ast.Assign) -> list[str]:
+        target, value = node.targets[0], node.value
+        text, kind = self.visit(value)
+        named = isinstance(target, ast.Name)
+        accumulates = named and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
+        if kind == REAL and not accumulates:
+            text = self.guarded(value, text)
+        if named:
             self.env[target.id] = kind
-            return [f"{target.id} = {text}"]
-        return [f"{self.text(target)} = {self.guarded(node.value, text) if kind == REAL else text}"]
+        return [f"{self.text(target)} = {text}"]
 
-    def branch(self, node: ast.If) -> list[str]:
+    def visit_Expr(self, node: ast.Expr) -> list[str]:
+        return [self.text(node.value)]
+
+    def visit_If(self, node: ast.If) -> list[str]:
         known = self.known(node.test)
         if known is not None:
-            chosen = node.body if known else node.orelse
-            return [line for s in chosen for line in self.statement(s)]
+            return [line for s in (node.body if known else node.orelse) for line in self.visit(s)]
         lines = [f"if {self.text(node.test)}:", *self.block(node.body)]
         if node.orelse:
             lines += ["else:", *self.block(node.orelse)]
         return lines
+
+    def visit_While(self, node: ast.While) -> list[str]:
+        return [f"while {self.text(node.test)}:", *self.block(node.body)]
+
+    def visit_Return(self, node: ast.Return) -> list[str]:
+        return [f"return {self.argument(node.value)}"]
 
     def known(self, test: ast.expr) -> Any:
         """Value of a test that depends on constants alone; None for other tests."""
@@ -124,7 +131,7 @@ class Rewriter:
             return None
         return eval(compile(ast.Expression(test), self.tree.name, "eval"), {}, values)
 
-    def loop(self, node: ast.For) -> list[str]:
+    def visit_For(self, node: ast.For) -> list[str]:
         target, call = node.target, node.iter
         assert isinstance(target, ast.Name) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
         self.env[target.id] = INT
@@ -140,24 +147,18 @@ class Rewriter:
     # -- expressions
 
     def text(self, node: ast.expr) -> str:
-        return self.expression(node)[0]
+        return self.visit(node)[0]
 
     def guarded(self, node: ast.expr, text: str) -> str:
         needs = isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS)
         return self.face.guard(text) if needs and self.face.guard else text
 
-    def expression(self, node: ast.expr) -> tuple[str, str]:
-        method = getattr(self, f"on_{type(node).__name__}", None)
-        if method is None:
-            raise SyntaxError(f"{self.tree.name}: the kernel language has no {type(node).__name__}")
-        return method(node)
-
-    def on_Constant(self, node: ast.Constant) -> tuple[str, str]:
+    def visit_Constant(self, node: ast.Constant) -> tuple[str, str]:
         if isinstance(node.value, float):
             return self.face.literal(node.value), REAL
         return repr(node.value), INT
 
-    def on_Name(self, node: ast.Name) -> tuple[str, str]:
+    def visit_Name(self, node: ast.Name) -> tuple[str, str]:
         if node.id in self.env:
             return node.id, self.env[node.id]
         value = self.lookup(node.id)
@@ -167,23 +168,23 @@ class Rewriter:
             return repr(int(value) if isinstance(value, int) else value), INT
         raise NameError(f"{self.tree.name}: {node.id} has no value yet")
 
-    def on_Attribute(self, node: ast.Attribute) -> tuple[str, str]:
-        flat = ast.unparse(node).replace(".", "_")
-        return flat, self.env[flat]
+    def visit_Attribute(self, node: ast.Attribute) -> tuple[str, str]:
+        name = flat(node)
+        return name, self.env[name]
 
-    def on_Subscript(self, node: ast.Subscript) -> tuple[str, str]:
-        text, kind = self.expression(node.value)
+    def visit_Subscript(self, node: ast.Subscript) -> tuple[str, str]:
+        text, kind = self.visit(node.value)
         return f"{text}[{self.text(node.slice)}]", ELEMENT[kind]
 
-    def on_UnaryOp(self, node: ast.UnaryOp) -> tuple[str, str]:
-        text, kind = self.expression(node.operand)
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> tuple[str, str]:
+        text, kind = self.visit(node.operand)
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and kind == REAL:
             return self.face.literal(-node.operand.value), REAL
         return f"({ast.unparse(ast.UnaryOp(node.op, ast.Name('_')))[:-1]}{text})", kind
 
-    def on_BinOp(self, node: ast.BinOp) -> tuple[str, str]:
-        left, lk = self.expression(node.left)
-        right, rk = self.expression(node.right)
+    def visit_BinOp(self, node: ast.BinOp) -> tuple[str, str]:
+        left, lk = self.visit(node.left)
+        right, rk = self.visit(node.right)
         if REAL in (lk, rk):
             left, right = self.guarded(node.left, left), self.guarded(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
@@ -193,21 +194,19 @@ class Rewriter:
             text = self.face.spell["u32"](text)
         return text, kind
 
-    def on_Compare(self, node: ast.Compare) -> tuple[str, str]:
+    def visit_Compare(self, node: ast.Compare) -> tuple[str, str]:
         symbol = ast.unparse(ast.Compare(ast.Name("a"), node.ops, [ast.Name("b")]))[2:-2]
         return f"({self.text(node.left)} {symbol} {self.text(node.comparators[0])})", BOOL
 
     def arguments(self, node: ast.Call, callee: lang.Twin) -> list[str]:
         """Texts of the arguments that the callee uses."""
         out: list[str] = []
-        taken = {name for name, _ in self.visit(callee)}
-        scope = vars(inspect.getmodule(callee.function))
+        taken = {name for name, _ in self.parameters_of(callee)}
         for argument, parameter in zip(node.args, tree_of(callee).args.args, strict=True):
-            if self.record_of(argument) is not None:
+            path = flat(argument)
+            if path in self.records:
                 # the argument may be a record that extends the parameter's
-                record = annotation(ast.unparse(parameter.annotation), scope, self.fill)
-                path = ast.unparse(argument).replace(".", "_")
-                fields = flat_fields("", record)
+                fields = flat_fields("", annotation(parameter.annotation, callee, self.fill))
                 out += [path + name for name, _ in fields if parameter.arg + name in taken]
             elif parameter.arg in taken:
                 text = self.argument(argument)
@@ -215,27 +214,14 @@ class Rewriter:
         return out
 
     def argument(self, node: ast.expr) -> str:
-        text, kind = self.expression(node)
+        text, kind = self.visit(node)
         return self.guarded(node, text) if kind == REAL else text
 
-    def record_of(self, node: ast.expr) -> type | None:
-        """Record that a name or an attribute chain stands for, or None."""
-        if isinstance(node, ast.Name):
-            return self.records.get(node.id)
-        if isinstance(node, ast.Attribute):
-            outer = self.record_of(node.value)
-            if outer is not None:
-                note = lang.fields_of(outer)[node.attr]
-                return note if is_record(note) else None
-        return None
-
-    def on_Call(self, node: ast.Call) -> tuple[str, str]:
+    def visit_Call(self, node: ast.Call) -> tuple[str, str]:
         assert isinstance(node.func, ast.Name)
         callee = self.lookup(node.func.id)
         if isinstance(callee, lang.Twin):
-            tree = tree_of(callee)
-            note = ast.unparse(tree.returns) if tree.returns else "None"
-            kind = KINDS[annotation(note, vars(inspect.getmodule(callee.function)), self.fill)]
+            kind = KINDS[annotation(tree_of(callee).returns, callee, self.fill)]
             hidden = [h.split(":")[0] for h in self.face.hidden]
             inner = ([] if callee.__name__ in self.face.replaced else hidden) + self.arguments(node, callee)
             return f"{callee.__name__}({', '.join(inner)})", kind
@@ -244,7 +230,7 @@ class Rewriter:
         return self.face.spell[name](*[self.argument(a) for a in node.args]), kind
 
     def kind_of_call(self, name: str, args: list[ast.expr]) -> str:
-        kinds = [self.expression(a)[1] for a in args]
+        kinds = [self.visit(a)[1] for a in args]
         if name in ("at", "take", "spread"):
             return ELEMENT[kinds[0]]
         values = kinds[1:] if name == "where" else kinds

@@ -121,16 +121,13 @@ def read(path: Path) -> bytes | None:
 
 def write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all; if it cannot be written, note that."""
-    draft = None
     try:
         descriptor, draft = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        os.replace(draft, path)
-        draft = None
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+            os.replace(draft, path)
+        finally:
+            Path(draft).unlink(missing_ok=True)
     except OSError as error:
         _note(f"{path.parent} cannot be written ({error.strerror or error})")
-    finally:
-        if draft is not None:
-            with suppress(OSError):
-                Path(draft).unlink()

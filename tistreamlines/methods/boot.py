@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
-HOLES = ALONG_VERTICES | {
-    "Method": boot.Boot, "Scratch": boot.BootScratch, "initial_directions": boot.initial_directions,
-    "next_direction": boot.next_direction,
-}  # fmt: skip
+HOLES = ALONG_VERTICES | {"initial_directions": boot.initial_directions, "next_direction": boot.next_direction}
 # in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
 
@@ -136,9 +133,7 @@ class BootTables:
 
 
 def _wide(table: Array, width: int) -> Array:
-    out = np.zeros((*table.shape[:-1], width))
-    out[..., : table.shape[-1]] = table
-    return out
+    return np.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, width - table.shape[-1])])
 
 
 @dataclass(frozen=True)
@@ -247,9 +242,8 @@ def _volume(
 
 def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
     """Return the constants of the kernels, except for those of the sphere and of the row."""
-    width = padded(tables.signals)
     return {
-        "CANDIDATES": 64, "SIGNAL_CHUNKS": width // 32, "PASSES": -(-width // (32 * boot.PASS)),
+        "CANDIDATES": 64, "SIGNAL_CHUNKS": tables.chunks, "PASSES": -(-tables.chunks // boot.PASS),
         "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split, "HALF_ORDER": options.sh_order // 2,
         "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
         "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]), "OPDT": int(options.model == "opdt"),

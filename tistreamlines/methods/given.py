@@ -72,7 +72,7 @@ class StopTables:
         A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
         continue anywhere.
     fill : dict
-        Constants and holes with which the kernels of the rule are linked, including ``Stopping`` and ``classify``.
+        Constants and holes with which the kernels of the rule are linked, including ``classify``.
     """
 
     record: Record
@@ -130,7 +130,7 @@ class Prepared:
     team : Record
         The record of the method's team memory, with the size of each array as its value.
     fill : dict
-        Constants and holes with which the kernels are linked.
+        Constants and holes with which the kernels are linked; the types of the records fill the holes for them.
     seeds_most : int
         Greatest number of initial directions of a seed.
     shares : dict
@@ -148,6 +148,10 @@ class Prepared:
     seeds_most: int
     shares: dict[str, tuple[str, int]]
     often_read: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        records = {"Method": type(self.method), "Stopping": type(self.stopping), "Scratch": type(self.team)}
+        object.__setattr__(self, "fill", self.fill | records)
 
     @cached_property
     def values(self) -> dict[str, Any]:

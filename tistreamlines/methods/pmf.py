@@ -30,9 +30,7 @@ from .shared import harmonic_operations, peak_rule, stop_fill
 Array = npt.NDArray[Any]
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_neighbours")
 SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
-HOLES = ALONG_VERTICES | {
-    "Method": pmf.Pmf, "Scratch": pmf.PmfScratch, "initial_directions": pmf.initial_directions,
-}  # fmt: skip
+HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_directions}
 
 
 @dataclass(frozen=True)
@@ -71,17 +69,14 @@ class Rows:
 
     Parameters
     ----------
-    sampled : bool
-        Whether a row holds samples on the sphere, not coefficients.
     half_order : int
-        Half of the order of the coefficients, 0 for samples.
+        Half of the order of the coefficients, 0 if a row holds samples on the sphere.
     width : int
         Number of float32 in a row, a multiple of 32.
     fill : callable
         Returns the first numbers of the rows from values (m, n) of m voxels.
     """
 
-    sampled: bool
     half_order: int
     width: int
     fill: Callable[[Array], Array]
@@ -131,10 +126,10 @@ def prepare_pmf(
     function, (vertices, edges) = given.follows, given.vertices_and_edges
     assert isinstance(function, OrientationFunctions)
     ball, sphere = sphere_tables(vertices, edges)
-    rows = rows_of(given, least is not None or options.pmf_rows == "sampled", ball, least or 0.0)
+    rows = rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
     fill = ball | stop_fill(given.stop, rows.width) | HOLES | {
-        "SAMPLED": int(rows.sampled), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(function.symmetric),
+        "SAMPLED": int(rows.half_order == 0), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
         "CANDIDATES": max(padded(len(vertices) // 3), SCAN), "NEGATIVE_PEAK": 0,
     } | own  # fmt: skip
@@ -145,7 +140,7 @@ def prepare_pmf(
     )  # fmt: skip
     # the row is no longer needed once it is sampled, and the sums are not used while peaks are searched
     shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
-    if rows.sampled:
+    if rows.half_order == 0:
         shares["scratch_pmf"] = ("scratch_row", 0)
     most = min(peaks, options.max_directions or peaks)
     return Prepared(method, given.stop.record, _volume(given, rows, reach), team, fill, most, shares, OFTEN_READ)
@@ -169,7 +164,7 @@ def _volume(given: Given, rows: Rows, reach: Array | None) -> Volume:
     return build_volume(values, keep, rows.width, fill_rows, maps)
 
 
-def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.0) -> Rows:
+def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
     """Return the layout of the rows, which end with the maps of the stopping rule.
 
     Parameters
@@ -178,8 +173,6 @@ def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.
         Inputs, with orientation functions.
     sampled : bool
         Whether coefficients are sampled on the sphere here. Those of a full basis always are.
-    ball : dict
-        Constants of the sphere.
     least : float
         Lower samples of coefficients are raised to this; with a full basis, to 0.
 
@@ -191,11 +184,11 @@ def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.
     function, (vertices, _), stops = given.follows, given.vertices_and_edges, given.stop.count
     assert isinstance(function, OrientationFunctions)
     _check(function, given)
-    count, samples = function.values.shape[3], 32 * ball["VERTEX_CHUNKS"]
+    count = function.values.shape[3]
     if function.kind == "pmf":
         if count != len(vertices):
             raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
-        return Rows(True, 0, max(samples, padded(count + stops)), lambda some: some)
+        return Rows(0, padded(count + stops), lambda some: some)
     full = basis_of(function.basis).full
     try:
         order = order_of(count, full)
@@ -207,9 +200,9 @@ def rows_of(given: Given, sampled: bool, ball: dict[str, int], least: float = 0.
         # the kernels' polynomials have no odd degrees, but a full basis has
         matrix = sampling_matrix(vertices, order, function.basis).T
         low = 0.0 if full else least
-        return Rows(True, 0, max(samples, padded(len(vertices) + stops)), lambda some: np.maximum(some @ matrix, low))
+        return Rows(0, padded(len(vertices) + stops), lambda some: np.maximum(some @ matrix, low))
     change = from_harmonics(order).T
-    return Rows(False, order // 2, padded(count + stops), lambda some: to_descoteaux(some, function.basis) @ change)
+    return Rows(order // 2, padded(count + stops), lambda some: to_descoteaux(some, function.basis) @ change)
 
 
 def _check(function: OrientationFunctions, given: Given) -> None:

@@ -22,9 +22,8 @@ MOST_POWER = 100  # two to this power still fits a float32
 CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
 OFTEN_READ = ("method_sphere_vertices",)
 HOLES = {
-    "Method": ptt.Ptt, "Scratch": ptt.PttScratch, "begin": ptt.begin_by_lanes, "read": lanes.read_stop,
-    "depart": ptt.depart_along, "choose": ptt.choose_try, "moved": ptt.moved_by_try, "CARRIED": CARRIED,
-    "DROPS_DEAD_END": 1, "ABREAST": 0, "OPEN_CONE": 0, "CODE_BITS": 8,
+    "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "depart": ptt.depart_along, "choose": ptt.choose_try,
+    "moved": ptt.moved_by_try, "CARRIED": CARRIED, "DROPS_DEAD_END": 1, "ABREAST": 0, "OPEN_CONE": 0, "CODE_BITS": 8,
 }  # fmt: skip
 SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation

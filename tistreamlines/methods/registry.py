@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ..fit.models import MODELS
@@ -90,7 +90,7 @@ class StoppingRule:
     options: type
     maps: tuple[str, ...]
     needs_fa: Callable[[Any], bool] = lambda _: False
-    references: tuple[str, ...] = field(default=())
+    references: tuple[str, ...] = ()
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle

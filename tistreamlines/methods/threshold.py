@@ -84,6 +84,5 @@ def of_map(stop_map: Array, value: float) -> StopTables:
     """Return the tables of streamlines that continue where a map (x, y, z) is above a value."""
     # voxels without a row count as 0, so with a negative threshold streamlines can continue between them
     alive = None if value < 0 else stop_map > value
-    fill = {"Stopping": threshold.Threshold, "classify": threshold.classify}
     channels = np.asarray(stop_map, np.float32)[..., None]
-    return StopTables(threshold.Threshold(threshold=value), channels, alive, fill)
+    return StopTables(threshold.Threshold(threshold=value), channels, alive, {"classify": threshold.classify})

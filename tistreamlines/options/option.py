@@ -109,16 +109,12 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     ParameterError
         If the value has the wrong type or is out of bounds.
     """
-    if sort == "word":
-        if value not in option.choices:
-            raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
-        return value
-    if sort == "flag":
-        if not isinstance(value, bool):
-            raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
-        return value
     if sort in ("int", "float"):
         return _number(name, option, value, sort)
+    if sort == "word" and value not in option.choices:
+        raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
+    if sort == "flag" and not isinstance(value, bool):
+        raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
     if sort == "path" and not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
     if sort == "path" and not str(value):

@@ -6,18 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
-from ..options.option import (
-    FILES,
-    GROWTH,
-    MODEL,
-    OUTPUT,
-    RUNNING,
-    SEEDS,
-    PathLike,
-    flag,
-    listed,
-    option,
-)  # fmt: skip
+from ..options.option import FILES, GROWTH, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
 
 if TYPE_CHECKING:

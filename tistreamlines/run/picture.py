@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from ..io.drafts import hidden_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,32 +37,19 @@ class _View(NamedTuple):
 _VIEWS = (_View("axial", 0, 1, 2, 1), _View("coronal", 0, 2, 1, -1), _View("sagittal", 1, 2, 0, 1))
 
 
-def draw(
-    points: np.ndarray,
-    offsets: np.ndarray,
-    path: str | Path,
-    *,
-    mask: np.ndarray | None = None,
-    affine: np.ndarray | None = None,
-    title: str | None = None,
-    max_streamlines: int = 3000,
-) -> None:
+def draw(points: np.ndarray, offsets: np.ndarray, path: Path, **options: Any) -> None:
     """Write the picture of :func:`png` to a file, which appears under its name only once it is complete.
 
     Parameters
     ----------
-    points, offsets, mask, affine, title, max_streamlines
+    points, offsets, **options
         See :func:`png`.
-    path : str or Path
+    path : Path
     """
-    path = Path(path)
-    partial = path.with_name(f"partial_{path.name}")
-    try:
-        picture = png(points, offsets, mask=mask, affine=affine, title=title, max_streamlines=max_streamlines)
-        partial.write_bytes(picture)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with hidden_folder(path) as folder:
+        draft = folder / path.name
+        draft.write_bytes(png(points, offsets, **options))
+        draft.replace(path)
 
 
 def png(

@@ -147,8 +147,7 @@ class TrackResult:
 
         rows = self.table() | {"tractogram": "in memory" if self.path is None else str(self.path)}
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-        picture = base64.b64encode(
-            png(self.sample.points, self.sample.offsets, max_streamlines=PICTURED, dpi=PICTURE_DPI)
-        ).decode()
+        drawn = png(self.sample.points, self.sample.offsets, max_streamlines=PICTURED, dpi=PICTURE_DPI)
+        picture = base64.b64encode(drawn).decode()
         shown = f"{min(len(self.sample), PICTURED):,} of {self.streamlines:,} streamlines"
         return f'<table>{cells}</table><img alt="{shown}" title="{shown}" src="data:image/png;base64,{picture}">'

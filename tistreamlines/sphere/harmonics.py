@@ -19,6 +19,7 @@ float64. DIPY is imported inside the function that needs it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from typing import NamedTuple
@@ -40,14 +41,8 @@ class Basis(NamedTuple):
 
 
 BASES = {
-    "descoteaux07": Basis("descoteaux07", legacy=False, full=False),
-    "descoteaux07_legacy": Basis("descoteaux07", legacy=True, full=False),
-    "tournier07": Basis("tournier07", legacy=False, full=False),
-    "tournier07_legacy": Basis("tournier07", legacy=True, full=False),
-    "descoteaux07_full": Basis("descoteaux07", legacy=False, full=True),
-    "descoteaux07_legacy_full": Basis("descoteaux07", legacy=True, full=True),
-    "tournier07_full": Basis("tournier07", legacy=False, full=True),
-    "tournier07_legacy_full": Basis("tournier07", legacy=True, full=True),
+    f"{family}{'_legacy' if legacy else ''}{'_full' if full else ''}": Basis(family, legacy, full)
+    for full, family, legacy in itertools.product((False, True), ("descoteaux07", "tournier07"), (False, True))
 }
 
 
@@ -232,7 +227,7 @@ def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[n
     A rotation mixes only coefficients of the same degree. The block of each degree is the exact solution of a linear
     system of samples, at more directions than the degree has coefficients.
     """
-    directions = _many_directions()
+    directions = spiral(math.pi * (1 + math.sqrt(5)) * (np.arange(1000) + 0.5))
     l_values = degrees(order, basis_of(basis).full)[0]
     there = sampling_matrix(directions @ np.asarray(turn, np.float64).T, order, basis)
     here = sampling_matrix(directions, order, basis)
@@ -245,10 +240,9 @@ def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[n
     return np.where(np.abs(matrix - whole) < WHOLE_TOLERANCE, whole, matrix)
 
 
-def _many_directions() -> npt.NDArray[np.float64]:
-    """Return directions (1000, 3) on a spiral, more than any order here has coefficients."""
-    number = np.arange(1000) + 0.5
-    z, angle = 1 - number / 500, math.pi * (1 + math.sqrt(5)) * number
+def spiral(angle: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return directions (n, 3) on a spiral, at even heights, from the angle (n,) of each one around z."""
+    z = 1 - (2 * np.arange(len(angle)) + 1) / len(angle)
     radius = np.sqrt(1 - z * z)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
 

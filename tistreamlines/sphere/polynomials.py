@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .harmonics import sampling_matrix
+from .harmonics import sampling_matrix, spiral
 
 Array = npt.NDArray[Any]
 
@@ -49,9 +49,6 @@ def from_harmonics(order: int) -> Array:
 
     Both span the same functions, so a least-squares fit at more directions than coefficients is exact.
     """
-    golden = np.arange(1000) + 0.5
-    z, turn = 1 - golden / 500, golden * np.pi * (3 - np.sqrt(5))
-    ring = np.sqrt(1 - z**2)
-    directions = np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=1)
+    directions = spiral((np.arange(1000) + 0.5) * np.pi * (3 - np.sqrt(5)))
     harmonics = sampling_matrix(directions, order, "descoteaux07_legacy")
     return np.linalg.lstsq(monomials(directions, order), harmonics, rcond=None)[0]
