@@ -6,7 +6,7 @@ All operations are IEEE operations on each lane, so results do not depend on the
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 from llvmlite import ir
 from numba.core import types
@@ -82,8 +82,14 @@ def common(a: Any, b: Any) -> Lanes | None:
     return kinds[0]
 
 
+class First(AbstractTemplate):
+    """A rule of an operator's types that Numba asks before those of its own; with theirs first it compiles a fifth longer."""
+
+    metadata: ClassVar = {"target": "cpu"}
+
+
 def _register(op: Any, build: Any, compares: bool = False) -> None:
-    class Template(AbstractTemplate):
+    class Template(First):
         key = op
 
         def generic(self, args, kws):
@@ -128,7 +134,7 @@ for _op, _symbol in (
 
 
 @infer_global(operator.neg)
-class _Negation(AbstractTemplate):
+class _Negation(First):
     def generic(self, args, kws):
         return signature(args[0], args[0]) if isinstance(args[0], Lanes) else None
 

@@ -14,6 +14,7 @@ from ...linker.store import load
 from ..devices import usable_cores
 from ..threads import thread_pool
 from .face import face, spread_name
+from .quick import quick_compiler
 
 TOGETHER = 16  # items that a thread takes in a row
 LINE = 32  # elements that fill one or two cache lines
@@ -73,8 +74,9 @@ class NumbaProgram(HostArrays):
         def share(thread: int, items: int = count) -> None:
             call(items, thread, threads, *self._arguments(name, shared))
 
-        if threads > 1 and not call.signatures:
-            share(0, 0)  # one thread compiles
+        if not call.signatures:
+            with quick_compiler():
+                share(0, 0)
         others = [thread_pool("kernels", self.threads - 1).submit(share, thread) for thread in range(1, threads)]
         share(0)
         for other in others:

@@ -10,10 +10,10 @@ import operator
 from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import infer_global, signature
 from numba.extending import intrinsic, lower_builtin
 
-from .lanes import ELEMENTS, F4, F8, I4, I32, I64, LANES, U4, Lanes, common, convert, splat, vector_type
+from .lanes import ELEMENTS, F4, F8, I4, I32, I64, LANES, U4, First, Lanes, common, convert, splat, vector_type
 
 
 @intrinsic
@@ -143,7 +143,7 @@ def take(typingctx, array, index):
 
 
 @infer_global(operator.getitem)
-class _Taking(AbstractTemplate):
+class _Taking(First):
     """``array[index]`` with an index in each lane."""
 
     def generic(self, args, kws):
@@ -153,7 +153,7 @@ class _Taking(AbstractTemplate):
 
 
 @infer_global(operator.setitem)
-class _Scattering(AbstractTemplate):
+class _Scattering(First):
     """``array[index] = value`` with an index in each lane; lane 0 writes first."""
 
     def generic(self, args, kws):
