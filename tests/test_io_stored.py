@@ -12,6 +12,7 @@ import pytest
 from isal import isal_zlib
 from nibabel.openers import ImageOpener
 
+from tistreamlines.errors import InputError
 from tistreamlines.io import stored
 from tistreamlines.io.images import open_image, read_array, read_series
 from tistreamlines.io.in_memory import source_of
@@ -106,6 +107,16 @@ def test_images_in_memory(tmp_path, block):
 @pytest.mark.skipif(not CROP.is_dir(), reason="no real data at ../shared/data/sherbrooke_crop")
 def test_a_real_series():
     same(CROP / "dwi.nii.gz")
+
+
+@pytest.mark.parametrize(("slope", "inter"), [(3e34, 0), (1, 3e38), (-3e34, 2)])
+def test_integers_that_scaling_makes_too_large(tmp_path, block, slope, inter):
+    data = np.zeros(SHAPE, np.int16) if inter != 3e38 else np.ones(SHAPE, np.int16)
+    data[3, 1, 2, 4] = 300
+    path = save(tmp_path / "dwi.nii.gz", data, slope=slope, inter=inter)
+    where = r"\(0, 0, 0\) of volume 0" if inter == 3e38 else r"\(3, 1, 2\) of volume 4"
+    with pytest.raises(InputError, match=where):
+        read_series(*open_image(path))
 
 
 # ------------------------------------------------------------------------------------------------- unpacking

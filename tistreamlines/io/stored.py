@@ -68,12 +68,18 @@ def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     """
     stored, scaling = _stored(image)
     values = np.empty(stored.shape, np.float32)
-    safe = stored.dtype.kind in "biu" and not scaling
+    safe = _bounded(stored.dtype, scaling, limit)
 
     def convert(place: Any) -> bool:
         block, part = stored[place], values[place]
         with np.errstate(all="ignore"):
-            part[...] = _spaced(block, scaling) if scaling or block.strides[0] < block.strides[3] else block
+            block = _spaced(block) if block.strides[0] < block.strides[3] else block
+            for step, number in scaling[:-1]:
+                block = step(block, number)
+            for step, number in scaling[-1:]:
+                step(block, number, out=part, casting="same_kind")
+            if not scaling:
+                part[...] = block
             return safe or bool(part.min() >= -limit and part.max() <= limit)
 
     places = [*_places(stored)]
@@ -103,6 +109,17 @@ def _stored(image: Any) -> tuple[npt.NDArray[Any], Scaling]:
     return stored, [(step, np.array([number], kind)) for step, number, nothing in steps if number != nothing]
 
 
+def _bounded(kind: np.dtype[Any], scaling: Scaling, limit: float) -> bool:
+    """Tell whether no value of a type, once scaled, can be NaN or beyond a limit."""
+    if kind.kind not in "iu":
+        return False
+    ends = np.array([np.iinfo(kind).min, np.iinfo(kind).max], np.float64)
+    with np.errstate(all="ignore"):
+        for step, number in scaling:
+            ends = step(ends, number)
+    return bool((np.abs(ends) <= limit).all())
+
+
 def _places(stored: npt.NDArray[Any]) -> Generator[Any, None, None]:
     """Divide an image into blocks of all x and n, whose rows are contiguous in the file and in the result."""
     row, (_, width, depth, _) = stored[:, 0, 0].nbytes, stored.shape
@@ -112,16 +129,11 @@ def _places(stored: npt.NDArray[Any]) -> Generator[Any, None, None]:
             yield np.s_[:, y : y + wide, z : z + deep]
 
 
-def _spaced(block: npt.NDArray[Any], scaling: Scaling) -> npt.NDArray[Any]:
-    """Copy a block, and scale it, in the file's order.
-
-    Volumes are an odd number of cache lines apart; those a power of 2 apart would evict each other from the cache.
-    """
+def _spaced(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Copy the volumes of a block an odd number of cache lines apart; those a power of 2 apart evict each other."""
     kind, size = block.dtype.newbyteorder("="), block[..., 0].size
     lines = size * kind.itemsize // LINE + 1 | 1
     rows = np.empty((block.shape[3], lines * LINE // kind.itemsize), kind)
-    rows[:, :size].reshape(block.shape[::-1]).T[...] = block
-    for step, number in scaling:
-        last = np.empty(rows.shape, np.float32) if step is scaling[-1][0] else None
-        rows = step(rows, number, out=last, casting="same_kind")
-    return rows[:, :size].reshape(block.shape[::-1]).T
+    copy = rows[:, :size].reshape(block.shape[::-1]).T
+    copy[...] = block
+    return copy
