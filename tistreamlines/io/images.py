@@ -22,12 +22,12 @@ import numpy.typing as npt
 from ..errors import InputError, TrackingError
 from .in_memory import InMemory
 from .mif import refuse_mif
+from .stored import floats, unpacked
 from .tractogram import Space
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32
 VOLUMES_AT_ONCE = 8
-BLOCK = 1 << 20  # bytes
 Tell = Callable[[str], object]
 AnyPath = str | os.PathLike[str]
 
@@ -130,8 +130,6 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
         refuse_mif(path)
         with reading(path):
             image = nib.load(path)
-            if isinstance(image, SpatialImage):
-                image = _on_streams(image)
     if not isinstance(image, SpatialImage):
         raise InputError(f"{path}: {type(image).__name__} is not an image; give a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":
@@ -139,31 +137,6 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
     if 0 in image.shape:
         raise InputError(f"{path}: shape {tuple(image.shape)} has no voxels; check how the file was created")
     return path, image
-
-
-def _on_streams(image: Any) -> Any:
-    """Reopen a compressed image on streams that stay open, so that it is decompressed once and to its end."""
-    from nibabel.openers import ImageOpener
-
-    holders = [part for part in image.file_map.values() if Path(part.filename).suffix.lower() in _compressed()]
-    for holder in holders:
-        holder.fileobj = ImageOpener(holder.filename).fobj
-    return type(image).from_file_map(image.file_map) if holders else image
-
-
-def _compressed() -> set[str]:
-    from nibabel.openers import ImageOpener
-
-    return {ending for ending in ImageOpener.compress_ext_map if ending is not None}
-
-
-def _finish(image: Any) -> None:
-    """Read streams to their ends, where gzip stores the checksum and the length."""
-    for holder in image.file_map.values():
-        if holder.fileobj is not None:
-            while holder.fileobj.read(BLOCK):
-                pass
-            holder.fileobj.close()
 
 
 def grid_of(path: Path, image: Any) -> Space:
@@ -191,26 +164,23 @@ def grid_of(path: Path, image: Any) -> Space:
 def read_array(path: Path, image: Any) -> npt.NDArray[Any]:
     """Return all values of an image, scaled as its header says."""
     with reading(path):
-        data = np.asarray(image.dataobj)
-        _finish(image)
-    return data
+        return np.asarray(unpacked(image).dataobj)
 
 
-def read_series(path: Path, image: Any) -> npt.NDArray[np.float32]:
-    """Return the values (x, y, z, n) float32 of a 4-D image; an InputError names a value that is not finite."""
+def read_series(path: Path, image: Any, note: Tell | None = None) -> npt.NDArray[np.float32]:
+    """Return the values (x, y, z, n) float32 of a 4-D image.
+
+    A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`without_nan`.
+    """
     with reading(path):
-        data = np.empty(image.shape, np.float32)
-        for some in _volumes(data):
-            data[some] = image.dataobj[some]  # values beyond float32 become infinite and are reported below
-        _finish(image)
-    for some in _volumes(data):
-        check_finite(path, data[some], some[1].start)
-    return data
-
-
-def _volumes(data: npt.NDArray[Any]) -> Generator[Any, None, None]:
+        data, expected = floats(unpacked(image), LARGEST)
+    if expected:
+        return data
+    if note is not None:
+        data = without_nan(path, data, note)
     for first in range(0, data.shape[3], VOLUMES_AT_ONCE):
-        yield ..., slice(first, first + VOLUMES_AT_ONCE)
+        check_finite(path, data[..., first : first + VOLUMES_AT_ONCE], first)
+    return data
 
 
 def without_nan(path: Path, data: npt.NDArray[Any], note: Tell) -> npt.NDArray[Any]:

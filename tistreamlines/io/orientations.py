@@ -218,8 +218,8 @@ def _check_space(path: Path, grid: Space, space: Space) -> None:
 
 def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
     """Return all values; NaN becomes 0 with a message to ``note``, or is an error without ``note``."""
-    if len(image.shape) == 4 and note is None:
-        values = read_series(path, image)
+    if len(image.shape) == 4:
+        values = read_series(path, image, note)
     else:
         with np.errstate(over="ignore"):  # values beyond float32 become infinite and are reported below
             values = np.ascontiguousarray(read_array(path, image), np.float32)

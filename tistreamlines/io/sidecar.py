@@ -17,7 +17,7 @@ from ..errors import InputError
 from .drafts import hidden_folder
 from .writer import check_target, explained
 
-HASH_BYTES = 1 << 20
+HASH_BYTES = 1 << 22  # at once, without Python's lock, so that other threads go on
 
 
 def sidecar_path(output: str | Path) -> Path:

@@ -1,0 +1,139 @@
+"""Values of an image as its file stores them: unpacked once, and converted to float32 on all cores.
+
+NumPy and the decompressor compute in few long calls without Python's lock, beside a thread that compiles kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends.devices import usable_cores
+from ..backends.threads import thread_pool
+
+BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its cache holds
+LINE = 64  # bytes
+Scaling = list[tuple[np.ufunc, npt.NDArray[Any]]]  # operations, each with a number
+
+
+def unpacked(image: Any) -> Any:
+    """Return a compressed image with its files unpacked in memory, any other as it is."""
+    from nibabel.openers import ImageOpener
+
+    endings = ImageOpener.compress_ext_map
+    holders = [part for part in image.file_map.values() if Path(part.filename or "").suffix.lower() in endings]
+    for holder in holders:
+        holder.fileobj = BytesIO(_content(holder.filename))
+    return type(image).from_file_map(image.file_map) if holders else image
+
+
+def _content(name: str) -> bytes:
+    from nibabel.openers import ImageOpener
+
+    try:
+        from isal import isal_zlib as zlib  # more than twice as fast
+    except ImportError:
+        import zlib
+    stream = zlib.decompressobj(wbits=31)  # of gzip's format
+    with suppress(zlib.error):  # type: ignore[arg-type]
+        content = stream.decompress(Path(name).read_bytes())
+        if stream.eof and not stream.unused_data:
+            return content
+    with ImageOpener(name) as file:  # another format, a gzip file of several parts, or a damage, which this names
+        return file.read()
+
+
+def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
+    """Return the values of a 4-D image, scaled as its header says.
+
+    Parameters
+    ----------
+    image : nibabel.spatialimages.SpatialImage
+        Image from :func:`unpacked`.
+    limit : float
+        Largest absolute value that is expected, above any of an integer type.
+
+    Returns
+    -------
+    values : (x, y, z, n) float32, C-contiguous
+        Values beyond float32 are infinite.
+    expected : bool
+        Whether no value is NaN or beyond the limit.
+    """
+    stored, scaling = _stored(image)
+    values = np.empty(stored.shape, np.float32)
+    safe = _bounded(stored.dtype, scaling, limit)
+
+    def convert(place: Any) -> bool:
+        block, part = stored[place], values[place]
+        with np.errstate(all="ignore"):
+            block = _spaced(block) if block.strides[0] < block.strides[3] else block
+            for step, number in scaling[:-1]:
+                block = step(block, number)
+            for step, number in scaling[-1:]:
+                step(block, number, out=part, casting="same_kind")
+            if not scaling:
+                part[...] = block
+            return safe or bool(part.min() >= -limit and part.max() <= limit)
+
+    places = [*_places(stored)]
+    try:
+        expected = all([*thread_pool("read", usable_cores()).map(convert, places)])
+    except RuntimeError:  # the system starts no more threads
+        expected = all([*map(convert, places)])
+    return values, expected
+
+
+def _stored(image: Any) -> tuple[npt.NDArray[Any], Scaling]:
+    """Return the values without scaling, and the operations that scale them, as nibabel does."""
+    from nibabel.arrayproxy import ArrayProxy
+    from nibabel.volumeutils import apply_read_scaling
+
+    proxy = image.dataobj
+    if type(proxy) is not ArrayProxy:  # values in memory, or of a rarer format, whose scaling varies
+        return np.asarray(proxy), []
+    if isinstance(proxy.file_like, BytesIO):
+        content = proxy.file_like.getvalue()
+        stored = np.ndarray(proxy.shape, proxy.dtype, content, proxy.offset, order=proxy.order)  # type: ignore[arg-type]
+    else:
+        stored = proxy.get_unscaled()
+    steps = (np.multiply, np.float64(proxy.slope), 1), (np.add, np.float64(proxy.inter), 0)
+    # once for all blocks, since it changes the filters of warnings for all threads
+    kind = apply_read_scaling(np.zeros(1, stored.dtype), steps[0][1], steps[1][1]).dtype
+    return stored, [(step, np.array([number], kind)) for step, number, nothing in steps if number != nothing]
+
+
+def _bounded(kind: np.dtype[Any], scaling: Scaling, limit: float) -> bool:
+    """Tell whether no value of a type, once scaled, can be NaN or beyond a limit."""
+    if kind.kind not in "iu":
+        return False
+    ends = np.array([np.iinfo(kind).min, np.iinfo(kind).max], np.float64)
+    with np.errstate(all="ignore"):
+        for step, number in scaling:
+            ends = step(ends, number)
+    return bool((np.abs(ends) <= limit).all())
+
+
+def _places(stored: npt.NDArray[Any]) -> Generator[Any, None, None]:
+    """Divide an image into blocks of all x and n, whose rows are contiguous in the file and in the result."""
+    row, (_, width, depth, _) = stored[:, 0, 0].nbytes, stored.shape
+    deep, wide = min(depth, max(1, BLOCK // row)), max(1, BLOCK // (row * depth))
+    for y in range(0, width, wide):
+        for z in range(0, depth, deep):
+            yield np.s_[:, y : y + wide, z : z + deep]
+
+
+def _spaced(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Copy the volumes of a block an odd number of cache lines apart; those a power of 2 apart evict each other."""
+    kind, size = block.dtype.newbyteorder("="), block[..., 0].size
+    lines = size * kind.itemsize // LINE + 1 | 1
+    rows = np.empty((block.shape[3], lines * LINE // kind.itemsize), kind)
+    copy = rows[:, :size].reshape(block.shape[::-1]).T
+    copy[...] = block
+    return copy
