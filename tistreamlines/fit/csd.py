@@ -14,17 +14,17 @@ diffusion-weighted MRI data using spherical deconvolution. NeuroImage 23, 2004 (
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.devices import usable_cores
 from ..errors import InputError
 from .dipy_private import csd_design, csd_normal
+from .tensor import anisotropy
+from .threads import in_threads
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 BLOCK = 1024  # voxels per task: few enough that threads finish together and progress is smooth
 SHELL_WIDTH = 50  # s/mm2
+RADIUS = 10  # voxels; that of DIPY's cube
 MOST_SOLUTIONS = 50  # DIPY's default
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 
@@ -81,7 +82,7 @@ def lowest_shell(data: Array, gtab: GradientTable, shell_width: int = SHELL_WIDT
 
 
 def csd_response(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7, threads: int | None = None
 ) -> tuple[tuple[Array, float], float]:
     """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
 
@@ -98,6 +99,8 @@ def csd_response(
         Brain mask.
     fa_threshold : float
         FA that a voxel must exceed.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
 
     Returns
     -------
@@ -111,34 +114,32 @@ def csd_response(
     InputError
         If there is no b0, or if no voxel of the mask exceeds the FA threshold.
     """
-    from dipy.reconst.csdeconv import mask_for_response_ssst, response_from_mask_ssst
+    from dipy.reconst.csdeconv import response_from_mask_ssst
 
     _check(data, gtab, mask)
     if not gtab.b0s_mask.any():
         raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No voxel with a FA higher", UserWarning)  # in that case the mask is searched
-        chosen = (mask_for_response_ssst(gtab, data, fa_thr=fa_threshold) > 0) & mask
+    cube = np.zeros_like(mask)
+    cube[tuple(slice(max(n // 2 - RADIUS, 0), n // 2 + RADIUS + 1) for n in mask.shape)] = True
+    chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
     if not chosen.any():
-        chosen = _anisotropic(data, gtab, mask, fa_threshold)
+        chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
+        if not chosen.any():
+            raise InputError(
+                f"none of the {np.count_nonzero(mask)} voxels of the mask has an FA above {fa_threshold:g} (the "
+                f"greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give the response yourself"
+            )
     (evals, unweighted), ratio = response_from_mask_ssst(gtab, data, chosen)
     return (np.asarray(evals), float(unweighted)), float(ratio)
 
 
-def _anisotropic(data: Array, gtab: GradientTable, mask: Array, fa_threshold: float) -> Array:
-    """Return the voxels of the mask whose FA, from DIPY's tensor fit, exceeds the threshold."""
-    from dipy.reconst.dti import TensorModel
-
-    anisotropy = np.zeros(mask.shape)
-    if mask.any():
-        anisotropy[mask] = np.nan_to_num(TensorModel(gtab).fit(data[mask]).fa)
-    chosen = anisotropy > fa_threshold
-    if not chosen.any():
-        raise InputError(
-            f"none of the {np.count_nonzero(mask)} voxels of the mask has an FA above {fa_threshold:g} (the greatest "
-            f"is {anisotropy.max():.2f}): widen it to white matter, lower fa_threshold or give the response yourself"
-        )
-    return chosen
+def _anisotropic(
+    data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, threads: int | None
+) -> tuple[Array, float]:
+    """Return the voxels of the mask whose FA exceeds the threshold, and the greatest FA."""
+    found, chosen = anisotropy(data, gtab, mask, threads), np.zeros_like(mask)
+    chosen[mask] = found > fa_threshold
+    return chosen, found.max(initial=0)
 
 
 def fit_csd(
@@ -217,21 +218,12 @@ def _fit_voxels(
         return failures
 
     failures = np.zeros(2, np.int64)
-    with closing(_in_threads(fit_block, range(0, count, BLOCK), threads)) as blocks:
+    with closing(in_threads(fit_block, range(0, count, BLOCK), threads)) as blocks:
         for done, more in enumerate(blocks, start=1):
             failures += more
             if progress is not None:
                 progress(min(done * BLOCK, count) / count)
     return failures
-
-
-def _in_threads(task: Callable[[int], Any], items: range, threads: int | None) -> Generator[Any, None, None]:
-    """Yield the results of a task in order; if the caller stops, tasks that have not started are cancelled."""
-    pool = ThreadPoolExecutor(threads or usable_cores())
-    try:
-        yield from pool.map(task, items)
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolution:

@@ -96,7 +96,7 @@ def _fit_csd(
 ) -> npt.NDArray[np.float32]:  # fmt: skip
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     try:
-        response, _ = csd_response(data, gtab, mask, options.fa_response)
+        response, _ = csd_response(data, gtab, mask, options.fa_response, threads)
     except InputError as error:
         words = error.on_command_line.replace("lower fa_threshold or give the response yourself", "lower --fa-response")
         raise InputError(words) from error
