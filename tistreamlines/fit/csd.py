@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..backends.devices import usable_cores
 from ..errors import InputError
 from .dipy_private import csd_design, csd_normal
 from .tensor import anisotropy
-from .threads import in_threads
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .cholesky import Deconvolution
 
 Array = npt.NDArray[Any]
-BLOCK = 1024  # voxels per task: few enough that threads finish together and progress is smooth
+POLL = 0.1  # s between two reports of progress
 SHELL_WIDTH = 50  # s/mm2
 RADIUS = 10  # voxels; that of DIPY's cube
 MOST_SOLUTIONS = 50  # DIPY's default
@@ -149,7 +149,7 @@ def fit_csd(
     response: Any,
     order: int = 8,
     threads: int | None = None,
-    progress: Callable[[float], object] | None = None,
+    progress: Callable[[float], object] = lambda _: None,
 ) -> npt.NDArray[np.float32]:
     """Fit fibre orientation distributions, as DIPY's ``ConstrainedSphericalDeconvModel`` with its default options.
 
@@ -193,6 +193,7 @@ def fit_csd(
     weighted = ~np.asarray(gtab.b0s_mask)
     out = np.zeros((*mask.shape, fitted.coefficients), np.float32)
     unfinished, singular = _fit_voxels(fitted, data, mask, weighted, out, threads, progress)
+    progress(1.0)
     count = np.count_nonzero(mask)
     if singular:
         raise InputError(
@@ -206,24 +207,28 @@ def fit_csd(
 
 def _fit_voxels(
     fitted: Deconvolution, data: Array, mask: Array, weighted: Array, out: Array, threads: int | None,
-    progress: Callable[[float], object] | None,
+    progress: Callable[[float], object],
 ) -> Array:  # fmt: skip
-    """Fit the voxels of the mask into ``out``, a block per task; return :meth:`Deconvolution.fit`'s failures."""
-    voxels = np.nonzero(mask)
-    count = len(voxels[0])
+    """Fit the voxels of the mask into ``out``; return :meth:`Deconvolution.fit`'s failures.
 
-    def fit_block(first: int) -> Array:
-        some = tuple(axis[first : first + BLOCK] for axis in voxels)
-        out[some], failures = fitted.fit(data[some][:, weighted])
-        return failures
+    Each thread makes one call for its share, every so many voxels, because it waits for the GIL between two calls.
+    """
+    voxels, volumes = np.flatnonzero(mask), np.flatnonzero(weighted)
+    rows, flat = np.ascontiguousarray(data).reshape(mask.size, -1), out.reshape(mask.size, -1)
+    parts = min(threads or usable_cores(), len(voxels))
+    finished, stop = np.zeros((parts, 1), np.int64), np.zeros(1, np.int64)
 
-    failures = np.zeros(2, np.int64)
-    with closing(in_threads(fit_block, range(0, count, BLOCK), threads)) as blocks:
-        for done, more in enumerate(blocks, start=1):
-            failures += more
-            if progress is not None:
-                progress(min(done * BLOCK, count) / count)
-    return failures
+    def fit_part(part: int) -> Array:
+        return fitted.fit(rows, voxels[part::parts].copy(), volumes, flat, finished[part], stop)
+
+    with ThreadPoolExecutor(max(parts, 1)) as pool:
+        try:
+            tasks = [pool.submit(fit_part, part) for part in range(parts)]
+            while wait(tasks, POLL).not_done:
+                progress(finished.sum() / len(voxels))
+        finally:
+            stop[:] = 1
+    return sum((task.result() for task in tasks), np.zeros(2, np.int64))
 
 
 def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolution:
