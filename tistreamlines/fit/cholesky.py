@@ -55,7 +55,7 @@ class Deconvolution:
         beyond = 31  # elements that the kernels read after the last row of a symmetric matrix
         self._tables = (
             _table(design, signals, width), _table(unconstrained.T, signals, width),
-            _table(normal, n + n % 2, width, beyond), _table(positivity, len(positivity), width, beyond),
+            _table(normal, n + -n % 4, width, beyond), _table(positivity, len(positivity), width, beyond),
             _table(positivity.T, n, padded(len(positivity))),
         )  # fmt: skip
         self._rule = float(tau), int(convergence)

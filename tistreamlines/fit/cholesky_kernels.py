@@ -32,18 +32,24 @@ def _combine(table, weights, count, out):
 def _add_squares(matrix, n, width, table, which, count, sign):
     """Add ``sign`` times t t' to the upper triangle of the matrix, for each listed row t of the table.
 
-    Two rows of the matrix, whose number is even, are updated together and share each read of the table.
+    Four rows of the matrix, whose number is a multiple of 4, are updated together and share each read of the table.
     """
-    for i in range(0, n, 2):
+    for i in range(0, n, 4):
         for c in range(i, n + 1, 32):
-            upper, lower = at(matrix, i * width + c), at(matrix, (i + 1) * width + c)
+            m = i * width + c
+            first, second = at(matrix, m), at(matrix, m + width)
+            third, fourth = at(matrix, m + 2 * width), at(matrix, m + 3 * width)
             for j in range(count):
                 k = which[j] * width
                 row = at(table, k + c)
-                upper = upper + (sign * table[k + i]) * row
-                lower = lower + (sign * table[k + i + 1]) * row
-            put(matrix, i * width + c, upper)
-            put(matrix, (i + 1) * width + c, lower)
+                first = first + (sign * table[k + i]) * row
+                second = second + (sign * table[k + i + 1]) * row
+                third = third + (sign * table[k + i + 2]) * row
+                fourth = fourth + (sign * table[k + i + 3]) * row
+            put(matrix, m, first)
+            put(matrix, m + width, second)
+            put(matrix, m + 2 * width, third)
+            put(matrix, m + 3 * width, fourth)
 
 
 @njit(error_model="numpy", nogil=True)
