@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 Array = npt.NDArray[Any]
-BLOCK = 1 << 13  # voxels per task; fixed, so that the bits do not depend on the number of threads
+BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
 LEAST_SIGNAL, LEAST_EIGENVALUE = 1e-4, 1e-6  # DIPY's; the eigenvalue is in units of 1 / the greatest b-value
 # the equations of a voxel are solved here if their determinant over the product of their diagonal, and the least
 # element of their diagonal over the greatest, are above these
