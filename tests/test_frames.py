@@ -83,6 +83,7 @@ def test_right_axes_lead_clearly():
     axes, inside = rings()
     seen = field_of(inside, axes[inside], np.ones(inside.sum()), np.full(3, SIDE))
     scores = {name: coherence(seen, turn) for name, turn in TURNS.items()}
+    assert np.array_equal(coherence(seen, np.stack([*TURNS.values()])), [*scores.values()])
     best = max(scores, key=lambda name: scores[name].mean())
     assert best == "as given"
     assert all(lead(scores[best], scores[name]).clear for name in TURNS if name != best)

@@ -20,11 +20,11 @@ from ..sphere.sphere import padded
 _kernels = load_source(Path(__file__).with_name("cholesky_kernels.py"))
 
 
-def _table(values: npt.NDArray[Any], rows: int, width: int) -> npt.NDArray[np.float64]:
-    """Pad a matrix with zeros to (rows, width), and flatten it."""
-    out = np.zeros((rows, width))
-    out[: values.shape[0], : values.shape[1]] = values
-    return out.ravel()
+def _table(values: npt.NDArray[Any], rows: int, width: int, extra: int = 0) -> npt.NDArray[np.float64]:
+    """Pad a matrix with zeros to (rows, width), flatten it, and append more zeros."""
+    out = np.zeros(rows * width + extra)
+    out[: rows * width].reshape(rows, width)[: values.shape[0], : values.shape[1]] = values
+    return out
 
 
 class Deconvolution:
@@ -52,25 +52,39 @@ class Deconvolution:
     ) -> None:  # fmt: skip
         signals, self.coefficients = design.shape
         n, width = self.coefficients, padded(self.coefficients + 1)  # one more column for the right-hand side
+        beyond = 31  # elements that the kernels read after the last row of a symmetric matrix
         self._tables = (
-            _table(design, signals, width), _table(unconstrained.T, signals, width), _table(normal, n + n % 2, width),
-            _table(positivity, len(positivity), width), _table(positivity.T, n, padded(len(positivity))),
+            _table(design, signals, width), _table(unconstrained.T, signals, width),
+            _table(normal, n + -n % 4, width, beyond), _table(positivity, len(positivity), width, beyond),
+            _table(positivity.T, n, padded(len(positivity))),
         )  # fmt: skip
         self._rule = float(tau), int(convergence)
 
-    def fit(self, signals: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Deconvolve voxels, without the GIL.
+    def fit(
+        self, data: npt.NDArray[Any], voxels: npt.NDArray[np.int64], volumes: npt.NDArray[np.int64],
+        out: npt.NDArray[np.float32], finished: npt.NDArray[np.int64], stop: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:  # fmt: skip
+        """Deconvolve voxels in one call, without the GIL.
 
         Parameters
         ----------
-        signals : (m, signals)
+        data : (v, volumes)
+            The series, C-contiguous.
+        voxels : (m,)
+            Rows of the data to fit.
+        volumes : (signals,)
+            Columns of the data to fit.
+        out : (v, n) float32
+            Receives the coefficients of these voxels.
+        finished : (1,)
+            Counts the voxels that are finished.
+        stop : (1,)
+            Ends the fit if another thread makes it nonzero.
 
         Returns
         -------
-        coefficients : (m, n) float64
-        failures : (2,) int64
+        (2,) int64
             Number of voxels that did not converge, and of voxels whose matrix has no Cholesky factor.
         """
-        out = np.empty((len(signals), self.coefficients))
-        ends = _kernels.deconvolve(np.ascontiguousarray(signals, np.float64), *self._tables, *self._rule, out)
-        return out, ends[[_kernels.UNFINISHED, _kernels.SINGULAR]]
+        ends = _kernels.deconvolve(data, voxels, volumes, *self._tables, *self._rule, out, finished, stop)
+        return ends[[_kernels.UNFINISHED, _kernels.SINGULAR]]

@@ -1,6 +1,8 @@
 """Kernels that :mod:`.cholesky` compiles from a copy of this file; hence its imports are absolute.
 
-Arrays are copied in loops, because Numba takes seconds to compile an assignment to a slice.
+Arrays are copied in loops, because Numba takes seconds to compile an assignment to a slice. Of a symmetric matrix, row
+i holds the columns from i on. It is read and written 32 columns at a time, beyond its end too: there lie the first
+columns of the next row, which nobody needs, or the extra elements at the end of the array.
 """
 
 import math
@@ -27,28 +29,34 @@ def _combine(table, weights, count, out):
 
 
 @njit(error_model="numpy", nogil=True)
-def _add_squares(matrix, rows, width, table, which, count, sign):
+def _add_squares(matrix, n, width, table, which, count, sign):
     """Add ``sign`` times t t' to the upper triangle of the matrix, for each listed row t of the table.
 
-    Two rows of the matrix, whose number is even, are updated together and share each read of the table.
+    Four rows of the matrix, whose number is a multiple of 4, are updated together and share each read of the table.
     """
-    for i in range(0, rows, 2):
-        for c in range(i & ~31, width, 32):
-            upper, lower = at(matrix, i * width + c), at(matrix, (i + 1) * width + c)
+    for i in range(0, n, 4):
+        for c in range(i, n + 1, 32):
+            m = i * width + c
+            first, second = at(matrix, m), at(matrix, m + width)
+            third, fourth = at(matrix, m + 2 * width), at(matrix, m + 3 * width)
             for j in range(count):
                 k = which[j] * width
                 row = at(table, k + c)
-                upper = upper + (sign * table[k + i]) * row
-                lower = lower + (sign * table[k + i + 1]) * row
-            put(matrix, i * width + c, upper)
-            put(matrix, (i + 1) * width + c, lower)
+                first = first + (sign * table[k + i]) * row
+                second = second + (sign * table[k + i + 1]) * row
+                third = third + (sign * table[k + i + 2]) * row
+                fourth = fourth + (sign * table[k + i + 3]) * row
+            put(matrix, m, first)
+            put(matrix, m + width, second)
+            put(matrix, m + 2 * width, third)
+            put(matrix, m + 3 * width, fourth)
 
 
 @njit(error_model="numpy", nogil=True)
 def _factor(matrix, n, width, factor):
     """Compute U with matrix = U'U, and replace column n, the right-hand side z, by the solution y of U'y = z."""
     for i in range(n):
-        for c in range(i & ~31, width, 32):
+        for c in range(i, n + 1, 32):
             row = at(matrix, i * width + c)
             for k in range(i):
                 row = row - factor[k * width + i] * at(factor, k * width + c)
@@ -57,7 +65,7 @@ def _factor(matrix, n, width, factor):
         if not pivot > 0.0:
             return False
         scale = 1.0 / math.sqrt(pivot)
-        for c in range(i & ~31, width, 32):
+        for c in range(i, n + 1, 32):
             put(factor, i * width + c, at(factor, i * width + c) * scale)
     return True
 
@@ -91,15 +99,15 @@ def _changes(amplitudes, threshold, small, entered, left):
 
 
 @njit(error_model="numpy", nogil=True)
-def _refine(matrix, factor, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes):
+def _refine(
+    matrix, factor, width, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes
+):
     """Solve until the set of small amplitudes stays the same; ``entered[:more]`` is the first set."""
     n = x.shape[0]
-    rows = n + n % 2
-    width = matrix.shape[0] // rows
     fewer = 0
     for _ in range(convergence):
-        _add_squares(matrix, rows, width, table, entered, more, 1.0)
-        _add_squares(matrix, rows, width, table, left, fewer, -1.0)
+        _add_squares(matrix, n, width, table, entered, more, 1.0)
+        _add_squares(matrix, n, width, table, left, fewer, -1.0)
         if not _factor(matrix, n, width, factor):
             return SINGULAR
         _back_substitute(factor, n, width, x)
@@ -112,18 +120,27 @@ def _refine(matrix, factor, table, sampling, small, entered, left, more, thresho
 
 @kept
 @njit(error_model="numpy", nogil=True)
-def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, convergence, out):
-    """Fit each row of the signals; return the number of voxels for each way to end."""
+def deconvolve(
+    data, voxels, volumes, moments, unconstrained, normal, table, sampling, tau, convergence, out, finished, stop
+):
+    """Fit the listed rows of the data into those of ``out``; return the number of voxels for each way to end.
+
+    ``finished[0]`` counts the voxels; the loop ends early if another thread sets ``stop[0]``.
+    """
     n, count = out.shape[1], sampling.shape[0] // out.shape[1]
-    width = moments.shape[0] // signals.shape[1]
-    matrix, factor = np.empty(normal.shape[0]), np.empty(normal.shape[0])
+    width = moments.shape[0] // volumes.shape[0]
+    matrix, factor = np.zeros(normal.shape[0]), np.zeros(normal.shape[0])
     small = np.empty(table.shape[0] // width, np.bool_)
     entered, left = np.empty(small.shape[0], np.int64), np.empty(small.shape[0], np.int64)
     z, first, amplitudes, x = np.empty(width), np.empty(width), np.empty(count), np.empty(n)
-    ends = np.zeros(3, np.int64)
-    for voxel in range(signals.shape[0]):
-        _combine(moments, signals[voxel], signals.shape[1], z)
-        _combine(unconstrained, signals[voxel], signals.shape[1], first)
+    signals, ends = np.empty(volumes.shape[0]), np.zeros(3, np.int64)
+    for voxel in voxels:
+        if stop[0] != 0:
+            break
+        for i in range(volumes.shape[0]):
+            signals[i] = data[voxel, volumes[i]]
+        _combine(moments, signals, signals.shape[0], z)
+        _combine(unconstrained, signals, signals.shape[0], first)
         threshold = table[0] * first[0] * tau
         for k in range(small.shape[0]):
             small[k] = False
@@ -141,9 +158,11 @@ def deconvolve(signals, moments, unconstrained, normal, table, sampling, tau, co
             for i in range(n):
                 matrix[i * width + n] = z[i]
             end = _refine(
-                matrix, factor, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes
-            )
+                matrix, factor, width, table, sampling, small, entered, left, more, threshold, convergence, x,
+                amplitudes,
+            )  # fmt: skip
         ends[end] += 1
+        finished[0] += 1
         for i in range(n):
             out[voxel, i] = x[i]
     return ends

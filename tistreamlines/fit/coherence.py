@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,9 @@ class Field:
     weight: Array
     sides: Array
 
+    @cached_property
     def places(self) -> Array:
-        """Return voxels (n, 3) with a clear fibre, evenly spaced and at most PLACES of them."""
+        """Voxels (n, 3) with a clear fibre, evenly spaced and at most PLACES of them."""
         known = self.weight[self.weight > 0]
         found = np.argwhere(self.weight >= SURE * np.percentile(known, 95)) if len(known) else np.empty((0, 3), int)
         return found[:: -(-len(found) // PLACES) or 1]
@@ -96,33 +98,33 @@ def coherence(field: Field, turn: Array | None = None) -> Array:
     ----------
     field : Field
         Fibre axes on the voxel grid.
-    turn : (3, 3), optional
-        Transformation that is applied to every axis.
+    turn : (..., 3, 3), optional
+        Transformation that is applied to every axis, or several.
 
     Returns
     -------
-    scores : (n,) float32
+    scores : (..., n) float32
         For each starting voxel the mean over the steps, in both directions, of weight times squared cosine between an
         axis and the previous one; steps after the end of a path count 0.
     """
-    places, turn = field.places(), np.eye(3) if turn is None else turn
+    places, turn = field.places, np.eye(3) if turn is None else turn
     shape = np.array(field.weight.shape)
-    step = (turn.T * (field.sides.min() / field.sides)).astype(np.float32)
-    scores = np.zeros(len(places), np.float32)
+    step = (np.swapaxes(turn, -1, -2) * (field.sides.min() / field.sides)).astype(np.float32)
+    scores = np.zeros((*turn.shape[:-2], len(places)), np.float32)
     for sign in (1, -1):
         points = places.astype(np.float32)
         heading = sign * field.axes[tuple(places.T)]
-        walking = np.ones(len(places), bool)
+        walking = np.ones(scores.shape, bool)
         for _ in range(STEPS):
             points = points + heading @ step
             voxels = np.rint(points).astype(np.int64)
-            walking &= ((voxels >= 0) & (voxels < shape)).all(axis=1)
-            voxels = tuple(np.clip(voxels, 0, shape - 1).T)
+            walking &= ((voxels >= 0) & (voxels < shape)).all(axis=-1)
+            voxels = tuple(np.moveaxis(np.clip(voxels, 0, shape - 1), -1, 0))
             axes, weight = field.axes[voxels], field.weight[voxels]
-            cosine = np.einsum("ij,ij->i", axes, heading)
+            cosine = np.einsum("...j,...j->...", axes, heading)
             scores += np.where(walking, weight * cosine * cosine, 0)
             walking &= (weight > 0) & (np.abs(cosine) > STRAIGHT)
-            heading = np.where((cosine < 0)[:, None], -axes, axes)
+            heading = np.where((cosine < 0)[..., None], -axes, axes)
     return scores / (2 * STEPS)
 
 
@@ -168,7 +170,10 @@ def tensor_field(data: Array, gtab: Any, mask: Array, sides: Array) -> Field:
     tensors *= np.where(np.eye(3), 1, 0.5).astype(np.float32)  # off-diagonal elements occur twice in the sum
     size = np.maximum(np.einsum("nij,nij->n", tensors, tensors), 1e-30)
     fa = np.sqrt(np.maximum(1.5 - 0.5 * np.trace(tensors, axis1=1, axis2=2) ** 2 / size, 0))
-    return field_of(mask, np.linalg.eigh(tensors)[1][:, :, 2], np.where(fa < 1, fa, 0), sides)
+    fa = np.where(fa < 1, fa, 0)
+    clear, axes = _clear(fa), np.zeros((len(fa), 3), np.float32)
+    axes[clear] = np.linalg.eigh(tensors[clear])[1][:, :, 2]  # nobody reads the others
+    return field_of(mask, axes, fa, sides)
 
 
 def middle(mask: Array) -> Array:
@@ -184,6 +189,10 @@ def middle(mask: Array) -> Array:
 def field_of(mask: Array, axes: Array, weight: Array, sides: Array) -> Field:
     """Return a field from the axes (m, 3) and weights (m,) of the mask's voxels; small weights become 0."""
     whole_axes, whole_weight = np.zeros((*mask.shape, 3), np.float32), np.zeros(mask.shape, np.float32)
-    sure = weight >= SURE * np.percentile(weight, 95) if len(weight) else np.zeros(0, bool)
-    whole_axes[mask], whole_weight[mask] = axes, np.where(sure, weight, 0)
+    whole_axes[mask], whole_weight[mask] = axes, np.where(_clear(weight), weight, 0)
     return Field(whole_axes, whole_weight, np.asarray(sides, np.float64))
+
+
+def _clear(weight: Array) -> Array:
+    """Return which weights (m,) are not small."""
+    return weight >= SURE * np.percentile(weight, 95) if len(weight) else np.zeros(0, bool)

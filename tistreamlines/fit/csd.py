@@ -14,9 +14,8 @@ diffusion-weighted MRI data using spherical deconvolution. NeuroImage 23, 2004 (
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy.typing as npt
 from ..backends.devices import usable_cores
 from ..errors import InputError
 from .dipy_private import csd_design, csd_normal
+from .tensor import anisotropy
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from .cholesky import Deconvolution
 
 Array = npt.NDArray[Any]
-BLOCK = 1024  # voxels per task: few enough that threads finish together and progress is smooth
+POLL = 0.1  # s between two reports of progress
 SHELL_WIDTH = 50  # s/mm2
+RADIUS = 10  # voxels; that of DIPY's cube
 MOST_SOLUTIONS = 50  # DIPY's default
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 
@@ -81,7 +82,7 @@ def lowest_shell(data: Array, gtab: GradientTable, shell_width: int = SHELL_WIDT
 
 
 def csd_response(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7, threads: int | None = None
 ) -> tuple[tuple[Array, float], float]:
     """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
 
@@ -98,6 +99,8 @@ def csd_response(
         Brain mask.
     fa_threshold : float
         FA that a voxel must exceed.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
 
     Returns
     -------
@@ -111,34 +114,32 @@ def csd_response(
     InputError
         If there is no b0, or if no voxel of the mask exceeds the FA threshold.
     """
-    from dipy.reconst.csdeconv import mask_for_response_ssst, response_from_mask_ssst
+    from dipy.reconst.csdeconv import response_from_mask_ssst
 
     _check(data, gtab, mask)
     if not gtab.b0s_mask.any():
         raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No voxel with a FA higher", UserWarning)  # in that case the mask is searched
-        chosen = (mask_for_response_ssst(gtab, data, fa_thr=fa_threshold) > 0) & mask
+    cube = np.zeros_like(mask)
+    cube[tuple(slice(max(n // 2 - RADIUS, 0), n // 2 + RADIUS + 1) for n in mask.shape)] = True
+    chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
     if not chosen.any():
-        chosen = _anisotropic(data, gtab, mask, fa_threshold)
+        chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
+        if not chosen.any():
+            raise InputError(
+                f"none of the {np.count_nonzero(mask)} voxels of the mask has an FA above {fa_threshold:g} (the "
+                f"greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give the response yourself"
+            )
     (evals, unweighted), ratio = response_from_mask_ssst(gtab, data, chosen)
     return (np.asarray(evals), float(unweighted)), float(ratio)
 
 
-def _anisotropic(data: Array, gtab: GradientTable, mask: Array, fa_threshold: float) -> Array:
-    """Return the voxels of the mask whose FA, from DIPY's tensor fit, exceeds the threshold."""
-    from dipy.reconst.dti import TensorModel
-
-    anisotropy = np.zeros(mask.shape)
-    if mask.any():
-        anisotropy[mask] = np.nan_to_num(TensorModel(gtab).fit(data[mask]).fa)
-    chosen = anisotropy > fa_threshold
-    if not chosen.any():
-        raise InputError(
-            f"none of the {np.count_nonzero(mask)} voxels of the mask has an FA above {fa_threshold:g} (the greatest "
-            f"is {anisotropy.max():.2f}): widen it to white matter, lower fa_threshold or give the response yourself"
-        )
-    return chosen
+def _anisotropic(
+    data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, threads: int | None
+) -> tuple[Array, float]:
+    """Return the voxels of the mask whose FA exceeds the threshold, and the greatest FA."""
+    found, chosen = anisotropy(data, gtab, mask, threads), np.zeros_like(mask)
+    chosen[mask] = found > fa_threshold
+    return chosen, found.max(initial=0)
 
 
 def fit_csd(
@@ -148,7 +149,7 @@ def fit_csd(
     response: Any,
     order: int = 8,
     threads: int | None = None,
-    progress: Callable[[float], object] | None = None,
+    progress: Callable[[float], object] = lambda _: None,
 ) -> npt.NDArray[np.float32]:
     """Fit fibre orientation distributions, as DIPY's ``ConstrainedSphericalDeconvModel`` with its default options.
 
@@ -192,6 +193,7 @@ def fit_csd(
     weighted = ~np.asarray(gtab.b0s_mask)
     out = np.zeros((*mask.shape, fitted.coefficients), np.float32)
     unfinished, singular = _fit_voxels(fitted, data, mask, weighted, out, threads, progress)
+    progress(1.0)
     count = np.count_nonzero(mask)
     if singular:
         raise InputError(
@@ -205,33 +207,28 @@ def fit_csd(
 
 def _fit_voxels(
     fitted: Deconvolution, data: Array, mask: Array, weighted: Array, out: Array, threads: int | None,
-    progress: Callable[[float], object] | None,
+    progress: Callable[[float], object],
 ) -> Array:  # fmt: skip
-    """Fit the voxels of the mask into ``out``, a block per task; return :meth:`Deconvolution.fit`'s failures."""
-    voxels = np.nonzero(mask)
-    count = len(voxels[0])
+    """Fit the voxels of the mask into ``out``; return :meth:`Deconvolution.fit`'s failures.
 
-    def fit_block(first: int) -> Array:
-        some = tuple(axis[first : first + BLOCK] for axis in voxels)
-        out[some], failures = fitted.fit(data[some][:, weighted])
-        return failures
+    Each thread makes one call for its share, every so many voxels, because it waits for the GIL between two calls.
+    """
+    voxels, volumes = np.flatnonzero(mask), np.flatnonzero(weighted)
+    rows, flat = np.ascontiguousarray(data).reshape(mask.size, -1), out.reshape(mask.size, -1)
+    parts = min(threads or usable_cores(), len(voxels))
+    finished, stop = np.zeros((parts, 1), np.int64), np.zeros(1, np.int64)
 
-    failures = np.zeros(2, np.int64)
-    with closing(_in_threads(fit_block, range(0, count, BLOCK), threads)) as blocks:
-        for done, more in enumerate(blocks, start=1):
-            failures += more
-            if progress is not None:
-                progress(min(done * BLOCK, count) / count)
-    return failures
+    def fit_part(part: int) -> Array:
+        return fitted.fit(rows, voxels[part::parts].copy(), volumes, flat, finished[part], stop)
 
-
-def _in_threads(task: Callable[[int], Any], items: range, threads: int | None) -> Generator[Any, None, None]:
-    """Yield the results of a task in order; if the caller stops, tasks that have not started are cancelled."""
-    pool = ThreadPoolExecutor(threads or usable_cores())
-    try:
-        yield from pool.map(task, items)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(max(parts, 1)) as pool:
+        try:
+            tasks = [pool.submit(fit_part, part) for part in range(parts)]
+            while wait(tasks, POLL).not_done:
+                progress(finished.sum() / len(voxels))
+        finally:
+            stop[:] = 1
+    return sum((task.result() for task in tasks), np.zeros(2, np.int64))
 
 
 def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolution:

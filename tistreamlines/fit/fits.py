@@ -70,7 +70,7 @@ class Fits:
         if kept is not None:
             self._mask, fa = kept
             return fa
-        fa = tensor_fa(self._dwi.data, self._dwi.gtab, self.mask)
+        fa = tensor_fa(self._dwi.data, self._dwi.gtab, self.mask, self._threads)
         if self._cache:
             self._cache.store("fa", self._causes, {"fa": fa, "mask": self.mask}, {})
         return fa

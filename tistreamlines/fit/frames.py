@@ -111,7 +111,7 @@ def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
         b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
         mask = np.asarray(b0 > BRIGHT * np.percentile(b0, 99))
     seen = tensor_field(dwi.data, dwi.gtab, mask, dwi.space.voxel_sizes)
-    return {turn: coherence(seen, matrix) for turn, matrix in TURNS.items()}
+    return dict(zip(TURNS, coherence(seen, np.stack([*TURNS.values()])), strict=True))
 
 
 def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, name: str) -> Placing:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..options.option import MODEL, flag, option
 from .csd import csd_response, fit_csd
+from .threads import in_threads
 
 Array = npt.NDArray[Any]
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
@@ -83,9 +84,13 @@ def _fit_with_dipy(kind: str) -> Fit:
             )
         voxels, flat = np.flatnonzero(mask), data.reshape(-1, data.shape[3])
         out = np.zeros((mask.size, coefficients), np.float32)
-        for first in range(0, len(voxels), VOXELS_AT_ONCE):
+
+        def fit_block(first: int) -> None:
             some = voxels[first : first + VOXELS_AT_ONCE]
             out[some] = np.nan_to_num(model.fit(flat[some].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
+
+        for _ in in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads):
+            pass
         return out.reshape(*mask.shape, -1)
 
     return fit
@@ -96,7 +101,7 @@ def _fit_csd(
 ) -> npt.NDArray[np.float32]:  # fmt: skip
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     try:
-        response, _ = csd_response(data, gtab, mask, options.fa_response)
+        response, _ = csd_response(data, gtab, mask, options.fa_response, threads)
     except InputError as error:
         words = error.on_command_line.replace("lower fa_threshold or give the response yourself", "lower --fa-response")
         raise InputError(words) from error

@@ -1,0 +1,36 @@
+"""Tasks in threads of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from ..backends.devices import usable_cores
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(
+    task: Callable[[Item], Result], items: Iterable[Item], threads: int | None
+) -> Generator[Result, None, None]:
+    """Yield the results of a task in order; if the caller stops, tasks that have not started are cancelled.
+
+    Parameters
+    ----------
+    task : callable
+        Its long calls should release the GIL.
+    items : iterable
+        What the task is called with.
+    threads : int or None
+        Number of threads; None is one per core. Meanwhile, BLAS uses no threads of its own.
+    """
+    pool = ThreadPoolExecutor(threads or usable_cores())
+    try:
+        with threadpool_limits(1, "blas"):
+            yield from pool.map(task, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
