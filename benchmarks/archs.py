@@ -107,8 +107,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
     options = parser.parse_args()
-    from tistreamlines.backends.devices import choose
     from tistreamlines.benchmarks.problem import seeds_in
+    from tistreamlines.devices import choose
     from tistreamlines.engine.engine import Engine
     from tistreamlines.engine.settings import Settings
 

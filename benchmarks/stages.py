@@ -111,7 +111,7 @@ def main() -> None:
     from dataclasses import replace
 
     from tistreamlines.backends import open_program
-    from tistreamlines.backends.devices import choose
+    from tistreamlines.devices import choose
     from tistreamlines.engine.linking import source_of
     from tistreamlines.methods.given import Signals
     from tistreamlines.run.from_arrays import prepare_arrays

@@ -97,7 +97,7 @@ def dipy_threaded(case: Case, random_seed: int) -> Lines:
 
 def ours(case: Case, rng_seed: int) -> Lines:
     """Track with tistreamlines, arch cpu."""
-    from tistreamlines.backends.devices import choose
+    from tistreamlines.devices import choose
     from tistreamlines.engine.engine import Engine
     from tistreamlines.engine.settings import Settings
 

@@ -35,8 +35,8 @@ def work(folder: Path, options: argparse.Namespace) -> None:
     """Run the version on Python's path once; print a line of JSON for each getter and arch."""
     from dipy.core.gradients import gradient_table
 
-    from tistreamlines.backends.devices import choose
     from tistreamlines.benchmarks.problem import seeds_in
+    from tistreamlines.devices import choose
     from tistreamlines.engine.engine import Engine
     from tistreamlines.engine.settings import Settings
     from tistreamlines.io.tractogram import Space

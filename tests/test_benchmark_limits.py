@@ -14,9 +14,9 @@ from faces import FACES, ints, reals, run
 from synthetic import boot_case
 from tables import prepare_det, prepare_prob, prepare_ptt
 
-from tistreamlines.backends.devices import ARCHS, choose
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.benchmarks import limits
+from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.harmonics import harmonic
 from tistreamlines.kernels.methods.ptt import data_support
@@ -28,7 +28,7 @@ from tistreamlines.methods.given import Prepared
 SIDE = 5
 MEASURED = """
 import json, sys
-from tistreamlines.backends.devices import choose
+from tistreamlines.devices import choose
 from tistreamlines.benchmarks.limits import measure_limits
 print(json.dumps(measure_limits(choose(sys.argv[1]), 0.05)))
 """

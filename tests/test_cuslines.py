@@ -13,7 +13,7 @@ from test_asymmetric import CENTRE, HALF, IMAGE, SHAPE, WHOLE, field, lobe
 
 import tistreamlines as ts
 import tistreamlines.cuslines
-from tistreamlines.backends.devices import choose
+from tistreamlines.devices import choose
 
 NAMES = {
     "cuda_python": ("GPU", ""), "metal": ("MetalGPU", "Metal"), "webgpu": ("WebGPU", "WebGPU"), "numba": ("CPU", "CPU"),

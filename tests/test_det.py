@@ -28,7 +28,7 @@ from test_prob import (
 )
 from test_prob import case as any_case
 
-from tistreamlines.backends.devices import ARCHS
+from tistreamlines.devices import ARCHS
 from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.given import Prepared

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tistreamlines.backends import devices
-from tistreamlines.backends.devices import ARCHS, Device, choose, free_memory, list_devices, vulkan_index
-from tistreamlines.backends.devices import gpu as _probe_gpu
-from tistreamlines.backends.devices import host as _probe_host
+from tistreamlines import devices
+from tistreamlines.devices import ARCHS, Device, choose, free_memory, list_devices, vulkan_index
+from tistreamlines.devices import gpu as _probe_gpu
+from tistreamlines.devices import host as _probe_host
 from tistreamlines.errors import DeviceError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
@@ -234,7 +234,7 @@ def test_cuda_failures_are_explained(monkeypatch, library, visible, reason):
 @pytest.mark.skipif(_probe_host.load("libvulkan.so.1") is None, reason="no Vulkan loader (libvulkan.so.1)")
 def test_vulkan_loader_without_a_driver():
     # A fresh process, since the loader may read its environment once.
-    code = "from tistreamlines.backends.devices import choose; choose('vulkan')"
+    code = "from tistreamlines.devices import choose; choose('vulkan')"
     env = {**os.environ, "VK_ICD_FILENAMES": os.devnull, "VK_DRIVER_FILES": os.devnull}
     result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert result.returncode == 1
@@ -314,7 +314,7 @@ def test_metal_on_apple_silicon(monkeypatch):
 
 def test_import_is_light():
     code = (
-        "import sys; from tistreamlines.backends.devices import list_devices; list_devices()\n"
+        "import sys; from tistreamlines.devices import list_devices; list_devices()\n"
         "print(sorted({'taichi', 'numba', 'dipy', 'scipy'} & set(sys.modules)))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

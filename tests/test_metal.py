@@ -18,7 +18,7 @@ import pytest
 from conftest import python
 from synthetic import boot_case
 
-from tistreamlines.backends.devices import Device, choose
+from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.methods.given import Prepared
 

@@ -19,7 +19,7 @@ import pytest
 from conftest import python
 from tables import prepare_det
 
-from tistreamlines.backends.devices import ARCHS, Device, choose
+from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_cli_getters import one_line
 
-from tistreamlines.verify.verify import Run, Variant
+from tistreamlines.cli.verification.runs import Run, Variant
 
 LOST = "standard output: cannot be written"
 

@@ -19,8 +19,8 @@ from faces import ints, reals, run
 from scipy.stats import chi2
 from tables import prepare_prob
 
-from tistreamlines.backends.devices import ARCHS, choose
 from tistreamlines.backends.taichi import program as _taichi
+from tistreamlines.devices import ARCHS, choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.settings import Settings

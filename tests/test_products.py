@@ -9,7 +9,7 @@ import pytest
 from test_prob import CIRCLE_SEEDS, whole
 from test_sizes import crossing, same
 
-from tistreamlines.backends.devices import choose
+from tistreamlines.devices import choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.growth import Chunk, Growth
 from tistreamlines.engine.settings import Settings

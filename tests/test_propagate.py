@@ -10,7 +10,7 @@ import pytest
 from synthetic import gradients, noisy_crossing, rotated, signals
 from tables import prepare_boot
 
-from tistreamlines.backends.devices import choose
+from tistreamlines.devices import choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.settings import Settings, steps_within
 from tistreamlines.io.tractogram import Batch, Space

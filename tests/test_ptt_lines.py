@@ -18,8 +18,8 @@ from test_prob import CIRCLE_SEEDS as SEEDS
 from test_prob import circle, computed, fibres, greatest, lines, unit, whole
 from transport import case, framed
 
-from tistreamlines.backends.devices import choose
 from tistreamlines.backends.taichi import program as _taichi
+from tistreamlines.devices import choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.pace import Pace

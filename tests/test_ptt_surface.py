@@ -16,12 +16,12 @@ from test_cli import read
 from test_cli_getters import one_line
 
 import tistreamlines as ts
+from tistreamlines.cli.verification import runs as verifying
+from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.errors import ParameterError
 from tistreamlines.run.log import Log
 from tistreamlines.run.parameters import Parameters, applies_with, options
 from tistreamlines.run.plan import make_plan
-from tistreamlines.verify import verify as verifying
-from tistreamlines.verify.verify import Variant
 
 OWN = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent", "probe_rule")
 SIDES = (2.0, 1.5, 3.0)

@@ -15,7 +15,7 @@ from test_prob import computed, fibres, unit
 from toys import CHANCE, FADING, STRAIGHTEST
 
 import tistreamlines as ts
-from tistreamlines.backends.devices import ARCHS
+from tistreamlines.devices import ARCHS
 from tistreamlines.methods.given import OrientationFunctions
 from tistreamlines.methods.registry import METHODS, STOPPING_RULES, owners, table_rows, varying
 from tistreamlines.run.from_arrays import prepare_arrays

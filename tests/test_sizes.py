@@ -22,8 +22,8 @@ from test_prob import tracked as tracked_prob
 from test_ptt_lines import tracked as tracked_ptt
 
 import tistreamlines as ts
-from tistreamlines.backends.devices import Device, choose, usable_cores
 from tistreamlines.backends.numba import program as _numba
+from tistreamlines.devices import Device, choose, usable_cores
 from tistreamlines.engine import growth as growth_module
 from tistreamlines.engine import room as room_module
 from tistreamlines.engine.engine import Engine

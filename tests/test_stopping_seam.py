@@ -9,7 +9,7 @@ import pytest
 from faces import FACES, ints, program, reals, run
 from test_prob import computed
 
-from tistreamlines.backends.devices import ARCHS, choose
+from tistreamlines.devices import ARCHS, choose
 from tistreamlines.engine.linking import NO_FILTER
 from tistreamlines.kernels import propagate
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row

@@ -19,11 +19,11 @@ import pytest
 from conftest import Command, python
 
 import tistreamlines as ts
-from tistreamlines.backends.devices import choose
 from tistreamlines.backends.numba import cache as _cache
 from tistreamlines.backends.numba import face as _face
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
+from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker import store as _store
 from tistreamlines.linker.source import Source
@@ -277,7 +277,7 @@ FORKS = """
     import json, multiprocessing, sys
     sys.path[:0] = [sys.argv[1]]
     from test_one_taichi import SIDE, Doubler, digest, run, said
-    from tistreamlines.backends.devices import ARCHS, list_devices
+    from tistreamlines.devices import ARCHS, list_devices
     from tistreamlines.engine.engine import Engine
 
     def anew(_):

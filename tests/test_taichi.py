@@ -27,12 +27,12 @@ from test_lang import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, share
 from test_maths import divide_all, log_all, random_floats, square_root_all
 from test_rng import KNOWN, lane_words, scalar_words, uniforms, words
 
-from tistreamlines.backends.devices import ARCHS, Device, choose
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.block import TYPES, lay_out
 from tistreamlines.backends.taichi.team import team_kind
+from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.settings import Settings

@@ -14,14 +14,14 @@ from test_one_taichi import digest
 from test_one_taichi import run as streamlines_of
 
 from tistreamlines.backends import shares_memory
-from tistreamlines.backends.devices import ARCHS, Device, choose
-from tistreamlines.backends.devices import host as _probe_host
 from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
+from tistreamlines.cli.verification import runs as verifying
+from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.devices import ARCHS, Device, choose
+from tistreamlines.devices import host as _probe_host
 from tistreamlines.errors import DeviceError
 from tistreamlines.methods.registry import METHODS
-from tistreamlines.verify import verify as verifying
-from tistreamlines.verify.verify import Variant
 
 GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
 LAVAPIPE = next(iter(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")), None)

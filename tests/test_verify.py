@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.backends.devices import list_devices
+from tistreamlines.cli.verification import runs as verifying
+from tistreamlines.cli.verification.difference import StoredRun, first_difference, members
+from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.devices import list_devices
 from tistreamlines.io.tractogram import Batch
 from tistreamlines.methods.registry import METHODS
-from tistreamlines.verify import verify as verifying
-from tistreamlines.verify.difference import StoredRun, first_difference, members
-from tistreamlines.verify.verify import Variant
 
 SEEDS = 60
 PRESENT = {device.arch for device in list_devices() if device.available}

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from tistreamlines.backends import open_program
-from tistreamlines.backends.devices import ARCHS, choose
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, prepared_for
+from tistreamlines.devices import ARCHS, choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.ordering import exclusive_sum, near_together

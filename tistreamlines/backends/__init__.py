@@ -1,4 +1,4 @@
-"""Compilers (Numba, Taichi) and devices; only this room imports a compiler."""
+"""Compilers (Numba, Taichi); only this room imports a compiler."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
+    from ..devices import Device
     from ..linker.source import Source
-    from .devices import Device
     from .program import Program
 
 
@@ -19,7 +19,7 @@ def open_program(
 
     Parameters
     ----------
-    device : one of :func:`tistreamlines.backends.devices.list_devices`.
+    device : one of :func:`tistreamlines.devices.list_devices`.
     source : kernels, and what they are linked with.
     exact : same bits on every device; if False, the compiler may reorder arithmetic.
     threads : CPU threads, None for all.

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..backends import open_program
-from ..backends.devices import Device, free_memory
 from ..backends.program import Program
+from ..devices import Device, free_memory
 from ..errors import DeviceError
 from ..kernels.lang import *
 from ..linker.source import Source
@@ -183,7 +183,7 @@ def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = N
 
     Parameters
     ----------
-    device : one of :func:`tistreamlines.backends.devices.list_devices`.
+    device : one of :func:`tistreamlines.devices.list_devices`.
     seconds : for each of the two, besides compiling and checking.
     threads : of a CPU, None for all.
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ..backends.devices import list_devices, usable_cores
+from ..devices import list_devices, usable_cores
 from ..run.record import versions
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import ARCHS
+from ..devices import ARCHS
 from ..io.tractogram import Space
 from ..phantom.phantom import Phantom
 from . import SCHEMA, measures

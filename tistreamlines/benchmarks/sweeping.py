@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..backends.devices import usable_cores
+from ..devices import usable_cores
 from ..sphere.sphere import load_sphere
 from .cases import Case, Method, Sweep
 from .problem import Problem

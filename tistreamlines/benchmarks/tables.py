@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..backends.devices import ARCHS
+from ..devices import ARCHS
 from .cases import METHODS
 from .forms import (
     UNKNOWN,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import ARCHS, choose
+from ..devices import ARCHS, choose
 from ..errors import DeviceError
 from . import cuslines, dipy, mrtrix
 from .cases import COMMON, METHODS, STOP, SWEEPS

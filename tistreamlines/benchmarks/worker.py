@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.devices import ARCHS, choose, free_memory
+from ..devices import ARCHS, choose, free_memory
 from ..io.tractogram import Batch, Space
 from ..io.writer import open_writer
 from .cases import METHODS

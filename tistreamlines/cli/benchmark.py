@@ -107,7 +107,7 @@ def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> 
 
 
 def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets: list[Any]) -> list[Case]:
-    from ..backends.devices import list_devices
+    from ..devices import list_devices
 
     if series:
         if names:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..backends import shares_memory, try_device
-from ..backends.devices import Device, choose, list_devices
+from ..devices import Device, choose, list_devices
 from .printing import print_table
 
 HEADINGS = ("arch", "device", "driver", "memory", "kind", "state")

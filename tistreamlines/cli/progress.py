@@ -8,7 +8,7 @@ from typing import Any
 from rich import progress as bars
 from rich.console import Console
 
-from ..backends.devices import Device
+from ..devices import Device
 from ..run.log import Watcher
 from . import interrupts
 

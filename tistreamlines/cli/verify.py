@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..backends.devices import ARCHS
+from ..devices import ARCHS
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
@@ -18,10 +18,10 @@ from ..run.option_groups import SOURCES
 from ..run.parameters import Parameters, options
 from ..run.plan import needs_series
 from ..run.record import versions
-from ..verify import verify as verifying
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
+from .verification import runs as verifying
 
 SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")

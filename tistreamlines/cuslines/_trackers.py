@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tistreamlines.backends.devices import choose
 from tistreamlines.cuslines import tracker as api
+from tistreamlines.devices import choose
 from tistreamlines.errors import ParameterError
 
 if TYPE_CHECKING:

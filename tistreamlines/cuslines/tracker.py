@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.devices import choose
+from ..devices import choose
 from ..engine.engine import Engine
 from ..engine.settings import Settings
 from ..errors import ParameterError

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.devices import Device
+from ..devices import Device
 from ..errors import ParameterError
 from ..io.tractogram import Batch, Space
 from ..methods.given import Prepared
@@ -38,7 +38,7 @@ class Engine:
     ----------
     prepared : tables of the method and the stopping rule.
     space : the image's space.
-    device : where to run (see :func:`tistreamlines.backends.devices.choose`).
+    device : where to run (see :func:`tistreamlines.devices.choose`).
     settings : how streamlines are grown.
     filters : what accepts streamlines, besides their length.
     products : what is made of the accepted streamlines, besides their points.

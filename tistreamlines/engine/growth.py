@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..backends import open_program
-from ..backends.devices import Device, free_memory
+from ..devices import Device, free_memory
 from ..kernels import propagate
 from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop

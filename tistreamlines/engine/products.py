@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.devices import usable_cores
 from ..backends.threads import thread_pool
+from ..devices import usable_cores
 from ..io.tractogram import Batch
 from ..kernels import propagate
 from ..kernels.lang import Twin

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.devices import usable_cores
+from ..devices import usable_cores
 from ..errors import InputError
 from .dipy_private import csd_design, csd_normal
 from .tensor import anisotropy

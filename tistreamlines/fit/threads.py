@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from ..backends.devices import usable_cores
+from ..devices import usable_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

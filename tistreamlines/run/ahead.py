@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.devices import Device
+from ..devices import Device
 from ..engine.engine import Engine
 from ..engine.settings import Settings
 from ..io.images import open_image

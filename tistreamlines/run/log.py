@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..backends.devices import Device
+from ..devices import Device
 from ..errors import python_names
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..backends import notes
-from ..backends.devices import Device, choose
+from ..devices import Device, choose
 from ..engine.engine import Engine
 from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, python_names

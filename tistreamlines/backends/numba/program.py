@@ -7,11 +7,11 @@ from typing import Any
 import numba
 import numpy as np
 
+from ...devices import usable_cores
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link
 from ...linker.source import Source
 from ...linker.store import load
-from ..devices import usable_cores
 from ..threads import thread_pool
 from .face import face, spread_name
 from .quick import quick_compiler

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...devices import Device
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
-from ..devices import Device
 from .team import BARRIERS
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's

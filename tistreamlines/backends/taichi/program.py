@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ...devices import Device
 from ...linker.face import Face
 from ...linker.link import link
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
-from ..devices import Device
 from .block import entry_text, lay_out
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, team_kind

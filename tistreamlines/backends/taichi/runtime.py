@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from ...devices import Device, vulkan_index
+from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError
 from ...linker.store import folder, load
-from ..devices import Device, vulkan_index
-from ..devices.gpu import cuda_context_entry
 from .front_end import quick_front_end
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...devices import choose
 from ...errors import DeviceError
 from ...kernels.lang import *
 from ...linker.source import Source
-from ..devices import choose
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -28,7 +28,7 @@ from .team import team_kind
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ..devices import Device
+    from ...devices import Device
 
     Reals32 = npt.NDArray[np.float32]
 

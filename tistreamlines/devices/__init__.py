@@ -1,15 +1,16 @@
-"""Available devices: CPU, CUDA, Vulkan and Metal, found with ctypes and the standard library alone.
+"""The devices of this computer: what can track here, and how much memory is free.
 
-Neither Taichi nor Numba is imported, so listing is quick and does not influence them. NVIDIA's driver is an exception:
-once a process has called it (`cuInit`), later changes of CUDA_VISIBLE_DEVICES have no effect in that process, and a
-*forked* child cannot use CUDA. Workers for several GPUs have to be spawned.
+They are found with ctypes and the standard library alone. Neither Taichi nor Numba is imported, so listing is quick
+and does not influence them. NVIDIA's driver is an exception: once a process has called it (`cuInit`), later changes of
+CUDA_VISIBLE_DEVICES have no effect in that process, and a *forked* child cannot use CUDA. Workers for several GPUs have
+to be spawned.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from ...errors import DeviceError
+from ..errors import DeviceError
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
 from .host import Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
 
@@ -80,7 +81,7 @@ def choose(arch: str = "auto") -> Device:
 def vulkan_index(device: Device) -> int:
     """Return a Vulkan device's index in vkEnumeratePhysicalDevices, the meaning of TI_VISIBLE_DEVICE.
 
-    Taichi reads TI_VISIBLE_DEVICE once, before its first use of Vulkan in the process, and ignores a wrong one silently.
+    Taichi reads TI_VISIBLE_DEVICE once, before its first use of Vulkan in the process, and ignores a wrong one.
     """
     if device.arch != "vulkan" or not device.available:
         raise DeviceError(f"{device.arch} device {device.name!r} is no usable Vulkan device")

@@ -31,7 +31,8 @@ def _cuda() -> tuple[c.CDLL, int]:
         why = "no NVIDIA GPU found" if hidden is None else f"CUDA_VISIBLE_DEVICES={hidden!r} shows no NVIDIA GPU"
         raise MissingError(f"{why}: check nvidia-smi, or use another arch")
     if code == _FORKED:
-        raise MissingError("this process was forked from one that uses CUDA: make it with multiprocessing's method 'spawn'")
+        advice = "make it with multiprocessing's method 'spawn'"
+        raise MissingError(f"this process was forked from one that uses CUDA: {advice}")
     if code:
         name = c.c_char_p()
         label = name.value.decode() if lib.cuGetErrorName(code, c.byref(name)) == 0 and name.value else "error"
@@ -92,7 +93,7 @@ def cuda_free(device: Device) -> int | None:
 
 
 def cuda_context_entry() -> Callable[[], object] | None:
-    """Return a function that makes this thread's CUDA context current in its caller's thread; None without a context."""
+    """Return a function that makes this thread's CUDA context current in its caller's; None without a context."""
     lib, context = _cuda()[0], c.c_void_p()
     if lib.cuCtxGetCurrent(c.byref(context)) or not context.value:
         return None
@@ -173,7 +174,8 @@ def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
     major, minor, patch = api >> 22 & 127, api >> 12 & 1023, api & 4095
     features = (c.c_uint32 * 64)()  # VkPhysicalDeviceFeatures, 55 flags
     lib.vkGetPhysicalDeviceFeatures(handle, features)
-    driver, subgroup, query = _driver_version(vendor, version), None, getattr(lib, "vkGetPhysicalDeviceProperties2", 0)
+    driver, subgroup = _driver_version(vendor, version), None
+    query = getattr(lib, "vkGetPhysicalDeviceProperties2", None)
     if query and (major, minor) >= (1, 1):
         outer = (1000059001, 2048)
         subgroup = struct.unpack_from("=I", _chained(query, handle, outer, (1000094000, 16)))[0] or None
@@ -203,7 +205,8 @@ def _visible(devices: list[Device]) -> list[Device]:
     if named in places:
         reason = f"TI_VISIBLE_DEVICE={named} names another device: unset it, or let it name this one"
     else:
-        reason = f"TI_VISIBLE_DEVICE={named!r} is no number of a Vulkan device: unset it, or give one of {', '.join(places)}"
+        known = ", ".join(places)
+        reason = f"TI_VISIBLE_DEVICE={named!r} is no number of a Vulkan device: unset it, or give one of {known}"
     return [d if str(d.index) == named else replace(d, available=False, reason=reason) for d in devices]
 
 

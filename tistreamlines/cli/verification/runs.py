@@ -18,20 +18,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..backends.devices import ARCHS, Device, choose, list_devices
-from ..errors import TrackingError
-from ..run.api import stream
-from ..run.log import Watcher
+from ...devices import ARCHS, Device, choose, list_devices
+from ...errors import TrackingError
+from ...run.api import stream
+from ...run.log import Watcher
 from .difference import MEMBERS, Difference, StoredRun, first_difference, members
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
-PACKAGES = str(Path(__file__).parents[2])
+PACKAGES = str(Path(__file__).parents[3])
 # The package's folder comes last, where it cannot hide modules of the standard library.
 WORKER = """
 import sys
 sys.path = [*filter(None, sys.path), sys.argv[1]]
-from tistreamlines.verify.verify import main
+from tistreamlines.cli.verification.runs import main
 sys.exit(main())
 """
 
