@@ -24,7 +24,7 @@ from ..sphere.polynomials import from_harmonics
 from ..sphere.sphere import SPHERES, most_peaks, padded, sphere_tables
 from .given import Given, OrientationFunctions, Prepared
 from .options import MethodOptions
-from .rows import build_volume, touched
+from .rows import build_volume, near_marks, touched
 from .shared import harmonic_operations, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
@@ -152,10 +152,7 @@ def _volume(given: Given, rows: Rows, reach: Array | None) -> Volume:
     values, maps = given.follows.values, given.stop.channels
     keep = touched(given.stop.alive, given.seeds, values.shape[:3])
     if reach is not None:
-        from scipy.ndimage import maximum_filter
-
-        near = np.asarray(maximum_filter(keep, size=tuple(2 * reach + 1)), bool)
-        keep = near & (values.any(axis=-1) | maps.any(axis=-1))
+        keep = near_marks(keep, reach) & (values.any(axis=-1) | maps.any(axis=-1))
 
     def fill_rows(some: Array, written: Array) -> None:
         own = rows.fill(some)

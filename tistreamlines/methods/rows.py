@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,17 +36,27 @@ def touched(
     ndarray of bool, (x, y, z)
         The voxels.
     """
-    from scipy.ndimage import maximum_filter
-
     if alive is None:
         return np.ones(shape, bool)
-    keep: npt.NDArray[np.bool_] = np.asarray(maximum_filter(alive, size=3, mode="constant"), bool)
     sides = np.asarray(shape)
     near = seeds[((seeds >= -0.5) & (seeds < sides - 0.5)).all(axis=1)]
-    low = np.floor(near).astype(np.int64)
-    for corner in np.ndindex(2, 2, 2):
-        keep[tuple(np.clip(low + corner, 0, sides - 1).T)] = True
-    return keep
+    low = np.zeros(sides + 1, bool)  # whether a seed lies between a voxel's predecessor and the voxel
+    low[tuple(np.floor(near).astype(np.int64).T + 1)] = True
+    return near_marks(alive, (1, 1, 1)) | _any_in_window(low, (2, 2, 2))
+
+
+def near_marks(marks: npt.NDArray[np.bool_], reach: Sequence[int] | npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
+    """Return the voxels (x, y, z) within ``reach`` voxels of a marked one along each axis."""
+    return _any_in_window(np.pad(marks, [(side, side) for side in reach]), [2 * side + 1 for side in reach])
+
+
+def _any_in_window(marks: npt.NDArray[np.bool_], sizes: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return whether a mark is in each window; the result is smaller than the marks by sizes - 1."""
+    for axis, size in enumerate(sizes):
+        moved = np.moveaxis(marks, axis, 0)
+        shifted = [moved[first : len(moved) - size + 1 + first] for first in range(size)]
+        marks = np.moveaxis(np.logical_or.reduce(shifted), 0, axis)
+    return marks
 
 
 def build_volume(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..backends.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames
 from ..io import images, nifti, orientations, pipes, sidecar
@@ -66,9 +68,17 @@ def needs_series(parameters: Parameters) -> str:
     return ""
 
 
-def hashes_of(sources: Series) -> dict[str, str]:
-    """Return the sha256 of each input by its name."""
-    return {name: _hash(path) for name, path in sources.items()}
+def hashing(sources: Series) -> Callable[[], dict[str, str]]:
+    """Start to compute the sha256 of each input by its name, in a thread; return a function that waits for them."""
+    files = {name: source for name, source in sources.items() if not isinstance(source, InMemory)}
+    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(path) for name, path in files.items()})
+
+    @cache
+    def hashes() -> dict[str, str]:
+        found = future.result()
+        return {name: found[name] if name in files else _hash(source) for name, source in sources.items()}
+
+    return hashes
 
 
 def _hash(path: PathLike) -> str:

@@ -21,7 +21,7 @@ from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..sphere.harmonics import BASES
 from ..sphere.sphere import load_sphere
-from .inputs import Inputs, Series, check_step, hashes_of, needs_series, read
+from .inputs import Inputs, Series, check_step, hashing, needs_series, read
 from .log import Log
 from .option_groups import SEED_FA
 from .parameters import INPUTS, Parameters
@@ -72,14 +72,14 @@ def make_plan(
     cache = Cache(parameters.cache_dir, log.watcher.note) if parameters.cache_dir is not None else None
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
-        hashes = hashes_of({**series, **given})
-        causes = {**hashes, **_causes(parameters)}
+        hashes = hashing({**series, **given})
+        causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
         ahead(series)
         with log.stage("load"):
             inputs = read(series, parameters, log)
-        prepared, voxels = _prepare(inputs, parameters, hashes, cache, log)
+        prepared, voxels = _prepare(inputs, parameters, hashes(), cache, log)
         space, frames = inputs.space, inputs.frames
         if cache:
             with log.stage("prepare"):
@@ -91,7 +91,7 @@ def make_plan(
         check_step(parameters, space)
         frames = told["frames"]
         log.tell(told["notes"], told["warnings"])
-    return Plan(prepared, space, _seeds(parameters, space, voxels), hashes, frames)
+    return Plan(prepared, space, _seeds(parameters, space, voxels), hashes(), frames)
 
 
 def _unpacked(

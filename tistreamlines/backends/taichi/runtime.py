@@ -86,6 +86,12 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
         return _runtime
 
 
+def close() -> None:
+    """Stop Taichi, which only then writes to its cache what it has compiled."""
+    if _runtime is not None and _runtime.alive:
+        _runtime.ti.reset()
+
+
 def _refuse_to_disturb(device: Device) -> None:
     """Raise if starting Taichi again would invalidate arrays that are in use."""
     if _runtime is not None and _runtime.alive:
