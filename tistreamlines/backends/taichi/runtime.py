@@ -126,9 +126,11 @@ def _initialised(device: Device, profile: bool) -> Any:
     try:
         ti = _imported()
         common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
+        # Taichi's own optimisation takes longer than the rest of a compilation, and the drivers' makes up for it
+        common |= {"fast_math": False, "advanced_optimization": False}
         # Taichi's messages would mix with the program's output
         with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
-            ti.init(arch=getattr(ti, device.arch), fast_math=False, **common, **options)
+            ti.init(arch=getattr(ti, device.arch), **common | options)
             ti.lang.impl.get_runtime().materialize()  # only possible in the thread that starts Taichi
     except (RuntimeError, ValueError) as error:
         raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}{_read_by_taichi()}") from error
