@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tistreamlines.run.picture import _segments, draw
+from tistreamlines.io.picture import _segments, draw
 
 
 def bundle_along(axis, n=40, length=80):

@@ -41,6 +41,15 @@ def open_program(
     return TaichiProgram(device, source, exact=exact, profile=profile, kind=kind)
 
 
+def warm_up(device: Device, *, exact: bool = True) -> None:
+    """Start the compiler for a device and, on a GPU, test the device, which :func:`open_program` else does."""
+    if device.arch != "cpu":
+        from .taichi.trial import open_checked
+
+        open_checked(device, exact, False)
+    from .numba import program as program
+
+
 def set_leaving(number: int) -> None:
     """Let a signal end the process at once with exit code 128 + number, even while a library keeps Python from running.
 

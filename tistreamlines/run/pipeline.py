@@ -21,6 +21,7 @@ from ..io import sidecar
 from ..io.tractogram import Batch
 from ..io.writer_thread import WriterThread
 from .ahead import Ahead
+from .apart import make_tables_apart, pays
 from .counts import Counts
 from .inputs import Series
 from .log import Log, Watcher
@@ -28,6 +29,7 @@ from .parameters import Parameters
 from .plan import Plan, make_plan
 from .record import record, stop_reasons
 from .result import PICTURED, TrackResult
+from .tables import make_tables
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
 
@@ -171,7 +173,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
 
     compiling = Ahead(parameters, device, settings)
     with _threads_explained(parameters):
-        plan = make_plan(series, parameters, log, compiling.start)
+        make = make_tables_apart if pays(series, parameters, device) else make_tables
+        plan = make_plan(series, parameters, log, compiling.start, make)
         if plan.prepared.fill["CARRIED"] and not parameters.exact:
             log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
         with log.stage("compile"):

@@ -143,7 +143,7 @@ class TrackResult:
 
     def _repr_html_(self) -> str:
         """Return a table and a picture of some of the streamlines, for notebooks."""
-        from .picture import png
+        from ..io.picture import png
 
         rows = self.table() | {"tractogram": "in memory" if self.path is None else str(self.path)}
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())

@@ -1,0 +1,135 @@
+"""Tables from a process of their own are those of this process; its errors, notes and end are told here."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.devices import choose
+from tistreamlines.io.in_memory import InMemory
+from tistreamlines.run import apart, pipeline
+from tistreamlines.run.apart import make_tables_apart, pays
+from tistreamlines.run.log import Log, Watcher
+from tistreamlines.run.plan import make_plan
+from tistreamlines.run.tables import make_tables
+
+
+class Told(Watcher):
+    """A watcher that remembers."""
+
+    def __init__(self):
+        self.words = []
+        for kind in ("stage", "note", "warn"):
+            setattr(self, kind, lambda text, kind=kind: self.words.append((kind, text)))
+
+
+def planned(head, make, ahead=lambda _: None, **named):
+    series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
+    log = Log(Told())
+    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), log, ahead, make), log
+
+
+@pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "opdt"}], ids=str)
+def test_tables_and_messages_are_the_same(head, named):
+    here, log = planned(head, make_tables, **named)
+    there, other = planned(head, make_tables_apart, **named)
+    values, others = here.prepared.values, there.prepared.values
+    assert values.keys() == others.keys()
+    for name, value in values.items():
+        np.testing.assert_array_equal(value, others[name], strict=True)
+    assert (here.prepared.fill, here.hashes, here.frames) == (there.prepared.fill, there.hashes, there.frames)
+    np.testing.assert_array_equal(here.seeds.points(0, 5), there.seeds.points(0, 5))
+    assert log.notes == other.notes
+    assert log.watcher.words == other.watcher.words
+    assert other.seconds["load"] > 0
+
+
+def test_shapes_come_first_and_fit_the_tables(head):
+    shapes = []
+    plan, _ = planned(head, make_tables_apart, ahead=shapes.append)
+    prepared, space = shapes[0]()
+    assert prepared.fill == plan.prepared.fill
+    assert {n: a.size for n, a in prepared.arrays.items() if n.startswith("method")} == {
+        n: a.size for n, a in plan.prepared.arrays.items() if n.startswith("method")
+    }
+    np.testing.assert_allclose(space.voxel_sizes, plan.space.voxel_sizes)
+
+
+def test_errors_are_those_of_this_process(head, tmp_path):
+    missing = tmp_path / "nothing.nii.gz"
+    for make in (make_tables, make_tables_apart):
+        with pytest.raises(ts.InputError, match="no such file"):
+            make({n: str(p) for n, p in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)},
+                 ts.Parameters(mask=missing), {}, Log(Told()), lambda _: None)  # fmt: skip
+
+
+def test_a_process_that_dies_is_an_error(head, monkeypatch):
+    monkeypatch.setattr(apart, "WORKER", "import os; os._exit(9)")
+    with pytest.raises(ts.TrackingError, match="has ended"):
+        planned(head, make_tables_apart)
+
+
+def test_the_process_ends_with_its_parent(head):
+    code = f"""
+import os, time
+from tistreamlines.run import apart
+held = apart._worker()
+given, made = held.__enter__()
+import pickle
+given.write(pickle.dumps(({{}}, None, {{}}))[:-1])  # it waits for the rest
+given.flush()
+print(os.popen("ps -o pid= --ppid %d" % os.getpid()).read().split()[0], flush=True)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    for _ in range(100):
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        if open(f"/proc/{child}/stat").read().split()[2] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail("the process is still there")
+
+
+def test_only_files_on_a_gpu_are_read_apart(head, monkeypatch):
+    monkeypatch.setattr(apart, "usable_cores", lambda: 16)
+    gpu = replace(choose("cpu"), arch="cuda", software=False)
+    series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
+    assert pays(series, ts.Parameters(mask=head.mask), gpu)
+    assert not pays(series, ts.Parameters(mask=head.mask), choose("cpu"))
+    assert not pays({**series, "bvals": InMemory("bvals", np.zeros(3))}, ts.Parameters(), gpu)
+    monkeypatch.setattr(apart, "usable_cores", lambda: 2)
+    assert not pays(series, ts.Parameters(mask=head.mask), gpu)
+
+
+@pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "csa"}], ids=str)
+def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch):
+    """The kernels that were compiled for a few voxels are those of the run."""
+    found = []
+
+    def compiled():
+        functions = [f for n, m in sys.modules.items() if n.startswith("tistreamlines_") for f in vars(m).values()]
+        return {f: len(f.signatures) for f in functions if hasattr(f, "signatures")}
+
+    class Seen(pipeline.Engine):
+        def __init__(self, *arguments, **others):
+            before = compiled()
+            super().__init__(*arguments, **others)
+            found.append((before, compiled()))
+
+    monkeypatch.setattr(pipeline, "Engine", Seen)
+    ts.track(*head.series, mask=head.mask, nseeds=50, arch="cpu", **named)
+    [(before, after)] = found
+    assert before == after != {}

@@ -1,0 +1,204 @@
+"""The tables of a run: inputs are read, models are fitted, and the method makes its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache as cached
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..fit.fits import Fits
+from ..fit.models import BASIS
+from ..io import nifti, orientations
+from ..io.cache import Cache
+from ..io.images import open_image
+from ..io.orientations import Orientations
+from ..io.tractogram import Space
+from ..methods.given import Given, OrientationFunctions, Prepared, Signals, StopTables
+from ..methods.packing import pack_prepared, unpack_prepared
+from ..methods.registry import METHODS, STOPPING_RULES
+from ..sphere.harmonics import BASES, count_of
+from ..sphere.sphere import load_sphere
+from .inputs import Inputs, Series, read
+from .log import Log
+from .option_groups import SEED_FA
+from .parameters import Parameters
+from .seeds import RandomSeeds, Seeds, seeds_in_file
+
+Array = npt.NDArray[Any]
+Voxels = npt.NDArray[np.int32]
+Shapes = Callable[[], tuple[Prepared, Space]]
+SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
+HIGH = 1e30  # above any threshold of a map
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What is made of the inputs.
+
+    Attributes
+    ----------
+    prepared : tables of the method and the stopping rule.
+    space : grid of the series or the orientations.
+    voxels : (m, 3) voxels of random seeds; none if seeds are given.
+    frames : axes of the directions of each input.
+    """
+
+    prepared: Prepared
+    space: Space
+    voxels: Voxels
+    frames: dict[str, Any]
+
+    def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Return arrays, and values for JSON."""
+        arrays, values = pack_prepared(self.prepared, self.space)
+        return {**arrays, "region": self.voxels}, values | {"frames": self.frames}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
+        """Undo :meth:`packed`."""
+        return cls(*unpack_prepared(arrays, values), arrays["region"], values["frames"])
+
+
+def make_tables(
+    series: Series, parameters: Parameters, hashes: Mapping[str, str], log: Log, ahead: Callable[[Shapes], object]
+) -> Tables:
+    """Read the inputs, fit the models and make the tables.
+
+    Parameters
+    ----------
+    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or nothing.
+    parameters : all options.
+    hashes : sha256 of each input, if there is a cache.
+    log : receives stages, notes and warnings.
+    ahead : called first, with a function that returns tables and grid of a few voxels for which the kernels are the
+        same as for the inputs: kernels depend on the options and on what is in the headers.
+    """
+    ahead(lambda: _stand_in(series, parameters))
+    folder = parameters.cache_dir
+    cache = None if folder is None else Cache(folder, log.watcher.note)
+    with log.stage("load"):
+        inputs = read(series, parameters, log)
+    prepared, voxels = _prepare(inputs, parameters, hashes, cache, log)
+    return Tables(prepared, inputs.space, voxels, inputs.frames)
+
+
+def seeds_of(parameters: Parameters, space: Space, voxels: Voxels) -> Seeds:
+    """Return the seeds that are given, or random ones in some voxels (m, 3)."""
+    given: Any = parameters.seeds  # Parameters has made an array path-like
+    if given is not None:
+        return seeds_in_file(nifti.load_seeds(given), space, str(given))
+    return RandomSeeds(voxels, parameters.nseeds, parameters.seed_seed, parameters.threads)
+
+
+def _prepare(
+    inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
+) -> tuple[Prepared, Voxels]:
+    """Fit what the method, the stopping rule and the seeds need; return tables and voxels of random seeds."""
+    known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
+    known["frame"] = inputs.frames.get("bvecs", {}).get("frame", "")
+    fits = None
+    if inputs.dwi is not None:
+        fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
+    with log.stage("prepare"):
+        anisotropy = _fitted_once(fits)
+        stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters)
+        voxels = _seed_voxels(inputs, fits, anisotropy, parameters)
+        reach = seeds_of(parameters, inputs.space, voxels).reach()
+    coefficients = None
+    if METHODS[parameters.dg].follows == "functions" and inputs.oriented is None:
+        assert fits is not None and parameters.model is not None
+        with log.stage("fit"):
+            coefficients = fits.coefficients(parameters.model, parameters)
+    with log.stage("prepare"):
+        prepared = _tables_of(inputs, coefficients, stop, reach, parameters)
+    return prepared, voxels
+
+
+def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
+    """Return a function that fits FA on its first call."""
+    @cached
+    def anisotropy() -> npt.NDArray[np.float32]:
+        assert fits is not None
+        return fits.anisotropy()
+
+    return anisotropy
+
+
+def _seed_voxels(
+    inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
+) -> Voxels:
+    """Return the voxels (m, 3) of random seeds; none if seeds are given."""
+    if parameters.seeds is not None:
+        return np.empty((0, 3), np.int32)
+    region = inputs.seed_mask
+    if region is None:
+        assert fits is not None
+        above = anisotropy() > SEED_FA
+        region = fits.mask & above
+    voxels = np.argwhere(region).astype(np.int32)
+    if not len(voxels):
+        name = "" if inputs.dwi is None else f"{inputs.dwi.path}: "
+        raise InputError(f"{name}no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
+    return voxels
+
+
+def _tables_of(
+    inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, stop: StopTables, reach: npt.NDArray[np.float64],
+    parameters: Parameters,
+) -> Prepared:  # fmt: skip
+    """Make the tables of the method, which may follow coefficients (x, y, z, n) of a fitted model."""
+    sides = tuple(float(side) for side in inputs.space.voxel_sizes)
+    follows = _followed(inputs, coefficients, parameters)
+    given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+    return METHODS[parameters.dg].prepare(given, parameters)
+
+
+def _followed(
+    inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters
+) -> Signals | OrientationFunctions:
+    """Return what the method follows: the signals, a model fitted to them, or given orientations."""
+    read = inputs.oriented
+    if METHODS[parameters.dg].follows == "signals":
+        assert inputs.dwi is not None
+        return Signals(inputs.dwi.data, inputs.dwi.gtab)
+    if read is None:
+        assert coefficients is not None
+        return OrientationFunctions("sh", coefficients, BASIS)
+    if read.kind == "peaks":
+        vertices, _ = load_sphere(parameters.sphere)
+        values = orientations.peaks_to_pmf(read.values.reshape(*read.space.shape, -1, 3), vertices)
+        return OrientationFunctions("pmf", values)
+    if read.basis is not None:
+        return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
+    return OrientationFunctions("pmf", read.values, symmetric=not parameters.asymmetric)
+
+
+def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
+    """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs."""
+    inputs = _inputs_of_few_voxels(series, parameters)
+    stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, lambda: np.full(SHAPE, HIGH), parameters)
+    coefficients = np.ones((*SHAPE, count_of(parameters.sh_order)), np.float32) if parameters.model else None
+    return _tables_of(inputs, coefficients, stop, np.zeros((1, 3)), parameters), inputs.space
+
+
+def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
+    source: Any = parameters.source
+    first: Any = series["dwi"] if series else getattr(parameters, source)
+    path, image = open_image(first)
+    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), SHAPE)
+    dwi = oriented = None
+    if series:
+        gtab = nifti.load_gradients(series["bvals"], series["bvecs"], path, image.shape[3])
+        dwi = nifti.Dwi(np.ones((*SHAPE, image.shape[3]), np.float32), space, gtab, path)
+    if source != "model":
+        volumes = open_image(getattr(parameters, source))[1].shape[3:]
+        values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)
+        oriented = Orientations(source, values, parameters.sh_basis, parameters.sphere, space)
+    given = (name for name in STOPPING_RULES[parameters.stopping].maps if getattr(parameters, name) is not None)
+    maps = {name: np.full(SHAPE, HIGH, np.float32) for name in given}
+    return Inputs(space, dwi, oriented, None, None, maps, {})
