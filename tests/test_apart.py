@@ -6,18 +6,28 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.devices import choose
 from tistreamlines.io.in_memory import InMemory
 from tistreamlines.run import apart, pipeline
-from tistreamlines.run.apart import make_tables_apart, pays
+from tistreamlines.run.apart import process_for
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.tables import make_tables
+
+
+@pytest.fixture(autouse=True)
+def many_cores(monkeypatch):
+    monkeypatch.setattr(apart, "usable_cores", lambda: 16)
+
+
+def make_apart(series, parameters, *others):
+    with process_for(series, replace(parameters, arch="cuda")) as process:
+        return process.make_tables(series, parameters, *others)
 
 
 class Told(Watcher):
@@ -38,7 +48,7 @@ def planned(head, make, ahead=lambda _: None, **named):
 @pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "opdt"}], ids=str)
 def test_tables_and_messages_are_the_same(head, named):
     here, log = planned(head, make_tables, **named)
-    there, other = planned(head, make_tables_apart, **named)
+    there, other = planned(head, make_apart, **named)
     values, others = here.prepared.values, there.prepared.values
     assert values.keys() == others.keys()
     for name, value in values.items():
@@ -52,7 +62,7 @@ def test_tables_and_messages_are_the_same(head, named):
 
 def test_shapes_come_first_and_fit_the_tables(head):
     shapes = []
-    plan, _ = planned(head, make_tables_apart, ahead=shapes.append)
+    plan, _ = planned(head, make_apart, ahead=shapes.append)
     prepared, space = shapes[0]()
     assert prepared.fill == plan.prepared.fill
     assert {n: a.size for n, a in prepared.arrays.items() if n.startswith("method")} == {
@@ -63,7 +73,7 @@ def test_shapes_come_first_and_fit_the_tables(head):
 
 def test_errors_are_those_of_this_process(head, tmp_path):
     missing = tmp_path / "nothing.nii.gz"
-    for make in (make_tables, make_tables_apart):
+    for make in (make_tables, make_apart):
         with pytest.raises(ts.InputError, match="no such file"):
             make({n: str(p) for n, p in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)},
                  ts.Parameters(mask=missing), {}, Log(Told()), lambda _: None)  # fmt: skip
@@ -72,46 +82,44 @@ def test_errors_are_those_of_this_process(head, tmp_path):
 def test_a_process_that_dies_is_an_error(head, monkeypatch):
     monkeypatch.setattr(apart, "WORKER", "import os; os._exit(9)")
     with pytest.raises(ts.TrackingError, match="has ended"):
-        planned(head, make_tables_apart)
+        planned(head, make_apart)
 
 
 def test_the_process_ends_with_its_parent(head):
-    code = f"""
-import os, time
+    code = """
+import os, sys, time
+import tistreamlines as ts
 from tistreamlines.run import apart
-held = apart._worker()
-given, made = held.__enter__()
-import pickle
-given.write(pickle.dumps(({{}}, None, {{}}))[:-1])  # it waits for the rest
-given.flush()
-print(os.popen("ps -o pid= --ppid %d" % os.getpid()).read().split()[0], flush=True)
-time.sleep(60)
+apart.usable_cores = lambda: 16
+with apart.process_for({}, ts.Parameters(arch="cuda", dg="prob")) as process:
+    print(os.popen("ps -o pid= --ppid %d" % os.getpid()).read().split()[0], flush=True)
+    time.sleep(60)
 """
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
-    for _ in range(100):
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        child = Path("/proc", parent.stdout.readline().strip(), "stat")
+        os.kill(parent.pid, signal.SIGKILL)
+    for _ in range(200):
         try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return
-        if open(f"/proc/{child}/stat").read().split()[2] == "Z":
+            if child.read_text().split()[2] == "Z":
+                return
+        except (FileNotFoundError, ProcessLookupError):
             return
         time.sleep(0.1)
     pytest.fail("the process is still there")
 
 
 def test_only_files_on_a_gpu_are_read_apart(head, monkeypatch):
-    monkeypatch.setattr(apart, "usable_cores", lambda: 16)
-    gpu = replace(choose("cpu"), arch="cuda", software=False)
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    assert pays(series, ts.Parameters(mask=head.mask), gpu)
-    assert not pays(series, ts.Parameters(mask=head.mask), choose("cpu"))
-    assert not pays({**series, "bvals": InMemory("bvals", np.zeros(3))}, ts.Parameters(), gpu)
+
+    def starts(series, arch):
+        with process_for(series, ts.Parameters(mask=head.mask, arch=arch)) as process:
+            return process is not None
+
+    assert starts(series, "cuda")
+    assert not starts(series, "cpu")
+    assert not starts({**series, "bvals": InMemory("bvals", np.zeros(3))}, "cuda")
     monkeypatch.setattr(apart, "usable_cores", lambda: 2)
-    assert not pays(series, ts.Parameters(mask=head.mask), gpu)
+    assert not starts(series, "cuda")
 
 
 @pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "csa"}], ids=str)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..backends.threads import thread_pool
 from ..errors import InputError
 from .images import (
     AnyPath,
@@ -91,8 +92,9 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
             "give the 4-D diffusion series, one volume per gradient"
         )
     space = grid_of(path, image)
+    series = thread_pool("series", 1).submit(read_series, path, image)  # while DIPY is imported
     gtab = load_gradients(bvals, bvecs, path, image.shape[3])
-    return Dwi(read_series(path, image), space, gtab, path)
+    return Dwi(series.result(), space, gtab, path)
 
 
 def load_mask(

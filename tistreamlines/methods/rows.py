@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..fit.threads import in_threads
 from ..kernels.interpolate import Volume
 
-BLOCK = 16384
+BLOCK = 8192  # voxels
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
 
 
@@ -101,9 +103,12 @@ def build_volume(
     index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
     rows = np.zeros((len(voxels) + 1, width), np.float32)
     flat, maps = data.reshape(-1, data.shape[-1]), channels.reshape(keep.size, -1)
-    for first in range(0, len(voxels), BLOCK):
+
+    def fill_block(first: int) -> None:
         some = voxels[first : first + BLOCK]
         written = rows[1 + first : 1 + first + len(some)]
         fill(flat[some].astype(np.float64), written)
         written[:, width - maps.shape[1] :] = maps[some]
+
+    deque(in_threads(fill_block, range(0, len(voxels), BLOCK), None), 0)
     return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))

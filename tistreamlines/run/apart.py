@@ -6,6 +6,7 @@ process they would wait for each other. Only files are inputs here, since arrays
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,7 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..devices import Device, usable_cores
+from ..devices import usable_cores
 from ..errors import TrackingError
 from ..io.in_memory import InMemory
 from ..methods.packing import pack_prepared, unpack_prepared
@@ -34,53 +36,65 @@ FEWEST_CORES = 4
 PACKAGES = str(Path(__file__).parents[2])
 # the package's folder comes last, where it cannot hide modules of the standard library
 WORKER = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its parent
 sys.path = [*filter(None, sys.path), sys.argv[1]]
 from tistreamlines.run.apart import main
-main()
+main(*sys.argv[2:])
 """
 
 
-def pays(series: Series, parameters: Parameters, device: Device) -> bool:
-    """Return whether a process of its own is possible, and saves time: on a GPU, beside a few cores."""
+@contextmanager
+def process_for(series: Series, parameters: Parameters) -> Generator[Process | None, None, None]:
+    """Start a process that can make the tables of a run; None where it saves nothing, or an input is no file."""
     rows = METHODS[parameters.dg], STOPPING_RULES[parameters.stopping]
     known = all(row.prepare.__module__.startswith(f"{__name__.split('.')[0]}.") for row in rows)
     inputs = [*series.values(), *(getattr(parameters, name) for name in INPUTS)]
-    on_gpu = device.arch != "cpu" and not device.software and usable_cores() >= FEWEST_CORES
-    return on_gpu and known and bool(sys.executable) and not any(isinstance(one, InMemory) for one in inputs)
-
-
-def make_tables_apart(
-    series: Series, parameters: Parameters, hashes: Mapping[str, str], log: Log, ahead: Callable[[Shapes], object]
-) -> Tables:
-    """Do what :func:`tistreamlines.run.tables.make_tables` does in a process of its own, and raise its errors here."""
-    shapes: SimpleQueue[Any] = SimpleQueue()
-    ahead(lambda: unpack_prepared(*shapes.get()))
-    with _worker() as (given, made):
+    files = not any(isinstance(one, InMemory) for one in inputs)
+    if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
+        yield None
+        return
+    command = [sys.executable, "-c", WORKER, PACKAGES, *(["dipy.core.gradients"] if series else [])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
         try:
-            pickle.dump((dict(series), parameters, dict(hashes)), given)
-            given.flush()
-            return _received(made, log, shapes)
+            yield Process(process.stdin, process.stdout)
+        finally:
+            process.kill()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that makes tables.
+
+    Parameters
+    ----------
+    given, made : its standard input and output.
+    """
+
+    given: IO[bytes]
+    made: IO[bytes]
+
+    def make_tables(
+        self, series: Series, parameters: Parameters, hashes: Mapping[str, str], log: Log,
+        ahead: Callable[[Shapes], object],
+    ) -> Tables:  # fmt: skip
+        """Do what :func:`tistreamlines.run.tables.make_tables` does in the process, and raise its errors here."""
+        shapes: SimpleQueue[Any] = SimpleQueue()
+        ahead(lambda: unpack_prepared(*shapes.get()))
+        try:
+            pickle.dump((dict(series), parameters, dict(hashes)), self.given)
+            self.given.flush()
+            return _received(self.made, log, shapes)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             raise TrackingError(
                 "the process that reads and fits has ended: if memory is scarce, use a smaller mask; else report this"
             ) from error
         finally:
             shapes.put(())  # nothing to unpack: the thread that compiles ends
-
-
-@contextmanager
-def _worker() -> Generator[tuple[IO[bytes], IO[bytes]], None, None]:
-    """Start the process; hand out its standard input and output, and end it with the block."""
-    command = [sys.executable, "-c", WORKER, PACKAGES]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            yield process.stdin, process.stdout
-        finally:
-            process.kill()
-            with suppress(BrokenPipeError):
-                process.stdin.close()
 
 
 def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Any]) -> Tables:
@@ -129,20 +143,24 @@ class _SentLog(Log):
         self.note, self.warn = partial(watcher.send, "log.note"), partial(watcher.send, "log.warn")
 
 
-def main() -> None:
-    """Make tables for the process that started this one, in which standard output is a pipe."""
+def main(*modules: str) -> None:
+    """Make tables for the process that started this one, and import modules until their inputs are known."""
     made = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print
+    for module in modules:
+        threading.Thread(target=importlib.import_module, args=(module,)).start()
     series, parameters, hashes = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    sending = threading.Lock()
 
     def send(*message: Any) -> None:
-        pickle.dump(message, made, protocol=pickle.HIGHEST_PROTOCOL)
-        made.flush()
+        with sending:
+            pickle.dump(message, made, protocol=pickle.HIGHEST_PROTOCOL)
+            made.flush()
 
     log = _SentLog(_SentWatcher(send))
     try:
-        tables = make_tables(series, parameters, hashes, log, lambda shapes: _send_shapes(shapes, send))
+        tables = make_tables(series, parameters, hashes, log, partial(_send_shapes, send))
         arrays, values = tables.packed()
     except (TrackingError, MemoryError) as error:
         send("error", error)
@@ -155,9 +173,14 @@ def main() -> None:
         made.flush()
 
 
-def _send_shapes(shapes: Shapes, send: Callable[..., None]) -> None:
-    with suppress(Exception):  # the error occurs again when the inputs are read
-        send("shapes", *pack_prepared(*shapes()))
+def _send_shapes(send: Callable[..., None], shapes: Shapes) -> None:
+    """Send the shapes of the tables as soon as they are known, while the inputs are read."""
+
+    def work() -> None:
+        with suppress(Exception):  # the error occurs again when the inputs are read
+            send("shapes", *pack_prepared(*shapes()))
+
+    threading.Thread(target=work, daemon=True).start()
 
 
 def _end_with_parent() -> None:

@@ -21,7 +21,7 @@ from ..io import sidecar
 from ..io.tractogram import Batch
 from ..io.writer_thread import WriterThread
 from .ahead import Ahead
-from .apart import make_tables_apart, pays
+from .apart import process_for
 from .counts import Counts
 from .inputs import Series
 from .log import Log, Watcher
@@ -164,16 +164,19 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     watcher : is told of stages, notes and warnings.
     """
     begun = time.perf_counter()
-    device = choose(parameters.arch)
-    watcher.device(device)
-    log = Log(watcher)
-    def settings(voxel_sizes: npt.NDArray[np.float64]) -> Settings:
-        step_mm = parameters.step_mm(voxel_sizes)
-        return settings_of(parameters, step_mm, *steps_within(step_mm, parameters.min_length, parameters.max_length))
+    with _threads_explained(parameters), process_for(series, parameters) as other:
+        device = choose(parameters.arch)
+        watcher.device(device)
+        log = Log(watcher)
 
-    compiling = Ahead(parameters, device, settings)
-    with _threads_explained(parameters):
-        make = make_tables_apart if pays(series, parameters, device) else make_tables
+        def settings(voxel_sizes: npt.NDArray[np.float64]) -> Settings:
+            step_mm = parameters.step_mm(voxel_sizes)
+            steps = steps_within(step_mm, parameters.min_length, parameters.max_length)
+            return settings_of(parameters, step_mm, *steps)
+
+        compiling = Ahead(parameters, device, settings)
+        on_gpu = other is not None and device.arch != "cpu" and not device.software
+        make = other.make_tables if other is not None and on_gpu else make_tables
         plan = make_plan(series, parameters, log, compiling.start, make)
         if plan.prepared.fill["CARRIED"] and not parameters.exact:
             log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
