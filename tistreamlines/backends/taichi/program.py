@@ -19,7 +19,7 @@ from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from .block import entry_text, lay_out
 from .runtime import start
-from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, team_kind
+from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, TRANSFERS, team_kind
 
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
@@ -122,16 +122,15 @@ class TaichiProgram:
         text = linked.text
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, source, self.block)
-        self.module = self.runtime.module(text, exact)
+        self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
         self._queue = self.empty(1, INTS)
         self._gathered, self._gathered_size = None, 0
 
     def array(self, values: np.ndarray) -> Any:
         """Return an array on the device that holds these values."""
-        kind, dtype = (REALS, np.float32) if values.dtype.kind == "f" else (INTS, np.int32)
-        array = self.empty(values.size, kind)
-        with self.runtime.turn(self.exact):
-            array.from_numpy(np.ascontiguousarray(values, dtype))
+        kind = REALS if values.dtype.kind == "f" else INTS
+        array = self.upload(self.empty(values.size, kind), values)
+        self.sync()  # else lavapipe crashes under the profiler
         return array
 
     def empty(self, size: int, kind: str) -> Any:
@@ -142,14 +141,14 @@ class TaichiProgram:
     def upload(self, array: Any, values: np.ndarray) -> Any:
         """Copy values to the front of an array, and return it."""
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
-        copy = self.module.upload_reals if dtype is np.float32 else self.module.upload_ints
+        copy = self._transfers.upload_reals if dtype is np.float32 else self._transfers.upload_ints
         with self.runtime.turn(self.exact):
             copy(len(values), np.ascontiguousarray(values, dtype), array)
         return array
 
     def _download(self, array: Any, out: np.ndarray) -> None:
         with self.runtime.turn(self.exact):
-            self.module.download_ints(len(out), array, out)  # waits for the device
+            self._transfers.download_ints(len(out), array, out)  # waits for the device
 
     def host(self, array: Any, count: int) -> np.ndarray:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""

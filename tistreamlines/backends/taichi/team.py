@@ -30,24 +30,32 @@ def _guard(x, zero):
     # not an exclusive or: two of them undo each other, and a compiler may bring them together (x * 1.0)
     return ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)
 
+'''
+
+# Copies between the host and the device, for all programs.
+TRANSFERS = '''"""Copies between the host and the device."""
+import taichi as ti
+
+REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
+INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
+
 
 @ti.kernel
-def upload_reals(n: ti.i32, values: ti.types.ndarray(dtype=ti.f32, ndim=1), out: REALS):
+def upload_reals(n: ti.i32, values: REALS, out: REALS):
     for i in range(n):
         out[i] = values[i]
 
 
 @ti.kernel
-def upload_ints(n: ti.i32, values: ti.types.ndarray(dtype=ti.i32, ndim=1), out: INTS):
+def upload_ints(n: ti.i32, values: INTS, out: INTS):
     for i in range(n):
         out[i] = values[i]
 
 
 @ti.kernel
-def download_ints(n: ti.i32, values: INTS, out: ti.types.ndarray(dtype=ti.i32, ndim=1)):
+def download_ints(n: ti.i32, values: INTS, out: INTS):
     for i in range(n):
         out[i] = values[i]
-
 '''
 
 # For devices without 64-bit integers.
