@@ -8,6 +8,7 @@ from typing import Any
 
 from ..devices import ARCHS
 from .cases import METHODS
+from .file_tables import files_section
 from .forms import (
     UNKNOWN,
     Columns,
@@ -44,9 +45,12 @@ def sections(results: Record) -> list[Section]:
     if table.rows:
         found.append(Section("summary", "Summary", [], [table]))
     found += [_runs_section(group, runs) for group, runs in groups(results).items()]
-    if not results.get("runs"):
+    if results.get("files"):
+        found.append(files_section(results))
+    elif not results.get("runs"):
         found.append(Section("none", "Runs", ["There are no runs in these results."], []))
-    found += [_limits_section(results), sweeps_section(results)]
+    if results.get("runs") or not results.get("files"):
+        found += [_limits_section(results), sweeps_section(results)]
     return [section._replace(tables=[table for table in section.tables if table.rows]) for section in found]
 
 
