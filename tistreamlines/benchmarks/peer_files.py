@@ -32,9 +32,13 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class FilesProblem(Problem):
-    """A problem that is read from files and fitted by DIPY; ``paths`` are dwi, bvals, bvecs and mask."""
+    """A problem that is read from files and fitted by DIPY.
+
+    ``paths`` are dwi, bvals, bvecs and mask. CSD is fitted in the mask or, with ``sparing``, where streamlines grow.
+    """
 
     paths: tuple[str, ...] = ()
+    sparing: bool = False
 
     @cached_property
     def image(self) -> Any:
@@ -83,7 +87,7 @@ class FilesProblem(Problem):
 
         response, _ = auto_response_ssst(self.gtab, self.data, roi_radii=10, fa_thr=0.7)
         model = ConstrainedSphericalDeconvModel(self.gtab, response, sh_order_max=self.method.order)
-        return model.fit(self.data, mask=self.mask).shm_coeff
+        return model.fit(self.data, mask=self.fa >= STOP if self.sparing else self.mask).shm_coeff
 
 
 class Laps(dict[str, float]):
@@ -99,14 +103,15 @@ class Laps(dict[str, float]):
 
 def with_python(job: dict[str, Any], lap: Laps) -> None:
     """Run DIPY or cuslines."""
+    peer, _, backend = job["target"].partition("-")
     problem = FilesProblem(
-        Path(), METHODS[job["method"]], job["nseeds"], job["threads"], paths=tuple(job["paths"])
+        Path(), METHODS[job["method"]], job["nseeds"], job["threads"], paths=tuple(job["paths"]),
+        sparing=peer == "cuslines",  # as its script does
     )  # fmt: skip
     for names in ("data", "gtab", "mask", "space"), ("fa", "csd") if problem.method.needs_csd else ("fa",):
         for name in names:
             getattr(problem, name)
         lap("fit" if "fa" in names else "load")
-    peer, _, backend = job["target"].partition("-")
     (_cuslines if peer == "cuslines" else _dipy)(problem, backend, job["out"], lap)
 
 

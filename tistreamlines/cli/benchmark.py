@@ -39,7 +39,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @option("--cases", metavar="NAMES", callback=_named,
         help=f"Images to track, separated by commas: {', '.join(CASES)}.  [default: demo; phantom if there is a GPU]")
 @option("--archs", metavar="NAMES", callback=_named,
-        help="Archs to time, separated by commas.  [default: all available ones, including software devices]")
+        help="Archs to time, separated by commas, or none.  [default: all available ones, including software devices]")
 @option("--peers", metavar="NAMES", callback=_named,
         help="Other programs to time, separated by commas, or none.  [default: all that are installed]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,
@@ -112,7 +112,8 @@ def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> 
 
     ours = {name: t for name, t in TARGETS.items() if t.kind == "arch"}
     others = {name: t for name, t in TARGETS.items() if t.kind == "peer"}
-    kept = _chosen(ours, archs, "--archs") if archs else [t for t in ours.values() if not t.missing()]
+    asked = () if archs == ("none",) else archs
+    kept = _chosen(ours, asked, "--archs") if archs else [t for t in ours.values() if not t.missing()]
     kept = [target for target in kept if not (skip_cpu and target.name == "cpu")]
     return kept + ([] if peers == ("none",) else _chosen(others, peers or tuple(others), "--peers"))
 
