@@ -130,10 +130,10 @@ def _cuslines(problem: Problem, backend: str, out: str, lap: Laps) -> None:
 
 def _dipy(problem: Any, backend: str, out: str, lap: Laps) -> None:
     """Track with DIPY, in threads if ``backend`` says so."""
-    from dipy.io.stateful_tractogram import Space as Coordinates
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.streamline import save_tractogram
-    from dipy.tracking.streamline import Streamlines
+    from dipy.io.utils import Space as Coordinates
+    from nibabel.streamlines import ArraySequence
 
     getter = dipy.dipy_getter(problem)
     lap("prepare")
@@ -141,7 +141,7 @@ def _dipy(problem: Any, backend: str, out: str, lap: Laps) -> None:
         lines = dipy.threaded_lines(problem, *dipy.initial_directions(problem, getter), 1)
     else:
         lines = dipy.local_lines(problem, getter, 1)
-    found = StatefulTractogram(Streamlines(lines), problem.image, Coordinates.RASMM)
+    found = StatefulTractogram(ArraySequence(lines), problem.image, Coordinates.RASMM)
     lap("track")
     save_tractogram(found, out, bbox_valid_check=False)
     lap("write")
