@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from tistreamlines.benchmarks.compare import committed
-from tistreamlines.benchmarks.report import rows_for_readme
+from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.kernels.stop_reasons import LABELS, Stop
@@ -96,6 +96,11 @@ def speed() -> str:
     return rows_for_readme(committed(RESULTS, "suite-*.json"))
 
 
+def files_to_file() -> str:
+    """Seconds of whole commands, from files to a tractogram."""
+    return files_for_readme(committed(RESULTS, "*files-to-file.json"))
+
+
 def parity() -> str:
     """Differences between tistreamlines and DIPY, in per cent of DIPY's values."""
     rows = []
@@ -120,7 +125,7 @@ def source(path: str, function: str = "") -> str:
 
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
-    "stop-reasons": stop_reasons, "speed": speed, "parity": parity,
+    "stop-reasons": stop_reasons, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
     "host-side": partial(source, "tests/toys.py"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),
@@ -140,7 +145,7 @@ def renewed(text: str) -> str:
 
 def documents() -> list[Path]:
     """Documents that may have generated parts."""
-    return sorted((ROOT / "docs").rglob("*.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 A target is a program that tracks: an arch of tistreamlines, or a peer (DIPY, cuslines, MRtrix3). ``suite`` and
 ``sweeping`` run what a ``schedule`` lists and collect the results. Each run has its own process (``runs`` starts
-``worker``), which calls one of ``targets.TARGETS`` on one of ``cases.CASES``. ``measures`` computes statistics of the
-streamlines, ``limits`` measures the peak rates of a device, ``tables``, ``report`` and ``page`` write the results, and
-``compare`` compares them with earlier ones.
+``worker``), which calls one of ``targets.TARGETS`` on one of ``cases.CASES``. ``files`` times whole commands instead.
+``measures`` computes statistics of the streamlines, ``limits`` measures the peak rates of a device, ``tables``,
+``report`` and ``page`` write the results, and ``compare`` compares them with earlier ones.
 
 Results are one JSON object, schema 1::
 
@@ -19,6 +19,7 @@ Results are one JSON object, schema 1::
     runs            a list of runs, see below
     sweeps          a list of {name, unit, case, dg, target, values: [], seconds: [], points: [], peak_host_bytes: []}
     densities       {"case dg": {target: [[...]]}}: maximum projections of streamline density, rows of counts
+    files           a list of whole commands, see below
     lengths         {"case dg": {"edges_mm": [], target: [counts]}}: histograms of lengths
 
 A run::
@@ -40,6 +41,16 @@ A run::
     truth           {valid, invalid, none, bundles, overlap, overreach} on phantoms, fractions of streamlines or
                     voxels; null for other data
     limit_share     {bytes, operations}: counted bytes and operations per second over the device's; null if unknown
+
+A whole command, from files to a tractogram::
+
+    case, dg, model, target, nseeds, threads, status, reason, device    as for a run; device is "" for peers
+    arch            the target if it is one of ours, else ""
+    kind            cold, warm or cached: what the caches held, see ``cases.KINDS``
+    seconds         from the start of the process to its end; the median of the repeats
+    repeats         seconds of each process
+    stages          {start and exit, load, fit, prepare, compile, track, write} of the median one, those that are known
+    streamlines, points, version                                        of the file; of the program
 """
 
 SCHEMA = 1

@@ -59,7 +59,7 @@ class Method:
     Parameters
     ----------
     dg, model : str
-        Direction getter, and the model that is fitted.
+        Direction getter, and the model that is fitted; 'asymmetric' is CSD with a made-up asymmetry.
     max_angle : float, degrees
         Maximum angle between steps.
     max_steps : int
@@ -85,6 +85,11 @@ class Method:
         """Name on the command line: boot, boot-csa, prob, ..."""
         return self.dg if self.model in ("opdt", "csd") else f"{self.dg}-{self.model}"
 
+    @property
+    def needs_csd(self) -> bool:
+        """Whether CSD is fitted."""
+        return self.model in ("csd", "asymmetric")
+
 
 FIT = {"sm_lambda": 0.006, "min_signal": 1.0}
 PROBE = {"pmf_threshold": 0.1, "probe_length": 1.5, "probe_quality": 7}
@@ -95,6 +100,8 @@ METHODS = {
         Method("boot", "csa", 60.0, order=4, options=FIT),
         # DIPY's threaded trackers discard streamlines with more points in total
         Method("prob", "csd", 20.0, max_steps=1000),
+        # pyAFQ's default: the PMF has other values in opposite directions
+        Method("prob", "asymmetric", 30.0, max_steps=1000, sphere="full"),
         Method("det", "csd", 60.0, max_steps=1000),
         Method("ptt", "csd", 10.0, options=PROBE),
     )
@@ -128,4 +135,11 @@ SWEEPS = {
         Sweep("order", "order of harmonics", (2, 4, 6, 8)),
         Sweep("voxels", "voxels of the image", (0.5, 0.7, 1.0, 1.4)),  # factors along each axis, for phantoms
     )
+}
+
+# what the caches hold when a whole command starts
+KINDS = {
+    "cold": "no compiled kernels in the caches",
+    "warm": "compiled kernels in the caches",
+    "cached": "compiled kernels, fits and tables in the caches (--cache-dir)",
 }

@@ -22,8 +22,9 @@ from .problem import Problem
 from .tracked import Session, timed_session
 
 CHUNK = 25_000  # seeds; cuslines sizes its buffers by the first chunk, which therefore must be the largest
-GPU = ("boot", "prob", "ptt")
-BACKENDS = {"cuda": GPU, "cuda-patched": GPU, "webgpu": GPU, "numba": ("prob",)}
+PROB = ("prob", "prob-asymmetric")
+GPU = ("boot", *PROB, "ptt")
+BACKENDS = {"cuda": GPU, "cuda-patched": GPU, "webgpu": GPU, "numba": PROB}
 MODULES = {
     "cuda": ("cuda_python", "GPUTracker", "", "cuda.core"), "webgpu": ("webgpu", "WebGPUTracker", "WebGPU", "wgpu"),
     "numba": ("numba", "CPUTracker", "CPU", "numba"),
@@ -82,24 +83,24 @@ def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[An
     return getattr(module, prefix + kind)(), problem.pmf
 
 
-def open_tracker(backend: str, problem: Problem) -> Session:
-    """Prepare tracking with cuslines, in voxels of 1 mm, the only size that it supports."""
-    import nibabel as nib
-    from dipy.data import default_sphere
+def open_gpu_tracker(backend: str, problem: Problem) -> Any:
+    """Return cuslines' tracker, in voxels of 1 mm, the only size that it supports."""
+    from dipy.data import default_sphere, get_sphere
 
+    sphere = default_sphere if problem.method.sphere == "default" else get_sphere(name="repulsion724")
     name, _, patched = backend.partition("-")
     if patched:
         _import_patched()
     folder, tracker, prefix, _ = MODULES[name]
     module = importlib.import_module(f"cuslines.{folder}")
-    getter, volume = _getter(module, prefix, problem, default_sphere)
+    getter, volume = _getter(module, prefix, problem, sphere)
     rules = {
         "relative_peak_thresh": COMMON["relative_peak_threshold"],
         "min_separation_angle": np.deg2rad(COMMON["min_separation_angle"]),
-        "sphere_symm": True,
+        "sphere_symm": problem.method.model != "asymmetric",
     }
     opened = getattr(module, tracker)(
-        getter, volume.astype(np.float32), problem.fa, STOP, default_sphere.vertices, default_sphere.edges,
+        getter, volume.astype(np.float32), problem.fa, STOP, sphere.vertices, sphere.edges,
         max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=CHUNK, **rules,
     ).__enter__()  # fmt: skip
     if patched:
@@ -107,6 +108,14 @@ def open_tracker(backend: str, problem: Problem) -> Session:
         if problem.method.dg == "ptt":
             opened.dataf_d = [_on_device(texture) for texture in opened.dataf_d]
             getter.sphere_vertices_lut_d = [_on_device(texture) for texture in getter.sphere_vertices_lut_d]
+    return opened
+
+
+def open_tracker(backend: str, problem: Problem) -> Session:
+    """Prepare tracking with cuslines."""
+    import nibabel as nib
+
+    opened = open_gpu_tracker(backend, problem)
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
     return timed_session(
         lambda count: opened.generate_sft(problem.seeds[:count], image),

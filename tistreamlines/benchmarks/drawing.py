@@ -23,6 +23,7 @@ _TARGETS = (
 )  # fmt: skip
 _PARTS = (("#9a7fc7", "#b79be6"), ("#7a828c", "#8b949e"), ("#1f6f8b", "#58b7d3"), ("#c27a1f", "#e3a557"))
 _SHARES = _PARTS[2:]
+FILE_PARTS = ("target-7", "target-4", "target-0", "part-0", "part-1", "part-2", "part-3")  # colours of whole commands
 _PALETTE = [
     *_INKS.items(),
     *((f"target-{k}", pair) for k, pair in enumerate(_TARGETS)),

@@ -1,4 +1,4 @@
-"""MRtrix3's tckgen as a peer: iFOD2 for prob and SD_STREAM for det, on the same harmonics as all targets."""
+"""MRtrix3's tckgen as a peer: iFOD2 or iFOD1 for prob, SD_STREAM for det, on the same harmonics as all targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .problem import Problem, samples
 from .tracked import Session, timed_session
 
 THRESHOLD = 0.1
-ALGORITHMS = {"prob": "iFOD2", "det": "SD_STREAM"}
+ALGORITHMS = {"tckgen": {"prob": "iFOD2", "det": "SD_STREAM"}, "tckgen-ifod1": {"prob": "iFOD1"}}
 
 
 def missing() -> str:
@@ -28,7 +28,7 @@ def in_world(problem: Problem) -> np.ndarray:
     return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 
 
-def open_tckgen(problem: Problem) -> Session:
+def open_tckgen(name: str, problem: Problem) -> Session:
     """Write the input files of tckgen, which places its own seeds in the same mask."""
     import nibabel as nib
     from dipy.reconst.shm import convert_sh_descoteaux_tournier
@@ -48,7 +48,7 @@ def open_tckgen(problem: Problem) -> Session:
     mask = image("mask.nii", (problem.fa > STOP).astype(np.uint8))
     method = problem.method
     command = [
-        "tckgen", fod, str(root / "out.tck"), "-force", "-quiet", "-algorithm", ALGORITHMS[method.dg],
+        "tckgen", fod, str(root / "out.tck"), "-force", "-quiet", "-algorithm", ALGORITHMS[name][method.dg],
         "-seed_image", seeded, "-select", "0", "-mask", mask,
         "-cutoff", f"{cutoff:g}", "-step", f"{problem.step_mm:g}", "-angle", f"{method.max_angle:g}", "-minlength", "0",
         "-maxlength", f"{2 * method.max_steps * problem.step_mm:g}",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from . import drawing, plots
+from .file_tables import file_groups
 from .forms import Record, Section, Table
 from .sweep_tables import sweep_axis, sweeps
 from .tables import groups, sections
@@ -62,7 +63,7 @@ def html(results: Record) -> str:
 
 def _section(place: int, part: Section, results: Record, looks: dict[str, drawing.Style]) -> str:
     """Return a section: notes, plots and tables."""
-    figures = {"runs": _run_figures, "limits": _limit_figures, "sweeps": _sweep_figures}.get(part.kind)
+    figures = _FIGURES.get(part.kind)
     blocks = [f'<section id="section-{place}">', f"<h2>{escape(part.title)}</h2>"]
     blocks += [f"<p>{escape(note)}</p>" for note in part.notes]
     blocks += ['<div class="plots">', *figures(place, part, results, looks), "</div>"] if figures else ()
@@ -85,6 +86,12 @@ def _run_figures(place: int, part: Section, results: Record, looks: dict[str, dr
     yield _figure(maps, "Density of streamlines, the maximum along the view.", "No density maps were kept.")
 
 
+def _file_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
+    for k, ((case, getter), rows) in enumerate(file_groups(results).items()):
+        bars = plots.file_bars(f"files-{place}-{k}", rows)
+        yield _figure(bars, f"Time from files to a tractogram: {case}, {getter}.", "No command ended well.")
+
+
 def _limit_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
     bars = plots.limit_bars(f"limits-{place}", results)
     words = "Counted bytes and operations a second over those of the device. Reads that stay in its caches count too."
@@ -102,6 +109,9 @@ def _sweep_figures(place: int, _: Section, results: Record, looks: dict[str, dra
             yield _figure(times, words, "")
     if not any(name == "seeds" for name, _, _ in found):
         yield _figure(None, "", "The number of seeds was not swept.")
+
+
+_FIGURES = {"runs": _run_figures, "files": _file_figures, "limits": _limit_figures, "sweeps": _sweep_figures}
 
 
 def _figure(svg: str | None, caption: str, missing: str) -> str:

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .drawing import INK, QUIET, STAND_INS, Style, beside, height, logarithmic, name_rows, svg, tick, wrapped
+from .drawing import (
+    FILE_PARTS,
+    INK,
+    QUIET,
+    STAND_INS,
+    Style,
+    beside,
+    height,
+    logarithmic,
+    name_rows,
+    svg,
+    tick,
+    wrapped,
+)
+from .file_tables import STAGES
 from .forms import Record, at, known, number, percent
 from .sweep_tables import straight_line, sweep_axis, sweep_throughput
 from .tables import PARTS, done, groups, throughput
@@ -64,6 +78,27 @@ def time_bars(name: str, runs: Sequence[Record]) -> str | None:
         figure.legend(loc="outside upper center", ncols=len(PARTS))
 
     return svg(name, "Share of time by part", draw, height(len(rows)) + 0.3)
+
+
+def file_bars(name: str, rows: Sequence[Record]) -> str | None:
+    """Draw bars of the seconds of whole commands, divided into stages; None without times."""
+    rows = [row for row in done(rows) if row.get("stages")]
+    if not rows:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        took = np.array([[row["stages"].get(stage, 0.0) for stage in STAGES] for row in rows])
+        for k, stage in enumerate(STAGES):
+            left = took[:, :k].sum(axis=1)
+            axes.barh(range(len(rows)), took[:, k], left=left, height=0.7, color=STAND_INS[FILE_PARTS[k]], label=stage)
+        for row, total in enumerate(took.sum(axis=1)):
+            beside(axes, total, row, f"{number(total)} s", INK)
+        name_rows(axes, [row["label"] for row in rows])
+        axes.set(xlim=(0, 1.12 * took.sum(axis=1).max()), xlabel="time from the start of the process to its end (s)")
+        figure.legend(loc="outside upper center", ncols=len(STAGES))
+
+    return svg(name, "Time of whole commands by stage", draw, height(len(rows)) + 0.3)
 
 
 def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | None:

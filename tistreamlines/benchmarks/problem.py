@@ -19,6 +19,7 @@ from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..io.tractogram import Space
 from ..phantom.phantom import Phantom, make_phantom
+from ..sphere.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
 
 Array = npt.NDArray[Any]
@@ -84,8 +85,11 @@ class Problem:
 
     @cached_property
     def pmf(self) -> Array:
-        """PMF of ``csd`` on DIPY's default sphere: negative samples set to 0, sum 1; (x, y, z, 362) float32."""
-        positive = np.maximum(samples(self.csd), 0)
+        """PMF of ``csd`` on the method's sphere: negative samples set to 0, sum 1; (x, y, z, vertices) float32."""
+        positive = np.maximum(samples(self.csd, self.method.sphere), 0)
+        if self.method.model == "asymmetric":
+            # three times as much along +z as along -z
+            positive *= (1 + load_sphere(self.method.sphere)[0][:, 2] / 2).astype(np.float32)
         return positive / np.maximum(positive.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
 
     @cached_property
@@ -100,7 +104,7 @@ class Problem:
 
     def read(self) -> None:
         """Read the data of the method now, so that reading is not timed."""
-        for name in ("seeds", "fa", "mask", "space", "csd" if self.method.model == "csd" else "data"):
+        for name in ("seeds", "fa", "mask", "space", "csd" if self.method.needs_csd else "data"):
             getattr(self, name)
 
     @property
@@ -109,13 +113,11 @@ class Problem:
         return float(self.space.voxel_sizes.min()) / 2
 
 
-def samples(harmonics: Array) -> Array:
-    """Sample coefficients (..., n) of basis descoteaux07_legacy on DIPY's default sphere, (..., 362) float32."""
-    from dipy.data import default_sphere
-
+def samples(harmonics: Array, sphere: str = "default") -> Array:
+    """Sample coefficients (..., n) of basis descoteaux07_legacy on a sphere of SPHERES, (..., vertices) float32."""
     from ..sphere.harmonics import order_of, sampling_matrix
 
-    matrix = sampling_matrix(default_sphere.vertices, order_of(harmonics.shape[-1]), "descoteaux07_legacy")
+    matrix = sampling_matrix(load_sphere(sphere)[0], order_of(harmonics.shape[-1]), "descoteaux07_legacy")
     return harmonics @ matrix.T.astype(np.float32)
 
 

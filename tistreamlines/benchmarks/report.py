@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .forms import Record, Table
-from .tables import sections, summary
+from .tables import files_summary, sections, summary
 
 
 def markdown(results: Record) -> str:
@@ -97,6 +97,11 @@ def rows_for_readme(list_of_results: Iterable[Record]) -> str:
         A Markdown table.
     """
     return _markdown_table(summary(list_of_results))
+
+
+def files_for_readme(list_of_results: Iterable[Record]) -> str:
+    """Return the README's table of whole commands in Markdown, from the results of each computer."""
+    return _markdown_table(files_summary(list_of_results))
 
 
 def _markdown_table(table: Table) -> str:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .targets import Target
@@ -28,8 +28,15 @@ def run_process(request: Request, time_limit: float) -> tuple[str, str]:
     status, reason : str
         ``reason`` is the last line of its output if it failed, else "".
     """
+    return run_module(["tistreamlines.benchmarks.worker", str(request.save())], time_limit)
+
+
+def run_module(
+    module: list[str], time_limit: float, environment: Mapping[str, str] | None = None
+) -> tuple[str, str]:
+    """Run a module with its arguments; return status and reason as :func:`run_process` does."""
     try:
-        done = ended(["tistreamlines.benchmarks.worker", str(request.save())], time_limit)
+        done = ended(module, time_limit, environment)
     except subprocess.TimeoutExpired as late:
         return "timeout", f"stopped after {time_limit:g} s. {last_line(str(late.stderr))}".strip()
     if done.returncode == 0:
@@ -38,7 +45,9 @@ def run_process(request: Request, time_limit: float) -> tuple[str, str]:
     return "failed", f"{last_line(done.stderr) or last_line(done.stdout)} ({ending})".strip()
 
 
-def ended(module: list[str], time_limit: float) -> subprocess.CompletedProcess[str]:
+def ended(
+    module: list[str], time_limit: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a module; after the time limit, kill it and all its child processes.
 
     Raises
@@ -48,7 +57,7 @@ def ended(module: list[str], time_limit: float) -> subprocess.CompletedProcess[s
     """
     command, pipe = [sys.executable, "-m", *module], subprocess.PIPE
     with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+        command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True, env=environment
     ) as process:
         try:
             said = process.communicate(timeout=time_limit)

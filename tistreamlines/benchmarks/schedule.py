@@ -29,6 +29,8 @@ class Schedule:
         Files of the user's series, for a case that is neither a phantom nor downloaded.
     sweeps : sequence of Sweep
         Sweeps for every target that supports them.
+    whole : sequence of str
+        Kinds of :data:`.cases.KINDS`: only whole commands are timed, from files to a tractogram.
     """
 
     cases: Sequence[Case]
@@ -42,6 +44,7 @@ class Schedule:
     paths: tuple[str, ...] = ()
     mask: str | None = None
     sweeps: Sequence[Sweep] = ()
+    whole: Sequence[str] = ()
 
 
 class Folders:
@@ -56,7 +59,7 @@ class Folders:
         if factor not in self._made:
             folder = self.root / f"{factor:g}"
             folder.mkdir()
-            followed = {method.order for method in self.schedule.methods if method.model == "csd"}
+            followed = {method.order for method in self.schedule.methods if method.needs_csd}
             if followed and factor == 1 and SWEEPS["order"] in self.schedule.sweeps:
                 followed |= set(SWEEPS["order"].values)
             case = self.case if factor == 1 else self.case.scaled(factor)

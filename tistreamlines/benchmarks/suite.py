@@ -17,6 +17,7 @@ from ..io.tractogram import Space
 from ..phantom.phantom import Phantom
 from . import SCHEMA, measures
 from .cases import SWEEPS, Case, Method
+from .files import files_to_file
 from .limits import shares
 from .machine import commit, machine
 from .problem import Problem
@@ -54,10 +55,18 @@ def benchmark(
     """
     results: dict[str, Any] = {
         "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
-        "commit": commit(), "machine": machine(),
-        "limits": device_limits(schedule.targets, schedule.time_limit, report), "runs": [], "sweeps": [],
-        "densities": {}, "lengths": {},
+        "commit": commit(), "machine": machine(), "limits": {}, "runs": [], "sweeps": [], "densities": {},
+        "lengths": {}, "files": [],
     }  # fmt: skip
+    if schedule.whole:
+
+        def add(row: dict[str, Any]) -> None:
+            results["files"].append(row)
+            keep(results)
+
+        files_to_file(schedule, report, add)
+        return results
+    results["limits"] = device_limits(schedule.targets, schedule.time_limit, report)
     for case in schedule.cases:
         report(f"{case.name}: {case.title}")
         with tempfile.TemporaryDirectory() as temporary:

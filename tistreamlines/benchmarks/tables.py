@@ -8,6 +8,7 @@ from typing import Any
 
 from ..devices import ARCHS
 from .cases import METHODS
+from .file_tables import file_groups, files_section
 from .forms import (
     UNKNOWN,
     Columns,
@@ -44,9 +45,12 @@ def sections(results: Record) -> list[Section]:
     if table.rows:
         found.append(Section("summary", "Summary", [], [table]))
     found += [_runs_section(group, runs) for group, runs in groups(results).items()]
-    if not results.get("runs"):
+    if results.get("files"):
+        found.append(files_section(results))
+    elif not results.get("runs"):
         found.append(Section("none", "Runs", ["There are no runs in these results."], []))
-    found += [_limits_section(results), sweeps_section(results)]
+    if results.get("runs") or not results.get("files"):
+        found += [_limits_section(results), sweeps_section(results)]
     return [section._replace(tables=[table for table in section.tables if table.rows]) for section in found]
 
 
@@ -102,6 +106,24 @@ def summary(list_of_results: Iterable[Record]) -> Table:
     ways = list(METHODS)
     order = sorted(rows, key=lambda key: (*key[:2], ways.index(key[2]) if key[2] in ways else len(ways)))
     return tabled("", columns, (rows[key] for key in order))
+
+
+def files_summary(list_of_results: Iterable[Record]) -> Table:
+    """Return a table of the seconds of whole commands, with compiled kernels in the caches and, for archs, without."""
+    found, columns = [], dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS)))
+    for results in list_of_results:
+        for (case, way), rows in file_groups(results).items():
+            ended = {(row["target"], row["kind"]): row for row in done(rows)}
+            archs = [row["arch"] for row in done(rows) if row["arch"]]
+            line = {"machine": _machine_name(results, archs), "data": f"{case}, {count(rows[0]['nseeds'])} seeds"}
+            line["getter"] = way
+            for (target, kind), row in ended.items():
+                if kind == "warm":
+                    cold = ended.get((target, "cold"))
+                    line[target] = number(row["seconds"]) + (f" ({number(cold['seconds'])} cold)" if cold else "")
+            found.append(line)
+            columns |= dict.fromkeys(line)
+    return tabled("", {name: cell(name) for name in columns}, found)
 
 
 def _rate(results: Record, run: Record) -> str:

@@ -56,12 +56,15 @@ def prepared_for(problem: Problem) -> Any:
     from ..run.from_arrays import prepare_arrays
 
     method = problem.method
-    options = COMMON | {"max_angle": method.max_angle, "model": method.model} | dict(method.options)
-    if REGISTRY[method.dg].follows == "signals":
+    options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
+    if method.model == "asymmetric":
+        follows = OrientationFunctions("pmf", problem.pmf, symmetric=False)
+    elif REGISTRY[method.dg].follows == "signals":
         follows = Signals(problem.data, problem.gtab)
-        options["sh_order"] = method.order
+        options |= {"model": method.model, "sh_order": method.order}
     else:
         follows = OrientationFunctions("sh", problem.csd, BASIS)
+        options["model"] = method.model
     return prepare_arrays(
         method.dg, follows, problem.fa, STOP, problem.seeds, sphere=method.sphere, step_mm=problem.step_mm,
         voxel_sizes=tuple(map(float, problem.space.voxel_sizes)), **options,
@@ -112,6 +115,7 @@ def _always() -> str:
     return ""
 
 
+SYMMETRIC = tuple(name for name, method in METHODS.items() if method.model != "asymmetric")
 ALL, EVERY = tuple(METHODS), tuple(name for name in SWEEPS if name != "threads")
 TARGETS = {
     target.name: target
@@ -121,7 +125,7 @@ TARGETS = {
                    (*EVERY, "threads") if arch == "cpu" else EVERY)
             for arch in reversed(ARCHS)
         ),
-        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", ALL, _always, dipy.open_local,
+        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", SYMMETRIC, _always, dipy.open_local,
                ("seeds", "order", "voxels")),
         Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, dipy.open_threaded,
                ("seeds", "threads", "order", "voxels")),
@@ -130,7 +134,10 @@ TARGETS = {
                    partial(cuslines.open_tracker, name), ("seeds", "voxels"), warm_up=cuslines.CHUNK)
             for name, methods in cuslines.BACKENDS.items()
         ),
-        Target("tckgen", "MRtrix3's tckgen", "peer", ("prob", "det"), mrtrix.missing, mrtrix.open_tckgen,
-               ("seeds", "threads", "voxels")),
+        *(
+            Target(name, f"MRtrix3's {name}", "peer", tuple(algorithms), mrtrix.missing,
+                   partial(mrtrix.open_tckgen, name), ("seeds", "threads", "voxels"))
+            for name, algorithms in mrtrix.ALGORITHMS.items()
+        ),
     )
 }  # fmt: skip

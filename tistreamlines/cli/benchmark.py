@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..benchmarks.cases import CASES, METHODS, SWEEPS, Case
+from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
 from ..benchmarks.compare import committed, compare
 from ..errors import InputError, OutputError
 from ..methods import registry
@@ -39,7 +39,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @option("--cases", metavar="NAMES", callback=_named,
         help=f"Images to track, separated by commas: {', '.join(CASES)}.  [default: demo; phantom if there is a GPU]")
 @option("--archs", metavar="NAMES", callback=_named,
-        help="Archs to time, separated by commas.  [default: all available ones, including software devices]")
+        help="Archs to time, separated by commas, or none.  [default: all available ones, including software devices]")
 @option("--peers", metavar="NAMES", callback=_named,
         help="Other programs to time, separated by commas, or none.  [default: all that are installed]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,
@@ -48,6 +48,9 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
         help="Number of random seeds.  [default: 10000 seeds]")
 @option("--sweeps", metavar="NAMES", callback=_named,
         help=f"Settings to vary in further runs, separated by commas: {', '.join(SWEEPS)}.  [default: none]")
+@option("--files-to-file", "whole", metavar="NAMES", callback=_named,
+        help="Time only whole commands, from the files of a series to a tractogram, by what the caches hold, separated "
+        f"by commas: {', '.join(KINDS)} (see the speed page).  [default: time the tracking]")
 @option("--repeat", type=click.IntRange(1), default=3, metavar="K",
         help="Number of timed runs; fewer if together they take over 20 s. Of several, the first is not counted.")
 @option("--threads", type=click.IntRange(1), metavar="N", help="CPU threads.  [default: all]")
@@ -60,7 +63,8 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @verbosity
 def benchmark(
     series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], peers: tuple[str, ...],
-    methods: tuple[str, ...], nseeds: int, sweeps: tuple[str, ...], repeat: int, threads: int | None,
+    methods: tuple[str, ...], nseeds: int, sweeps: tuple[str, ...],
+    whole: tuple[str, ...], repeat: int, threads: int | None,
     time_limit: float, skip_cpu: bool, fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
 ) -> int:
     from ..benchmarks import report, suite
@@ -73,7 +77,7 @@ def benchmark(
     targets = _targets(archs, peers, skip_cpu)
     schedule = Schedule(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
-        paths=series, mask=mask, sweeps=_chosen(SWEEPS, sweeps, "--sweeps"),
+        paths=series, mask=mask, sweeps=_chosen(SWEEPS, sweeps, "--sweeps"), whole=_whole(whole, chosen_methods),
     )  # fmt: skip
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
@@ -95,13 +99,21 @@ def _chosen(known: dict[str, Any], names: tuple[str, ...], option_name: str) -> 
     return [known[name] for name in names]
 
 
+def _whole(kinds: tuple[str, ...], methods: list[Method]) -> tuple[str, ...]:
+    _chosen(KINDS, kinds, "--files-to-file")
+    if kinds and any(method.model == "asymmetric" for method in methods):
+        raise click.UsageError("--files-to-file has no command for prob-asymmetric: leave it out of --dg")
+    return kinds
+
+
 def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> list[Any]:
     """Return the targets with these names; without names, all available archs and all peers."""
     from ..benchmarks.targets import TARGETS
 
     ours = {name: t for name, t in TARGETS.items() if t.kind == "arch"}
     others = {name: t for name, t in TARGETS.items() if t.kind == "peer"}
-    kept = _chosen(ours, archs, "--archs") if archs else [t for t in ours.values() if not t.missing()]
+    asked = () if archs == ("none",) else archs
+    kept = _chosen(ours, asked, "--archs") if archs else [t for t in ours.values() if not t.missing()]
     kept = [target for target in kept if not (skip_cpu and target.name == "cpu")]
     return kept + ([] if peers == ("none",) else _chosen(others, peers or tuple(others), "--peers"))
 

@@ -1,0 +1,121 @@
+"""Whole commands from files to a tractogram: rows, peers, failures, the report; and pyAFQ's asymmetric case."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reports import Page
+
+from tistreamlines.benchmarks import drawing, files, page, worker
+from tistreamlines.benchmarks.cases import CASES, METHODS
+from tistreamlines.benchmarks.files import files_to_file
+from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.benchmarks.report import markdown
+from tistreamlines.benchmarks.schedule import Schedule
+from tistreamlines.benchmarks.targets import TARGETS
+from tistreamlines.sphere.sphere import load_sphere
+
+TINY = CASES["demo"].scaled(0.6)
+ALL = ("cold", "warm", "cached")
+PEERS = ("dipy", "dipy-threads", "tckgen", "tckgen-ifod1", "cuslines-numba")
+
+
+def timed(target: str, kinds=ALL, method: str = "prob", **others) -> list[dict]:
+    """The rows of a target on the tiny phantom."""
+    if reason := TARGETS[target].missing():
+        pytest.skip(reason)
+    rows: list[dict] = []
+    schedule = Schedule([TINY], [METHODS[method]], [TARGETS[target]], 100, repeat=1, whole=kinds, **others)
+    files_to_file(schedule, lambda text: None, rows.append)
+    return rows
+
+
+def sound(row: dict) -> bool:
+    """Whether stages fill the seconds, and streamlines were counted."""
+    return row["status"] == "ok" and row["points"] > row["streamlines"] > 50 and (
+        sum(row["stages"].values()) == pytest.approx(row["seconds"], abs=0.01)
+    )  # fmt: skip
+
+
+def test_a_command_is_faster_with_its_caches():
+    cold, warm, cached = timed("cpu")
+    assert [row["kind"] for row in (cold, warm, cached)] == list(ALL)
+    assert all(map(sound, (cold, warm, cached)))
+    assert cold["stages"]["compile"] > 2 * warm["stages"]["compile"]
+    assert "fit" in warm["stages"]
+    assert "fit" not in cached["stages"]
+    assert cold["points"] == warm["points"] == cached["points"]
+    assert cold["device"]
+    json.dumps(cold)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_peer_reads_files_and_writes_a_file(peer):
+    (row,) = timed(peer)
+    assert sound(row), row["reason"]
+    assert (row["kind"], row["arch"]) == ("warm", "")
+    assert {"load", "fit", "track"} <= set(row["stages"])
+    assert row["version"][0].isdigit()
+
+
+def test_a_command_that_fails_says_why(monkeypatch):
+    monkeypatch.setattr(files, "run_module", lambda *_: ("failed", "no device (exit code 1)"))
+    (row,) = timed("cpu", ("warm",))
+    assert (row["status"], row["reason"]) == ("failed", "no device (exit code 1)")
+    monkeypatch.setitem(TARGETS, "dipy", replace(TARGETS["dipy"], missing=lambda: "it is not installed"))
+    rows: list[dict] = []
+    schedule = Schedule([TINY], [METHODS["det"]], [TARGETS["dipy"]], 10, whole=ALL)
+    files_to_file(schedule, lambda text: None, rows.append)
+    assert (rows[0]["status"], rows[0]["reason"]) == ("missing", "it is not installed")
+
+
+def test_the_report_has_a_table_and_bars():
+    row = {
+        "case": "brain", "dg": "prob", "model": "csd", "target": "cuda", "arch": "cuda", "kind": "warm",
+        "nseeds": 20_000, "status": "ok", "reason": "", "seconds": 3.25, "streamlines": 31_837, "points": 1_629_645,
+        "stages": {"load": 1.0, "fit": 1.5, "start and exit": 0.75},
+    }  # fmt: skip
+    failed = {**row, "target": "dipy", "arch": "", "status": "timeout", "reason": "stopped after 600 s"}
+    del failed["stages"]
+    results = {"schema": 1, "files": [row, failed]}
+    text = markdown(results)
+    assert "| cuda, warm | 3.25 | 0.750 | 1.00 | 1.50 | 31,837 | 1,629,645 |" in text
+    assert "| dipy | prob | timeout | stopped after 600 s |" in text
+    assert "There are no runs" not in text
+    found = Page(page.html(results))
+    assert any(identity.startswith("files-") for identity in found.ids)
+    assert "start and exit" in " ".join(found.words)
+    assert set(drawing.FILE_PARTS) <= set(drawing.STAND_INS)
+
+
+# ------------------------------------------------------------------------------------------------ asymmetric PMF
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    save_problem(TINY, folder)
+    return folder
+
+
+def test_the_asymmetric_pmf_is_greater_along_z(tiny):
+    problem = Problem(tiny, METHODS["prob-asymmetric"], 10)
+    vertices = load_sphere("full")[0]
+    assert problem.pmf.shape == (*problem.mask.shape, 724)
+    up, opposite = vertices[:, 2].argmax(), (vertices @ vertices[vertices[:, 2].argmax()]).argmin()
+    row = problem.pmf[problem.white]
+    row = row[row[:, up] > 1e-6]
+    assert len(row)
+    assert row[:, up] / row[:, opposite] == pytest.approx(np.full(len(row), 3.0), rel=0.01)
+    inside = problem.pmf[problem.white].sum(axis=-1)
+    assert inside == pytest.approx(np.ones(len(inside)), rel=1e-4)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuslines-numba"])
+def test_the_asymmetric_case_is_tracked(tiny, tmp_path, target):
+    if reason := TARGETS[target].missing():
+        pytest.skip(reason)
+    found = worker.measured(worker.Request(str(tiny), str(tmp_path), target, "prob-asymmetric", 200, repeat=1))
+    assert found["streamlines"] > 100
+    assert found["mean_mm"] > 10

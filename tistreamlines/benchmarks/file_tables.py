@@ -1,0 +1,35 @@
+"""Section of a benchmark report on whole commands, from files to a tractogram."""
+
+from __future__ import annotations
+
+from .forms import Columns, Record, Section, cell, count, getter, number, tabled
+
+STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
+_NOTE = (
+    "Seconds from the start of a process to its end. cold: nothing compiled is in the caches; warm: compiled kernels "
+    "are; cached: so are fits and tables (--cache-dir). Files are in the memory of the system. Stages are of the run "
+    "of median duration; tckgen writes while it tracks."
+)
+
+
+def file_groups(results: Record) -> dict[tuple[str, str], list[Record]]:
+    """Return the rows of whole commands of each case and method, each with its ``label``."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for row in results.get("files") or ():
+        label = f"{row['target']}, {row['kind']}" if row.get("arch") else row["target"]
+        found.setdefault((str(row.get("case")), getter(row)), []).append({**row, "label": label})
+    return found
+
+
+def files_section(results: Record) -> Section:
+    """Return the section with a table for each case and method, and one of failures."""
+    columns: Columns = {"target": cell("label"), "seconds": cell("seconds", form=number)}
+    columns |= {f"{stage}, s": cell("stages", stage, form=number) for stage in STAGES}
+    columns |= {name: cell(name, form=count) for name in ("streamlines", "points")}
+    failed: Columns = {"target": cell("label"), "getter": getter, "status": cell("status"), "reason": cell("reason")}
+    groups, tables = file_groups(results), []
+    for (case, way), rows in groups.items():
+        title = f"{case}, {way}, {count(rows[0].get('nseeds'))} seeds"
+        tables.append(tabled(title, columns, (row for row in rows if row.get("status") == "ok")))
+    absent = [row for rows in groups.values() for row in rows if row.get("status") != "ok"]
+    return Section("files", "Files to file", [_NOTE], [*tables, tabled("Did not run", failed, absent)])

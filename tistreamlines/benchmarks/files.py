@@ -1,0 +1,176 @@
+"""Whole commands from files to a tractogram, each in a process of its own, from the interpreter's start to its exit."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..options.option import flag
+from ..phantom.phantom import make_phantom, save_phantom
+from .cases import COMMON, STOP, Case, Method
+from .mrtrix import ALGORITHMS
+from .problem import fetch_stanford, series_of
+from .runs import run_module
+from .schedule import Schedule
+from .targets import Target
+
+Row = dict[str, Any]
+
+
+def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Callable[[Row], object]) -> None:
+    """Time the command of each target.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        ``whole`` are the kinds of the archs; peers keep nothing between runs, so theirs is "warm". ``repeat`` is the
+        number of processes of each kind but "cold"; a peer has fewer if they take longer than ``seconds``.
+    report : callable
+        Called with a description of each target before it starts.
+    keep : callable
+        Called with each row of the results' ``files``, see ``__init__.py``.
+    """
+    for case in schedule.cases:
+        with tempfile.TemporaryDirectory() as data:
+            paths = _paths(case, schedule, Path(data))
+            for method in schedule.methods:
+                for target in schedule.targets:
+                    if method.name in target.methods:
+                        report(f"{case.name} {method.name}: {target.title}, from files to a tractogram")
+                        with tempfile.TemporaryDirectory() as folder:
+                            for row in _Command(schedule, method, target, paths, Path(folder)).rows():
+                                keep({"case": case.name} | row)
+
+
+def _paths(case: Case, schedule: Schedule, folder: Path) -> list[str]:
+    """Return the absolute paths of dwi, bvals, bvecs and mask; those that do not exist are written."""
+    if case.phantom is not None:
+        return [*map(str, save_phantom(make_phantom(**case.phantom), folder)), str(folder / "mask.nii.gz")]
+    paths, mask = fetch_stanford() if case.fetched else schedule.paths, schedule.mask
+    if mask is None:
+        import nibabel
+
+        dwi, inside, _ = series_of(case, paths, None)
+        mask = str(folder / "mask.nii.gz")
+        nibabel.save(nibabel.Nifti1Image(inside.astype("uint8"), dwi.space.affine), mask)
+    return [str(Path(path).resolve()) for path in (*paths, mask)]
+
+
+@dataclass(frozen=True)
+class _Command:
+    """The command of a target; ``folder`` is for its caches and outputs."""
+
+    schedule: Schedule
+    method: Method
+    target: Target
+    paths: list[str]
+    folder: Path
+
+    @property
+    def out(self) -> Path:
+        return self.folder / ("out.tck" if self.target.name in ALGORITHMS else "out.trx")
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the row of each kind. A process with empty caches comes first, and one that fills the cache of fits."""
+        if reason := self.target.missing():
+            yield self._head("warm") | {"status": "missing", "reason": reason}
+        elif self.target.kind == "peer":
+            yield self._row("warm", self._peer())
+        else:
+            own, cached = self._own(), ["--cache-dir", str(self.folder / "cache")]
+            first = self._row("cold", own)
+            if "cold" in self.schedule.whole or first["status"] != "ok":
+                yield first
+            if "warm" in self.schedule.whole and first["status"] == "ok":
+                yield self._row("warm", own)
+            if "cached" in self.schedule.whole and first["status"] == "ok":
+                self._once([*own, *cached])
+                yield self._row("cached", [*own, *cached])
+
+    def _own(self) -> list[str]:
+        method, schedule = self.method, self.schedule
+        options = {
+            "mask": self.paths[3], "dg": method.dg, "model": method.model, "sh_order": method.order,
+            "max_angle": method.max_angle, "max_steps": method.max_steps, "step_size": "0.5vox", "fa_threshold": STOP,
+            "nseeds": schedule.nseeds, "arch": self.target.name, "output": self.out,
+            "json_stats": self.folder / "stats.json", **COMMON, **method.options,
+        }  # fmt: skip
+        if schedule.threads and self.target.name == "cpu":
+            options["threads"] = schedule.threads
+        given = [str(word) for name, value in options.items() for word in (flag(name), value)]
+        return ["tistreamlines", "track", *self.paths[:3], *given, "--force", "--quiet"]
+
+    def _peer(self) -> list[str]:
+        job = {
+            "target": self.target.name, "method": self.method.name, "nseeds": self.schedule.nseeds,
+            "threads": self.schedule.threads, "paths": self.paths, "out": str(self.out),
+            "stats": str(self.folder / "stats.json"),
+        }  # fmt: skip
+        (self.folder / "job.json").write_text(json.dumps(job))
+        return ["tistreamlines.benchmarks.peer_files", str(self.folder / "job.json")]
+
+    def _head(self, kind: str) -> Row:
+        arch = self.target.name if self.target.kind == "arch" else ""
+        return {
+            "dg": self.method.dg, "model": self.method.model, "target": self.target.name, "arch": arch, "kind": kind,
+            "nseeds": self.schedule.nseeds, "threads": self.schedule.threads, "status": "ok", "reason": "",
+        }  # fmt: skip
+
+    def _row(self, kind: str, module: list[str]) -> Row:
+        """Run a command repeatedly; the stages are those of the process of median duration."""
+        found: list[Row] = []
+        limit = 1 if kind == "cold" else self.schedule.repeat
+        # a slow peer is not repeated
+        seconds = self.schedule.seconds if self.target.kind == "peer" else math.inf
+        while len(found) < limit and sum(one["seconds"] for one in found) < seconds:
+            found.append(self._once(module))
+            if found[-1]["status"] != "ok":
+                return self._head(kind) | found[-1]
+        middle = sorted(found, key=lambda one: one["seconds"])[(len(found) - 1) // 2]
+        streamlines, points = counted(self.out)
+        return self._head(kind) | middle | {
+            "repeats": [one["seconds"] for one in found], "streamlines": streamlines, "points": points,
+            "version": _version(self.target),
+        }  # fmt: skip
+
+    def _once(self, module: list[str]) -> Row:
+        self.out.unlink(missing_ok=True)
+        caches = {"XDG_CACHE_HOME": str(self.folder / "xdg"), "CUDA_CACHE_PATH": str(self.folder / "cuda")}
+        begun = time.perf_counter()
+        status, reason = run_module(module, self.schedule.time_limit, os.environ | caches)
+        seconds = time.perf_counter() - begun
+        row: Row = {"status": status, "reason": reason, "seconds": round(seconds, 3)}
+        if status == "ok":
+            said = json.loads((self.folder / "stats.json").read_text())
+            stages = {name: took for name, took in said["seconds"].items() if name not in ("kernels", "total")}
+            row |= {"device": said.get("device", ""), "stages": stages}
+            stages["start and exit"] = round(max(seconds - sum(stages.values()), 0.0), 3)
+        return row
+
+
+def counted(path: Path) -> tuple[int, int]:
+    """Return the numbers of streamlines and points of a tractogram."""
+    if path.suffix == ".trx":
+        with zipfile.ZipFile(path) as stored:
+            header = json.loads(stored.read("header.json"))
+        return int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
+    import nibabel
+
+    lines = nibabel.streamlines.load(path).streamlines
+    return len(lines), len(lines.get_data())
+
+
+def _version(target: Target) -> str:
+    if target.name in ALGORITHMS:
+        return subprocess.check_output(["tckgen", "-version"], text=True).split()[2]
+    return version("tistreamlines" if target.kind == "arch" else target.name.partition("-")[0])
