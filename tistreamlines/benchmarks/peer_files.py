@@ -133,7 +133,7 @@ def _dipy(problem: Any, backend: str, out: str, lap: Laps) -> None:
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.streamline import save_tractogram
     from dipy.io.utils import Space as Coordinates
-    from nibabel.streamlines import ArraySequence
+    from nibabel.streamlines.array_sequence import ArraySequence
 
     getter = dipy.dipy_getter(problem)
     lap("prepare")
