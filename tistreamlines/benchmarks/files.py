@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..options.option import flag
 from ..phantom.phantom import make_phantom, save_phantom
 from .cases import COMMON, STOP, Case, Method
@@ -173,4 +174,4 @@ def counted(path: Path) -> tuple[int, int]:
 def _version(target: Target) -> str:
     if target.name in ALGORITHMS:
         return subprocess.check_output(["tckgen", "-version"], text=True).split()[2]
-    return version("tistreamlines" if target.kind == "arch" else target.name.partition("-")[0])
+    return __version__ if target.kind == "arch" else version(target.name.partition("-")[0])
