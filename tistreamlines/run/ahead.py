@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 from threading import Thread
 
 import numpy as np
@@ -19,7 +20,7 @@ from .tables import Shapes
 
 
 class Ahead:
-    """The compilation of the kernels of a run; the process keeps the compiled code.
+    """The compilation of the kernels of a run, in a ``with`` block; the process keeps the compiled code.
 
     Parameters
     ----------
@@ -32,22 +33,32 @@ class Ahead:
         self, parameters: Parameters, device: Device, settings: Callable[[npt.NDArray[np.float64]], Settings]
     ) -> None:
         self._parameters, self._device, self._settings = parameters, device, settings
-        self._thread: Thread | None = None
+        self._given: SimpleQueue[Shapes | None] = SimpleQueue()
+        self._thread = Thread(target=self._compile, name="compile")
 
-    def start(self, shapes: Shapes) -> None:
-        """Start to compile for tables and a grid of a few voxels, which ``shapes`` returns when they are known."""
-        self._thread = Thread(target=self._compile, args=(shapes,), name="compile")
+    def __enter__(self) -> Ahead:
+        """Start the compiler and the device."""
         self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the thread end."""
+        self._given.put(None)
+
+    def compile(self, shapes: Shapes) -> None:
+        """Start to compile for tables and a grid of a few voxels, which ``shapes`` returns when they are known."""
+        self._given.put(shapes)
 
     def join(self) -> None:
-        """Wait for the end of the compilation, if it was started."""
-        if self._thread is not None:
-            self._thread.join()
+        """Wait for the end of the compilation."""
+        self._given.put(None)
+        self._thread.join()
 
-    def _compile(self, shapes: Shapes) -> None:
+    def _compile(self) -> None:
         with suppress(Exception):  # it occurs again in the run itself
             warm_up(self._device, exact=self._parameters.exact)
             if self._parameters.seeds is None:
                 RandomSeeds(np.zeros((1, 3), np.int32), 1, 0, self._parameters.threads).points(0, 1)
-            prepared, space = shapes()
-            Engine(prepared, space, self._device, self._settings(space.voxel_sizes))
+            if shapes := self._given.get():
+                prepared, space = shapes()
+                Engine(prepared, space, self._device, self._settings(space.voxel_sizes))

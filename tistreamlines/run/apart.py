@@ -12,9 +12,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -55,40 +54,53 @@ def process_for(series: Series, parameters: Parameters) -> Generator[Process | N
     if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None
         return
-    command = [sys.executable, "-c", WORKER, PACKAGES, *(["dipy.core.gradients"] if series else [])]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            yield Process(process.stdin, process.stdout)
-        finally:
-            process.kill()
-            with suppress(BrokenPipeError):
-                process.stdin.close()
+    process = Process([sys.executable, "-c", WORKER, PACKAGES, *(["dipy.core.gradients"] if series else [])])
+    try:
+        if parameters.cache_dir is None:  # else the cache may have the tables
+            process.start()
+        yield process
+    finally:
+        process.end()
 
 
-@dataclass(frozen=True)
 class Process:
     """A process that makes tables.
 
     Parameters
     ----------
-    given, made : its standard input and output.
+    command : its program and arguments.
     """
 
-    given: IO[bytes]
-    made: IO[bytes]
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the process if it was not started."""
+        if self._process is None:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self._process
+
+    def end(self) -> None:
+        """End the process if it was started."""
+        if self._process is not None:
+            self._process.kill()
+            with suppress(BrokenPipeError):
+                self._process.communicate()
 
     def make_tables(
         self, series: Series, parameters: Parameters, hashes: Mapping[str, str], log: Log,
         ahead: Callable[[Shapes], object],
     ) -> Tables:  # fmt: skip
         """Do what :func:`tistreamlines.run.tables.make_tables` does in the process, and raise its errors here."""
+        process = self.start()
+        assert process.stdin is not None and process.stdout is not None
         shapes: SimpleQueue[Any] = SimpleQueue()
         ahead(lambda: unpack_prepared(*shapes.get()))
         try:
-            pickle.dump((dict(series), parameters, dict(hashes)), self.given)
-            self.given.flush()
-            return _received(self.made, log, shapes)
+            pickle.dump((dict(series), parameters, dict(hashes)), process.stdin)
+            process.stdin.flush()
+            return _received(process.stdout, log, shapes)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             raise TrackingError(
                 "the process that reads and fits has ended: if memory is scarce, use a smaller mask; else report this"

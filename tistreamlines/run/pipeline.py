@@ -174,16 +174,16 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
             steps = steps_within(step_mm, parameters.min_length, parameters.max_length)
             return settings_of(parameters, step_mm, *steps)
 
-        compiling = Ahead(parameters, device, settings)
         on_gpu = other is not None and device.arch != "cpu" and not device.software
         make = other.make_tables if other is not None and on_gpu else make_tables
-        plan = make_plan(series, parameters, log, compiling.start, make)
-        if plan.prepared.fill["CARRIED"] and not parameters.exact:
-            log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
-        with log.stage("compile"):
-            compiling.join()
-            plan.seeds.points(0, 1)
-            engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes))
+        with Ahead(parameters, device, settings) as ahead:
+            plan = make_plan(series, parameters, log, ahead.compile, make)
+            if plan.prepared.fill["CARRIED"] and not parameters.exact:
+                log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
+            with log.stage("compile"):
+                ahead.join()
+                plan.seeds.points(0, 1)
+                engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes))
     for note in notes():
         log.note(note)
     return Run(series, parameters, device, log, plan, engine, begun)
