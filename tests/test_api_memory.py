@@ -14,7 +14,7 @@ from dipy.core.gradients import gradient_table
 from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
-from tistreamlines.run import plan as planning
+from tistreamlines.run import tables
 from tistreamlines.run.keywords import Options
 from tistreamlines.run.parameters import options
 from tistreamlines.sphere.sphere import load_sphere
@@ -128,7 +128,7 @@ class TestSameBits:
             return points(ts.track(**inputs, cache_dir=tmp_path, **COMMON))
 
         first = tracked()
-        monkeypatch.setattr(planning, "read", None)
+        monkeypatch.setattr(tables, "read", None)
         assert np.array_equal(tracked(), first)
         for changed in ({"mask": np.ones_like(given.arrays["mask"])}, {"affine": 2 * given.affine}):
             with pytest.raises(TypeError):  # nothing is kept for other values: the inputs would be read

@@ -53,13 +53,14 @@ def save_spirv(case: str, folder: str) -> None:
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
     _taichi.start = lambda *_: _taichi_runtime.Runtime(ti, mac, False)
     roots = [getattr(propagate, name) for name in ENGINE_KERNELS]
-    module = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True).module
+    program = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True)
+    kernels, reals = vars(program._transfers) | vars(program.module), type(program.module.REALS)
     arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}
     saved = ti.aot.Module(ti.vulkan, caps=CAPABILITIES)
     for name in sorted(KERNELS):
-        parameters = inspect.signature(getattr(module, name)).parameters
-        notes = {n: p.annotation for n, p in parameters.items() if isinstance(p.annotation, type(module.REALS))}
-        saved.add_kernel(getattr(module, name), template_args={n: arrays[note.dtype] for n, note in notes.items()})
+        parameters = inspect.signature(kernels[name]).parameters
+        notes = {n: p.annotation for n, p in parameters.items() if isinstance(p.annotation, reals)}
+        saved.add_kernel(kernels[name], template_args={n: arrays[note.dtype] for n, note in notes.items()})
     saved.save(folder)
 
 

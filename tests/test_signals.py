@@ -188,7 +188,7 @@ class Last:
         read()
 
 last = Last()
-command(lambda *_: sys.exit(0))
+command(lambda *_: sys.exit())  # with a number the process would end at once
 """
     assert interrupted(TRACKING + code, signal.SIGTERM, go=True) == (0, "")
 

@@ -18,7 +18,7 @@ from tistreamlines.io.cache import Cache
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
 from tistreamlines.io.writer_thread import WriterThread
-from tistreamlines.run import plan as planning
+from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.seeds import RandomSeeds, seeds_in_file
@@ -156,7 +156,7 @@ class TestCache:
 
     def test_the_second_run_reads_no_image(self, head, tmp_path, monkeypatch):
         first = self.plan(head, tmp_path)
-        monkeypatch.setattr(planning.nifti, "load_dwi", None)
+        monkeypatch.setattr(tables.nifti, "load_dwi", None)
         second = self.plan(head, tmp_path, nseeds=5, max_steps=9, rng_seed=4)
         assert second.seeds.count == 5
         assert np.array_equal(second.space.affine, first.space.affine)
@@ -218,7 +218,7 @@ class TestCache:
 
     def test_a_folder_that_is_only_read_still_serves(self, head, tmp_path, monkeypatch):
         self.plan(head, tmp_path)
-        monkeypatch.setattr(planning.nifti, "load_dwi", None)
+        monkeypatch.setattr(tables.nifti, "load_dwi", None)
         monkeypatch.setattr("tistreamlines.io.cache.hidden_folder", None)  # nothing is written
         self.plan(head, tmp_path)
 

@@ -35,6 +35,9 @@ def track(run: str, output: str) -> list[str]:
 
 def in_this_process(arguments: list[str]) -> object:
     """Run the program as ``python -m tistreamlines`` does; return what it exits with."""
+    from tistreamlines.cli import interrupts
+
+    interrupts._leave = lambda code: None  # which ends the process at once
     sys.argv = ["tistreamlines", *arguments]
     try:
         runpy.run_module("tistreamlines", run_name="__main__")

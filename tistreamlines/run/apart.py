@@ -23,6 +23,7 @@ import numpy as np
 
 from ..devices import usable_cores
 from ..errors import TrackingError
+from ..io.cache import Cache
 from ..io.in_memory import InMemory
 from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
@@ -89,10 +90,11 @@ class Process:
                 self._process.communicate()
 
     def make_tables(
-        self, series: Series, parameters: Parameters, hashes: Mapping[str, str], log: Log,
+        self, series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
         ahead: Callable[[Shapes], object],
     ) -> Tables:  # fmt: skip
         """Do what :func:`tistreamlines.run.tables.make_tables` does in the process, and raise its errors here."""
+        del cache  # the process opens it by its path
         process = self.start()
         assert process.stdin is not None and process.stdout is not None
         shapes: SimpleQueue[Any] = SimpleQueue()
@@ -172,7 +174,9 @@ def main(*modules: str) -> None:
 
     log = _SentLog(_SentWatcher(send))
     try:
-        tables = make_tables(series, parameters, hashes, log, partial(_send_shapes, send))
+        # the other process tells of a cache that cannot be used
+        cache = None if parameters.cache_dir is None else Cache(parameters.cache_dir)
+        tables = make_tables(series, parameters, hashes, cache, log, partial(_send_shapes, send))
         arrays, values = tables.packed()
     except (TrackingError, MemoryError) as error:
         send("error", error)

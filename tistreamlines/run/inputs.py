@@ -69,28 +69,35 @@ def needs_series(parameters: Parameters) -> str:
 
 
 def hashing(sources: Series) -> Callable[[], dict[str, str]]:
-    """Start to compute the sha256 of each input by its name, in a thread; return a function that waits for them."""
-    files = {name: source for name, source in sources.items() if not isinstance(source, InMemory)}
-    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(path) for name, path in files.items()})
+    """Check that the inputs exist, start to compute the sha256 of each, and return a function that waits for them."""
+    files = {name: _parts(path) for name, path in sources.items() if not isinstance(path, InMemory)}
+    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(parts) for name, parts in files.items()})
 
     @cache
     def hashes() -> dict[str, str]:
         found = future.result()
-        return {name: found[name] if name in files else _hash(source) for name, source in sources.items()}
+        return {name: found[name] if name in files else _hash_in_memory(source) for name, source in sources.items()}
 
     return hashes
 
 
-def _hash(path: PathLike) -> str:
-    if isinstance(path, InMemory):
-        with images.reading(Path(path)):
-            return path.sha256()
+def _parts(path: PathLike) -> list[PathLike]:
+    """Return the existing files of an input: two hold the image of an Analyze-style pair."""
     if isinstance(path, pipes.Drained):
-        return hashlib.sha256(path.content).hexdigest()
+        return [path]
     path = Path(path)
-    # the two files of an Analyze-style pair hold one image
     pair = [path.with_suffix(suffix) for suffix in (".hdr", ".img")] if path.suffix in (".hdr", ".img") else [path]
-    return "+".join(sidecar.sha256(images.existing(part)) for part in pair)
+    return [images.existing(part) for part in pair]
+
+
+def _hash(parts: list[PathLike]) -> str:
+    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, pipes.Drained)]
+    return "+".join(drained or [sidecar.sha256(Path(part)) for part in parts])
+
+
+def _hash_in_memory(source: Any) -> str:
+    with images.reading(Path(source)):
+        return source.sha256()
 
 
 def read(series: Series, parameters: Parameters, log: Log) -> Inputs:

@@ -67,7 +67,7 @@ def make_plan(
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, lambda *entry: (Tables.unpacked(*entry), entry[1])) if cache else None
     if kept is None:
-        tables = make(series, parameters, hashes() if cache else {}, log, ahead)
+        tables = make(series, parameters, hashes() if cache else {}, cache, log, ahead)
         if cache:
             with log.stage("prepare"):
                 arrays, values = tables.packed()

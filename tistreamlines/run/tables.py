@@ -65,22 +65,21 @@ class Tables:
 
 
 def make_tables(
-    series: Series, parameters: Parameters, hashes: Mapping[str, str], log: Log, ahead: Callable[[Shapes], object]
-) -> Tables:
+    series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
+    ahead: Callable[[Shapes], object],
+) -> Tables:  # fmt: skip
     """Read the inputs, fit the models and make the tables.
 
     Parameters
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or nothing.
     parameters : all options.
-    hashes : sha256 of each input, if there is a cache.
+    hashes, cache : sha256 of each input, and where fits are kept, if there is a cache.
     log : receives stages, notes and warnings.
     ahead : called first, with a function that returns tables and grid of a few voxels for which the kernels are the
         same as for the inputs: kernels depend on the options and on what is in the headers.
     """
     ahead(lambda: _stand_in(series, parameters))
-    folder = parameters.cache_dir
-    cache = None if folder is None else Cache(folder, log.watcher.note)
     with log.stage("load"):
         inputs = read(series, parameters, log)
     prepared, voxels = _prepare(inputs, parameters, hashes, cache, log)
