@@ -33,7 +33,7 @@ MEMBERS = {
 }
 POINTS_START = 1024  # where the points begin; the JSON header has up to 700 bytes
 OFFSETS_AT_ONCE = 1 << 20
-COPY_BYTES = 1 << 22
+BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
 
 class TrxSink:
@@ -47,8 +47,10 @@ class TrxSink:
         self._vertices = 0
         self._crc = 0
         (folder / "dps").mkdir()
-        self._files = {field: files.enter_context((folder / member).open("wb")) for field, member in MEMBERS.items()}
-        self._starts = files.enter_context((folder / "starts").open("wb"))
+        *opened, self._starts = (
+            files.enter_context((folder / name).open("wb", BUFFER_BYTES)) for name in (*MEMBERS.values(), "starts")
+        )
+        self._files = dict(zip(MEMBERS, opened, strict=True))
         self._archive = files.enter_context((folder / "tractogram.trx").open("wb"))
         self._archive.seek(POINTS_START)
 
@@ -116,5 +118,5 @@ def _entry(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:
 def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
     entry = _entry(member, path.stat().st_size)
     with path.open("rb") as source, archive.open(entry, "w") as target:
-        shutil.copyfileobj(source, target, COPY_BYTES)
+        shutil.copyfileobj(source, target, BUFFER_BYTES)
     path.unlink()
