@@ -204,6 +204,57 @@ class TestTrx:
                 archive.fp.seek(entry.header_offset + 28)
                 assert archive.fp.read(2) == b"\0\0", "older readers expect no extra field"
 
+    @pytest.mark.parametrize("limit", [None, 1500])
+    def test_large_members(self, tmp_path, monkeypatch, limit):
+        """Each member is where trx-python to 0.3 and from 0.4 looks for it, also beyond the limit of short headers."""
+        import zipfile
+
+        path, grid = tmp_path / "out.trx", SPACES["oblique"]
+        if limit:
+            monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+        batches = [batch(grid, some) for some in BATCHES["many"]]
+        save(path, grid, batches)
+        content, expected = path.read_bytes(), np.concatenate([one.points for one in batches])
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            for entry in archive.infolist():
+                name, extra = (int.from_bytes(content[entry.header_offset + at :][:2], "little") for at in (26, 28))
+                place = entry.header_offset + 30 + name + extra
+                assert place == entry.header_offset + len(entry.FileHeader()) - len(entry.extra), entry.filename
+                assert content[place:][: entry.file_size] == archive.read(entry)
+            long = [entry.filename for entry in archive.infolist() if entry.file_size > zipfile.ZIP64_LIMIT]
+        assert ("positions.3.float32" in long) == bool(limit)
+        assert np.array_equal(np.concatenate(read(path)[0]), expected)
+        if shutil.which("unzip"):
+            subprocess.run(["unzip", "-tq", path], check=True, capture_output=True)
+
+    def test_points_are_written_in_place(self, tmp_path):
+        grid = SPACES["plain"]
+        one = batch(grid, [9000, 8000])
+        with open_writer(tmp_path / "out.trx", grid) as writer:
+            writer.write(one)
+            files = [file for file in tmp_path.glob(".*/**/*") if file.stat().st_size >= one.points.nbytes]
+            assert [file.name for file in files] == ["tractogram.trx"]
+        with (tmp_path / "out.trx").open("rb") as file:
+            file.seek(trx_format.POINTS_START)
+            assert file.read(one.points.nbytes) == one.points.tobytes()
+
+    def test_longest_header_fits_before_the_points(self, tmp_path):
+        from contextlib import ExitStack
+
+        with ExitStack() as files:
+            sink = trx_format.TrxSink(tmp_path, Space(np.full((4, 4), -2.2250738585072014e-308), (1 << 31,) * 3), files)
+            sink._vertices = sink._streamlines = 1 << 63
+            assert len(sink._header()) < 800
+
+    def test_zlib_takes_the_place_of_isal(self, tmp_path, monkeypatch):
+        import zlib
+
+        save(tmp_path / "a.trx", SPACES["plain"], [batch(SPACES["plain"], [40, 9])])
+        monkeypatch.setattr(trx_format, "crc32", zlib.crc32)
+        save(tmp_path / "b.trx", SPACES["plain"], [batch(SPACES["plain"], [40, 9])])
+        assert sha256(tmp_path / "a.trx") == sha256(tmp_path / "b.trx")
+
     def test_offsets_beyond_32_bits(self, tmp_path):
         from contextlib import ExitStack
 

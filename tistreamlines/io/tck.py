@@ -9,6 +9,7 @@ import numpy as np
 
 from .tractogram import Batch, Space
 
+ROW = np.dtype("V12")
 HEADER_BYTES = 128  # size of the header below; the points begin after it
 HEADER = "mrtrix tracks\n{step}count: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
 
@@ -29,7 +30,15 @@ class TckSink:
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
-        self._file.write(np.insert(batch.points, batch.offsets[1:], np.nan, axis=0).astype("<f4", copy=False).data)
+        # NumPy moves a row in one piece, three times as fast as its numbers, if it does not know what is in it.
+        points = batch.points.astype("<f4", copy=False).view(ROW)[:, 0]
+        ends = batch.offsets[1:] + np.arange(len(batch))
+        rows = np.empty(len(points) + len(batch), ROW)
+        is_point = np.ones(len(rows), bool)
+        is_point[ends] = False
+        rows[is_point] = points
+        rows[ends] = np.full(3, np.nan, "<f4").view(ROW)
+        self._file.write(rows.data)
         self._streamlines += len(batch)
 
     def finish(self) -> Path:

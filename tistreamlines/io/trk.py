@@ -18,6 +18,7 @@ from .tractogram import Batch, Space
 # so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.
 PROPERTIES = {"direction_number": 1, "seed_number": 1, "seeds": 3, "stop_reasons": 2}
 PROPERTY_WORDS = sum(PROPERTIES.values())
+POINTS_AT_ONCE = 1 << 16
 
 
 class TrkSink:
@@ -86,9 +87,11 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
 
 
 def _moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    # One axis at a time is eight times faster than a matrix product with so narrow an array.
-    x, y, z = points.T.astype(np.float64, order="C")
+    # One axis at a time is eight times faster than a matrix product with so narrow an array. Blocks stay in the cache.
     moved = np.empty_like(points)
-    for axis, (a, b, c, d) in enumerate(affine[:3]):
-        moved[:, axis] = a * x + b * y + c * z + d
+    for first in range(0, len(points), POINTS_AT_ONCE):
+        part = slice(first, first + POINTS_AT_ONCE)
+        x, y, z = points[part].T.astype(np.float64, order="C")
+        for axis, (a, b, c, d) in enumerate(affine[:3]):
+            moved[part, axis] = a * x + b * y + c * z + d
     return moved

@@ -1,8 +1,9 @@
 """TRX: a ZIP archive of arrays, streamed to disk.
 
-Each array is written to a file of its own and copied into the archive at the end, so that the disk briefly holds the
-points twice. The size of each member is then known, and it gets a short ZIP header, as in trx-python; older releases
-misread the long header of a member that is streamed into the archive.
+The points lie at a fixed place of the archive and are written there while tracking goes on. The other arrays, 24 bytes
+per streamline, go to files of their own and are copied into the archive at the end. Only then are the sizes known, so
+the JSON header, the first member, is padded with spaces up to the points. All ZIP headers are those that Python's
+zipfile writes if it knows the sizes in advance: trx-python 0.3 misreads extra fields of members below 2 GiB.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ import numpy as np
 
 from .tractogram import Batch, Space
 
+try:
+    from isal.isal_zlib import crc32  # seven times as fast
+except ImportError:
+    from zlib import crc32
+
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
+POINTS = "positions.3.float32"
 MEMBERS = {
-    "points": "positions.3.float32",
     "seeds": "dps/seeds.3.float32",
     "seed_number": "dps/seed_number.uint32",
     "direction_number": "dps/direction_number.uint16",
     "stop_reasons": "dps/stop_reasons.2.uint8",
 }
+POINTS_START = 1024  # where the points begin; the JSON header has up to 700 bytes
 OFFSETS_AT_ONCE = 1 << 20
-COPY_BYTES = 1 << 22
+BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
 
 class TrxSink:
@@ -38,12 +45,20 @@ class TrxSink:
         self._space = space
         self._streamlines = 0
         self._vertices = 0
+        self._crc = 0
         (folder / "dps").mkdir()
-        self._files = {field: files.enter_context((folder / member).open("wb")) for field, member in MEMBERS.items()}
-        self._starts = files.enter_context((folder / "starts").open("wb"))
+        *opened, self._starts = (
+            files.enter_context((folder / name).open("wb", BUFFER_BYTES)) for name in (*MEMBERS.values(), "starts")
+        )
+        self._files = dict(zip(MEMBERS, opened, strict=True))
+        self._archive = files.enter_context((folder / "tractogram.trx").open("wb"))
+        self._archive.seek(POINTS_START)
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
+        points = batch.points.astype("<f4", copy=False)
+        self._crc = crc32(points.data, self._crc)
+        self._archive.write(points.data)
         for field, file in self._files.items():
             array = getattr(batch, field)
             file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
@@ -52,18 +67,24 @@ class TrxSink:
         self._vertices += len(batch.points)
 
     def finish(self) -> Path:
-        """Build the archive from the files; return its path."""
+        """Complete the archive; return its path."""
         self._starts.write(np.array([self._vertices], "<u8").data)
         for file in (*self._files.values(), self._starts):
             file.close()
-        archive = self._folder / "tractogram.trx"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as target:
-            target.writestr(zipfile.ZipInfo("header.json"), self._header())
+        self._archive.seek(0)
+        with zipfile.ZipFile(self._archive, "w") as target:
+            header, points = _entry("header.json"), _entry(POINTS, 12 * self._vertices, self._crc)
+            points.header_offset = POINTS_START - len(points.FileHeader())
+            target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
             if self._streamlines:
-                for member in (MEMBERS["points"], self._write_offsets(), *list(MEMBERS.values())[1:]):
+                self._archive.write(points.FileHeader())
+                target.filelist.append(points)
+                target.start_dir = POINTS_START + points.file_size  # where zipfile puts what follows
+                for member in (self._write_offsets(), *MEMBERS.values()):
                     _store(target, self._folder / member, member)
-        return archive
+        self._archive.close()
+        return Path(self._archive.name)
 
     def _header(self) -> str:
         return json.dumps(
@@ -85,11 +106,17 @@ class TrxSink:
         return member
 
 
-def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
+def _entry(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:
     # With ZipInfo's default date, 1980, equal tractograms give equal files.
     entry = zipfile.ZipInfo(member)
-    entry.file_size = path.stat().st_size
+    entry.file_size = entry.compress_size = size
+    entry.CRC = crc
     entry.external_attr = 0o644 << 16
+    return entry
+
+
+def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
+    entry = _entry(member, path.stat().st_size)
     with path.open("rb") as source, archive.open(entry, "w") as target:
-        shutil.copyfileobj(source, target, COPY_BYTES)
+        shutil.copyfileobj(source, target, BUFFER_BYTES)
     path.unlink()
