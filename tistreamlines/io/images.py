@@ -9,10 +9,11 @@ import gzip
 import logging
 import os
 import stat
+import threading
 import warnings
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def reading(path: Path) -> Generator[None, None, None]:
     """Turn any error while a file is read into an InputError that names the file, and suppress other messages."""
     # For a damaged file nibabel, zlib, NumPy and DIPY raise a dozen unrelated types, hence Exception.
     try:
-        with _hushed():
+        with _hush:
             yield
     except TrackingError:
         raise
@@ -85,21 +86,37 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-@contextmanager
-def _hushed() -> Generator[None, None, None]:
-    """Suppress warnings, and nibabel's log messages about headers."""
-    logger = logging.getLogger("nibabel.global")
+class _Hush:
+    """Suppresses warnings, and nibabel's log messages about headers, while any thread reads.
 
-    def none(_: logging.LogRecord) -> bool:
-        return False
+    The filters of warnings are the process's: each thread would restore those that it has found, perhaps another one's.
+    """
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logger.addFilter(none)
-        try:
-            yield
-        finally:
-            logger.removeFilter(none)
+    def __init__(self) -> None:
+        self._lock, self._threads, self._held = threading.Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._threads:
+                logger = logging.getLogger("nibabel.global")
+                self._held.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+                logger.addFilter(_no_record)
+                self._held.callback(logger.removeFilter, _no_record)
+            self._threads += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                self._held.close()
+
+
+def _no_record(_: logging.LogRecord) -> bool:
+    return False
+
+
+_hush = _Hush()
 
 
 def open_image(path: AnyPath) -> tuple[Path, Any]:

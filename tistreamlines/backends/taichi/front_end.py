@@ -5,36 +5,48 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
+
+_reading = threading.RLock()
 
 
 @contextmanager
 def quick_front_end() -> Iterator[None]:
-    """Skip three quarters of the time in which Taichi reads a kernel.
+    """Skip three quarters of the time in which Taichi reads a kernel; other threads that do so wait meanwhile.
 
     For each node of a function it formats the source, for error messages that concern authors of kernels. At each call of
-    a function it wraps and parses its source again, and checks whether it belongs to a class.
+    a function it wraps and parses its source again, and checks whether it belongs to a class. It also warns of the class
+    Slice in our modules, which is none of its own.
     """
     from taichi.lang import kernel_impl
+    from taichi.lang.ast.ast_transformer import ASTTransformer
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
 
     def position(context: Context, node: ast.AST) -> str:
         return f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
 
-    quick = {
-        "_inside_class": lambda level_of_class_stackframe: False,
-        "getsourcelines": cache(inspect.getsourcelines),
-        "textwrap": SimpleNamespace(**vars(textwrap) | {"fill": lambda line, **_: line.rstrip("\n")}),
-        "ast": SimpleNamespace(**vars(ast) | {"parse": cache(ast.parse)}),
+    quick: dict[Any, dict[str, Any]] = {
+        kernel_impl: {
+            "_inside_class": lambda level_of_class_stackframe: False,
+            "getsourcelines": cache(inspect.getsourcelines),
+            "textwrap": SimpleNamespace(**vars(textwrap) | {"fill": lambda line, **_: line.rstrip("\n")}),
+            "ast": SimpleNamespace(**vars(ast) | {"parse": cache(ast.parse)}),
+        },
+        Context: {"get_pos_info": position},
+        ASTTransformer: {"warn_if_is_external_func": staticmethod(lambda context, node: None)},
     }
-    held, held_position = {name: getattr(kernel_impl, name) for name in quick}, Context.get_pos_info
-    vars(kernel_impl).update(quick)
-    Context.get_pos_info = position
-    try:
-        yield
-    finally:
-        vars(kernel_impl).update(held)
-        Context.get_pos_info = held_position
+    with _reading:
+        held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
+        for owner, ours in quick.items():
+            for name, value in ours.items():
+                setattr(owner, name, value)
+        try:
+            yield
+        finally:
+            for owner, name, value in held:
+                setattr(owner, name, value)

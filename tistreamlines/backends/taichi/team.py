@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
-import warnings
-
 import taichi as ti
 
-warnings.filterwarnings("ignore", ".*Calling non-taichi function .*Slice", SyntaxWarning)
 SharedArray = ti.simt.block.SharedArray
 
 

@@ -1,0 +1,50 @@
+"""Threads that compile or read beside others leave them their compiler and their warnings."""
+
+import threading
+import warnings
+from pathlib import Path
+
+import numba
+import numpy as np
+
+from tistreamlines.backends.numba.program import NumbaProgram
+from tistreamlines.backends.numba.quick import quick_compiler
+from tistreamlines.io.images import reading
+from tistreamlines.kernels.lang import Reals, i32, real, twin
+from tistreamlines.linker.source import Source
+
+
+@twin
+def halved(item: i32, a: Reals, out: Reals):
+    """Half a number."""
+    out[item] = 0.5 * a[item] + 0.0 * real(item)
+
+
+def test_others_compile_when_kernels_are_done():
+    own = numba.njit(lambda x: x + 1)
+    with quick_compiler():
+        thread = threading.Thread(target=own, args=(1,))
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive()
+    thread.join(60)
+    assert own.signatures
+
+
+def test_compiling_leaves_the_warnings_of_other_threads_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # nothing is compiled there
+    program, out = NumbaProgram(Source([halved]), threads=1), np.zeros(40, np.float32)
+    with monkeypatch.context() as patch:
+        patch.setattr(warnings, "catch_warnings", None)
+        program.run("halved", 40, {"a": np.arange(40, dtype=np.float32), "out": out})
+    np.testing.assert_array_equal(out, np.arange(40) / 2)
+
+
+def test_threads_that_read_in_turn_leave_the_filters_as_they_were():
+    before, first, second = list(warnings.filters), reading(Path("a")), reading(Path("b"))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert warnings.filters[0][0] == "ignore"
+    second.__exit__(None, None, None)
+    assert warnings.filters == before
