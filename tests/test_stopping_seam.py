@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tistreamlines.linker.source import Source
 
 GROWING = int(Stop.GROWING)
 END = Constant("the reason with which the toy rule ends a streamline")
+REDRAWN = Constant("remainder by 3 of the numbers of the steps that take a second attempt")
 SIDE, CHUNKS, HALVES, STEPS = 40, 2, 64, 60
 FIRST = 32 * CHUNKS - 2  # two channels at the end of a row
 KEY = np.array([7, -9], np.int32)
@@ -63,7 +65,7 @@ def choose_straight(
 ) -> i32:  # fmt: skip
     """Step 5, but every third one only at a second attempt."""
     choice = 5
-    if (i32(c1) % 3 == 0) & (attempt == 0):
+    if (i32(c1) % 3 == REDRAWN) & (attempt == 0):
         choice = -2
     return choice
 
@@ -94,7 +96,7 @@ def beyond_wall(filter: Wall, p: vec3) -> i32:
 METHOD = {
     "Method": Straight, "Scratch": Memory, "Stopping": Toy, "classify": classify_toy, "choose": choose_straight,
     "moved": moved_straight, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST,
-    "STOP_CHANNELS": 2,
+    "STOP_CHANNELS": 2, "REDRAWN": 0,
 }  # fmt: skip
 WALL = {"Filter": Wall, "reject": beyond_wall, "REJECTS": 1}
 SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
@@ -166,6 +168,19 @@ def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(face, reason
     assert np.array_equal(found[:, 1], reasons)
     assert len(np.unique(steps)) > 5
     assert (reasons == reason).any()
+
+
+@pytest.mark.parametrize("redrawn", [0, 1])
+@pytest.mark.parametrize("face", FACES)
+def test_no_rule_ends_a_streamline_at_its_seed(face, redrawn, monkeypatch):
+    """Nor if the first step takes a second attempt."""
+    low = maps()
+    low[2, 0] = 0
+    monkeypatch.setattr(sys.modules[__name__], "maps", lambda: low)
+    found = states(face, fill_of(Stop.END_POINT) | {"REDRAWN": redrawn})
+    steps, reasons = expected(Stop.END_POINT)
+    assert np.array_equal(found, np.stack([steps, reasons], axis=1))
+    assert (steps > 0).any()
 
 
 def test_no_draw_depends_on_how_launches_are_cut():

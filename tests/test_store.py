@@ -374,7 +374,7 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
             int(os.environ[variable])  # as Taichi does
 
     monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(_taichi_runtime, "_imported", Taichi)
+    monkeypatch.setattr(_taichi_runtime, "imported", Taichi)
     with pytest.raises(DeviceError) as raised:
         _taichi_runtime._initialised(device, False)
     expected = {"TI_DEBUG": "Taichi reads TI_DEBUG=abc from the environment: unset that"}

@@ -1,14 +1,17 @@
 """Threads that compile or read beside others leave them their compiler and their warnings."""
 
+import inspect
 import threading
 import warnings
 from pathlib import Path
 
 import numba
 import numpy as np
+from conftest import python
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
+from tistreamlines.backends.taichi.front_end import quick_import
 from tistreamlines.io.images import reading
 from tistreamlines.kernels.lang import Reals, i32, real, twin
 from tistreamlines.linker.source import Source
@@ -48,3 +51,26 @@ def test_threads_that_read_in_turn_leave_the_filters_as_they_were():
     assert warnings.filters[0][0] == "ignore"
     second.__exit__(None, None, None)
     assert warnings.filters == before
+
+
+def test_numba_multiplies_matrices_though_its_import_left_blas_out():
+    code = (
+        "import sys, tistreamlines.backends.numba.cache; assert 'scipy.linalg' not in sys.modules\n"
+        "import numpy, numba\n"
+        "assert numba.njit(lambda a: a @ a)(numpy.eye(3) * 2)[1, 1] == 4"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_while_taichi_is_imported_it_reads_the_lines_that_it_always_reads(tmp_path):
+    file, held = tmp_path / "module.py", inspect.getframeinfo
+    file.write_text("import sys\nclass A:\n    frame = sys._getframe()\nouter = sys._getframe()\n")
+    for name in ("taichi.module", "other.module"):
+        module = {"__name__": name}
+        exec(compile(file.read_text(), str(file), "exec"), module)
+        for frame in (module["A"].frame, module["outer"]):
+            with quick_import():
+                found = inspect.getframeinfo(frame), inspect.getframeinfo(frame, 3)
+            assert found == (held(frame), held(frame, 3))
+    assert inspect.getframeinfo is held

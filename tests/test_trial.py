@@ -76,6 +76,7 @@ def opened(monkeypatch):
 
     def call(exact=True, **faults):
         monkeypatch.setattr(_taichi_trial, "_verdicts", {})
+        monkeypatch.setattr(_taichi_trial, "folder", lambda: None)
         monkeypatch.setattr(_taichi_trial, "start", lambda *_: None)
         monkeypatch.setattr(_taichi_trial, "_faults", lambda device, kind, profile: faults[kind])
         return _taichi_trial.open_checked(GPU, exact)
@@ -98,6 +99,33 @@ def test_an_unkept_order_matters_to_exact_runs_alone(opened):
         opened(exact=False, subgroup=(ORDER, WORDS))
 
 
+def test_a_device_that_has_passed_is_tested_again_only_after_a_change(monkeypatch, tmp_path):
+    tested = []
+
+    def judge(device, faults=(), **how):
+        def find(device, kind, profile):
+            tested.append(kind)
+            return faults
+
+        monkeypatch.setattr(_taichi_trial, "_verdicts", {})  # as in another process
+        monkeypatch.setattr(_taichi_trial, "_faults", find)
+        verdict = _taichi_trial.judged(device, **how)
+        count = len(tested)
+        tested.clear()
+        return verdict, count
+
+    monkeypatch.setattr(_taichi_trial, "folder", lambda: tmp_path)
+    failed = Verdict("subgroup", False, (SMALL,))
+    assert judge(GPU, (SMALL,)) == (failed, 1)
+    assert judge(GPU, (SMALL,)) == (failed, 1)
+    passed = Verdict("subgroup", False, ())
+    assert [judge(GPU), judge(GPU), judge(GPU, afresh=True)] == [(passed, 1), (passed, 0), (passed, 1)]
+    for change in ({"driver": "its next driver"}, {"subgroup": 16}, {"name": "another GPU"}):
+        assert judge(replace(GPU, **change))[1] == 1
+    monkeypatch.setattr(_taichi_trial, "COMPILING", ("errors.py",))
+    assert judge(GPU) == (passed, 1)
+
+
 def test_only_vulkan_names_shared_memory():
     assert not shares_memory(GPU)
     assert shares_memory(replace(GPU, subgroup=16))
@@ -116,6 +144,7 @@ def caught_lying(arch: str) -> dict:
     face = _taichi.face
     _taichi.face = lambda *arguments: replace(face(*arguments), guard=None)
     _taichi_trial._verdicts.clear()
+    _taichi_trial.folder = lambda: None
     try:
         _taichi_trial.open_checked(choose(arch), True)
         unguarded = ""

@@ -1,10 +1,15 @@
 """The command, as ``tistreamlines`` and as ``python -m tistreamlines``."""
 
+import gc
+
 from .cli import interrupts
+
+OBJECTS = 200_000  # made between two searches for cycles; imports make as many, and hardly any cycles
 
 
 def main() -> None:
     """Heed signals, and only then import what the command needs."""
+    gc.set_threshold(OBJECTS)
     interrupts.heed(_command)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ..linker.store import notes as notes
@@ -39,6 +41,18 @@ def open_program(
 
     kind = open_checked(device, exact, profile)
     return TaichiProgram(device, source, exact=exact, profile=profile, kind=kind)
+
+
+def import_beside(arch: str) -> None:
+    """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
+    if arch in ("cuda", "vulkan", "metal"):
+        from .taichi.runtime import imported
+
+        def work() -> None:
+            with suppress(Exception):  # it occurs again when the device is started
+                imported()
+
+        Thread(target=work, name="import", daemon=True).start()
 
 
 def warm_up(device: Device, *, exact: bool = True) -> None:

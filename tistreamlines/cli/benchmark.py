@@ -47,7 +47,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @option("--nseeds", type=click.IntRange(1), default=10_000, metavar="SEEDS", show_default=False,
         help="Number of random seeds.  [default: 10000 seeds]")
 @option("--sweeps", metavar="NAMES", callback=_named,
-        help=f"Settings to vary in further runs, separated by commas: {', '.join(SWEEPS)}.  [default: none]")
+        help=f"Settings to vary in further runs, separated by commas: {', '.join(SWEEPS)}, or none.  [default: none]")
 @option("--files-to-file", "whole", metavar="NAMES", callback=_named,
         help="Time only whole commands, from the files of a series to a tractogram, by what the caches hold, separated "
         f"by commas: {', '.join(KINDS)} (see the speed page).  [default: time the tracking]")
@@ -77,7 +77,8 @@ def benchmark(
     targets = _targets(archs, peers, skip_cpu)
     schedule = Schedule(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
-        paths=series, mask=mask, sweeps=_chosen(SWEEPS, sweeps, "--sweeps"), whole=_whole(whole, chosen_methods),
+        paths=series, mask=mask, sweeps=_chosen(SWEEPS, () if sweeps == ("none",) else sweeps, "--sweeps"),
+        whole=_whole(whole, chosen_methods),
     )  # fmt: skip
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -22,6 +24,7 @@ from .drafts import hidden_folder
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 Entry = tuple[dict[str, Array], dict[str, Any]]
+SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy", "taichi")
 
 
@@ -94,15 +97,24 @@ class Cache:
 
 
 def _read(path: Path) -> Entry:
-    """Return the arrays and values of a file; each array is read to its end, where its CRC is checked."""
+    """Return the arrays and values of a file, and check the CRC of each array.
+
+    Each array is read in one call, because between two calls a thread waits until others leave it Python's lock.
+    """
     arrays = {}
-    with zipfile.ZipFile(path) as file, warnings.catch_warnings():
+    with path.open("rb") as raw, zipfile.ZipFile(raw) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of headers that are not valid Python
-        for name in file.namelist():
-            with file.open(name) as member:
-                arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
-                if member.read(1):
-                    raise ValueError(f"{name} is longer than its header says")
+        for member in file.infolist():
+            raw.seek(member.header_offset + SIZES_AT)
+            begin = member.header_offset + SIZES_AT + 4 + sum(struct.unpack("<HH", raw.read(4)))
+            raw.seek(begin)
+            array = np.lib.format.read_array(raw, allow_pickle=False)
+            header = member.file_size - array.nbytes
+            raw.seek(begin)
+            crc = zlib.crc32(array.ravel(order="K").view(np.uint8).data, zlib.crc32(raw.read(max(header, 0))))
+            if member.compress_type != zipfile.ZIP_STORED or crc != member.CRC:
+                raise ValueError(f"{member.filename} is damaged")
+            arrays[member.filename.removesuffix(".npy")] = array
     return arrays, json.loads(arrays.pop("values").tobytes())
 
 

@@ -196,32 +196,42 @@ def grow(
         if CARRIED:
             take_up(half, seed, branch, halves, rules, method, scratch)
         status = GROWING
-        if visit(p, volume, stopping, filter, scratch.row, seed, u32(taken), branch, rules.key) == OUTSIDE_IMAGE:
-            status = OUTSIDE_IMAGE
         attempt = 0
-        while (status == GROWING) & (taken < last):
-            choice = choose(volume, p, code, method, scratch, attempt, seed, u32(taken + 1), branch, rules.key)
-            if choice == NONE:
-                status = NO_DIRECTION
-                if DROPS_DEAD_END:
-                    taken = maximum(taken - 1, 0)
-            else:
-                # for another draw the row of the same point is read again, since the method may have overwritten it
-                attempt = attempt + 1
-                ahead = p
-                if choice >= 0:
-                    attempt = 0
-                    code = choice
-                    ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
-                status = visit(
-                    ahead, volume, stopping, filter, scratch.row, seed, u32(taken + where(choice >= 0, 1, 0)), branch, rules.key
-                )
-                if ((KEPT >> status) & 1 == 1) & (choice >= 0):
+        ahead = p
+        moves = 0  # 1: ahead is a step on from p, 0: it is p, whose row is read
+        goes_on = 1
+        while goes_on == 1:
+            reason = visit(
+                ahead, volume, stopping, filter, scratch.row, seed, u32(taken + moves), branch, rules.key
+            )
+            if moves == 1:
+                status = reason
+                if (KEPT >> status) & 1 == 1:
                     p = ahead
                     halves.codes[half * rules.max_steps + taken] = code
                     taken = taken + 1
                     if (status == GROWING) & (taken == rules.max_steps):
                         status = MAX_LENGTH
+            elif reason == OUTSIDE_IMAGE:
+                status = OUTSIDE_IMAGE
+            goes_on = 0
+            if (status == GROWING) & (taken < last):
+                choice = choose(volume, p, code, method, scratch, attempt, seed, u32(taken + 1), branch, rules.key)
+                if choice == NONE:
+                    status = NO_DIRECTION
+                    if DROPS_DEAD_END:
+                        taken = maximum(taken - 1, 0)
+                else:
+                    # for another draw the row of the same point is read again, since the method may have overwritten it
+                    goes_on = 1
+                    moves = 0
+                    ahead = p
+                    attempt = attempt + 1
+                    if choice >= 0:
+                        attempt = 0
+                        code = choice
+                        moves = 1
+                        ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
         lay_down(half, p, taken, status, halves, scratch)
 
 

@@ -36,8 +36,10 @@ FEWEST_CORES = 4
 PACKAGES = str(Path(__file__).parents[2])
 # the package's folder comes last, where it cannot hide modules of the standard library
 WORKER = """
+import gc
 import signal
 import sys
+gc.set_threshold(200_000)  # imports make as many objects, and hardly any cycles
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its parent
 sys.path = [*filter(None, sys.path), sys.argv[1]]
 from tistreamlines.run.apart import main

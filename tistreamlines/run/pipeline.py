@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends import notes
+from ..backends import import_beside, notes
 from ..devices import Device, choose
 from ..engine.engine import Engine
 from ..engine.settings import Settings, steps_within
@@ -165,6 +165,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     """
     begun = time.perf_counter()
     with _threads_explained(parameters), process_for(series, parameters) as other:
+        import_beside(parameters.arch)
         device = choose(parameters.arch)
         watcher.device(device)
         log = Log(watcher)

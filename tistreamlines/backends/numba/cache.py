@@ -25,6 +25,23 @@ if config.DISABLE_JIT:
     raise DeviceError("the environment variable NUMBA_DISABLE_JIT keeps Numba from compiling: unset it")
 
 
+def _import_rules() -> None:
+    """Import Numba's rules for arrays without SciPy's linear algebra, which only kernels with matrix products need.
+
+    The rules ask at once whether SciPy has it. If a kernel needs it, Numba imports it then.
+    """
+    from numba.np import linalg
+
+    ensure, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        linalg.ensure_blas = ensure
+
+
+_import_rules()
+
+
 @cache
 def made_by() -> str:
     """Return what compiled code depends on besides its module's text: the compilers, and the functions that they inline.

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -27,7 +27,7 @@ from ...devices import Device, vulkan_index
 from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError
 from ...linker.store import folder, load
-from .front_end import quick_front_end
+from .front_end import quick_front_end, quick_import
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _starting = threading.RLock()
@@ -124,7 +124,7 @@ def _initialised(device: Device, profile: bool) -> Any:
     options = {"kernel_profiler": profile} | _storage() | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
-        ti = _imported()
+        ti = imported()
         common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
         # Taichi's own optimisation takes longer than the rest of a compilation, and the drivers' makes up for it
         common |= {"fast_math": False, "advanced_optimization": False}
@@ -151,14 +151,14 @@ def _temporary_folder() -> Iterator[None]:
         tempfile.tempdir = held
 
 
-def _imported() -> Any:
-    """Import Taichi without its banner and its check for a newer version."""
+def imported() -> Any:
+    """Import Taichi, without its banner and its check for a newer version, and return it."""
     os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
     os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
     os.environ.setdefault("TI_ENABLE_PYBUF", "0")  # else it prints a message if standard output is wrapped
     if "XDG_CACHE_HOME" not in os.environ:
         os.environ.setdefault("HOME", str(Path.home()))  # without either variable Taichi ends the process
-    with _temporary_folder():
+    with _starting, _temporary_folder(), quick_import():
         import taichi as ti
 
     ti.set_logging_level(ti.ERROR)
@@ -201,7 +201,8 @@ class Runtime:
         self._modules: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
         self._spent: deque[Any] = deque()
-        self._enter_context: Callable[[], object] | None = None  # of CUDA, for other threads
+        # only this thread is in CUDA's context, where Taichi has just started
+        self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
         self._array = _array_class(self)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
@@ -271,8 +272,6 @@ class Runtime:
                 kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)
         kernel(*arguments)
-        if self.device.arch == "cuda" and self._enter_context is None:
-            self._enter_context = cuda_context_entry()  # a launch makes it current in its thread
 
     def _stand_in(self, value: Any) -> Any:
         if not isinstance(value, self._array):

@@ -3,15 +3,19 @@
 A driver may report subgroups of 32 threads but run 8 or 16 of them together, and Taichi cannot request a size.  If the
 operations of teams fail the test, teams exchange values in shared memory instead.  Kernels need only normal float32
 numbers: those below 2**-126 may be kept or, as on CUDA, flushed to 0.
+
+A device that passes is not tested again until it, its driver, Taichi or this package's way to compile changes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +25,7 @@ from ...devices import choose
 from ...errors import DeviceError
 from ...kernels.lang import *
 from ...linker.source import Source
+from ...linker.store import folder, read, write
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     Reals32 = npt.NDArray[np.float32]
 
 PACKAGES = str(Path(__file__).parents[3])
+COMPILING = ("backends/taichi/*.py", "linker/*.py", "kernels/lang.py")  # files that decide what the test compiles
 # The folder of the package comes last, so that it cannot hide a standard module.
 WORKER = """
 import sys
@@ -110,17 +116,34 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     return verdict.kind
 
 
-def judged(device: Device, profile: bool = False) -> Verdict:
-    """Test the device, once in this process."""
+def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdict:
+    """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
     told = team_kind(device.arch, device.subgroup)
     key = (device.arch, device.index, told)
     if key not in _verdicts:
+        passed = _passed(device)
+        known = None if afresh or passed is None else read(passed)
+        if known is not None:
+            _verdicts[key] = Verdict(known.decode(), known.decode() != told, ())
+            return _verdicts[key]
         faults = _faults(device, told, profile)
         kind = told
         if TEAMWORK in faults and told != "block":
             kind, faults = "block", _faults(device, "block", profile)
         _verdicts[key] = Verdict(kind, kind != told, faults)
+        if passed is not None and not faults:
+            write(passed, kind.encode())
     return _verdicts[key]
+
+
+def _passed(device: Device) -> Path | None:
+    """Return the file that says what a team is on a device that has passed; None if nothing can be kept."""
+    place, package = folder(), Path(__file__).parents[2]
+    if place is None:
+        return None
+    sources = [path.read_bytes() for pattern in COMPILING for path in sorted(package.glob(pattern))]
+    causes = [repr(device), version("taichi"), *(hashlib.sha256(source).hexdigest() for source in sources)]
+    return place / f"device-{hashlib.sha256(' '.join(causes).encode()).hexdigest()[:24]}.txt"
 
 
 def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
@@ -206,7 +229,7 @@ def in_own_process(device: Device) -> dict[str, Any]:
 def main(arch: str) -> int:
     """Test the device of an arch; the verdict is the last line on standard output."""
     try:
-        verdict = judged(choose(arch))
+        verdict = judged(choose(arch), afresh=True)
     except DeviceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
