@@ -284,7 +284,7 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         program = NumbaProgram(Source([combine], {"operation": function, "SCALE": scale}), threads=1)
         out = np.zeros(1, np.float32)
         program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
-        print(out[0], sum(program.module.run_combine.stats.cache_hits.values()))
+        print(out[0], int("numba" not in sys.modules))
         """
     )
     here = Path(__file__).parent
@@ -303,8 +303,7 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
 def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
     """All forward halves are even items: threads that took every second one would not get equal work."""
     took = []
-    made = {"njit": lambda **_: lambda function: function, "kept": lambda function: function}
-    made["note"] = lambda item, first, out: out.append((item, first))
+    made = {"compiled": lambda function: function, "note": lambda item, first, out: out.append((item, first))}
     # an argument of the name that a loop's own variable might have
     exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
     for thread in range(threads):

@@ -132,7 +132,7 @@ def memory(arch: str) -> dict[str, Any]:
 
     freed: list[Any] = []
     runtime = _taichi_runtime.start(choose(arch))
-    _taichi_trial.judged(choose(arch))  # compiles what Taichi copies and fills arrays with
+    _taichi_trial.judged(choose(arch), afresh=True)  # compiles what Taichi copies and fills arrays with
     gc.collect()
     gc.disable()  # memory comes back without it
     state = runtime._state  # Taichi itself tells nobody what it still holds

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import Command, python
 
@@ -29,13 +30,11 @@ from tistreamlines.linker import store as _store
 from tistreamlines.linker.source import Source
 
 TWICE = """
-from numba import njit
-from tistreamlines.backends.numba.cache import kept
+from tistreamlines.backends.numba.compiler import compiled
 
-@kept
-@njit
+@compiled
 def twice(x):
-    return 2 * x
+    x[0] = 2 * x[0]
 """
 CHOLESKY = Path(ts.__file__).parent / "fit" / "cholesky_kernels.py"
 STRANGER = 65534  # another user, whom root can give files to
@@ -82,22 +81,25 @@ def test_a_cache_whose_name_is_no_text_is_not_used(store, tmp_path, monkeypatch)
 def test_variables_that_keep_numba_from_compiling_are_one_line(setting, monkeypatch):
     name, value = setting.split("=")
     monkeypatch.setenv(name, value)
-    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.backends.numba.cache\n"
+    code = "from tistreamlines.errors import DeviceError\ntry: import tistreamlines.backends.numba.compiler\n"
     done = python("-c", code + "except DeviceError as error: print(error)")
     assert "NUMBA_" in done.stdout and "unset" in done.stdout
     assert not done.stderr
 
 
-def loaded(text: str = TWICE) -> Any:
+def module() -> Any:
     """The text's module as another process would load it."""
-    sys.modules.pop(f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}", None)
-    return _store.load(text)
+    sys.modules.pop(_store.stem_of(TWICE), None)
+    return _store.load(TWICE)
 
 
-def hits(module: Any) -> int:
-    """How often compiled code was found rather than made, by a call that is right in any case."""
-    assert module.twice(21) == 42
-    return sum(module.twice.stats.cache_hits.values())
+def hits() -> int:
+    """How often another process would find compiled code rather than make it, for a call that is right in any case."""
+    sys.modules.pop(_store.stem_of(TWICE), None)
+    number = np.array([21.0])
+    _cache.Function(TWICE, "twice")(number)
+    assert number[0] == 42
+    return _store.stem_of(TWICE) not in sys.modules
 
 
 class Planted:
@@ -123,7 +125,7 @@ def plant(folder: Path, trace: Path) -> dict[Path, bytes]:
 
 # ------------------------------------------------------------------------------------------------- whose folder
 def test_compiled_code_is_found_again(store):
-    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert [hits(), hits()] == [0, 1]
     assert sorted(path.suffix for path in store.iterdir()) == [".bin", ".py"]
     assert store.stat().st_mode & 0o777 == 0o700
     assert _store.notes() == []
@@ -131,7 +133,7 @@ def test_compiled_code_is_found_again(store):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows keeps both folders in the user's profile")
 def test_without_a_cache_a_folder_among_temporary_files_serves(no_cache):
-    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert [hits(), hits()] == [0, 1]
     assert no_cache.stat().st_mode & 0o777 == 0o700
     assert len(list(no_cache.iterdir())) == 2
     assert _store.notes() == []
@@ -141,7 +143,7 @@ def test_without_a_cache_a_folder_among_temporary_files_serves(no_cache):
 @pytest.mark.parametrize("whose", ["a stranger's", "everybody's", "a link"])
 def test_what_others_can_write_is_not_run(no_cache, tmp_path, whose):
     """The folder has the right name and right files, so that whoever trusted it would run what was planted."""
-    assert hits(loaded()) == 0
+    assert hits() == 0
     planted = plant(no_cache, tmp_path / "trace")
     if whose == "a stranger's":
         if os.geteuid() != 0:
@@ -152,7 +154,7 @@ def test_what_others_can_write_is_not_run(no_cache, tmp_path, whose):
     else:
         no_cache.rename(tmp_path / "elsewhere")
         no_cache.symlink_to(tmp_path / "elsewhere")
-    assert hits(loaded()) == 0
+    assert hits() == 0
     assert not (tmp_path / "trace").exists()
     assert {path: path.read_bytes() for path in no_cache.iterdir()} == planted
     (note,) = _store.notes()
@@ -165,15 +167,15 @@ def test_what_others_can_write_is_not_run(no_cache, tmp_path, whose):
 
 def test_a_text_is_run_and_shown_as_it_was_linked(store, tmp_path):
     """Taichi compiles what Python shows of a function, so that must be what was run too."""
-    assert hits(loaded()) == 0
+    assert hits() == 0
     path = next(store.glob("*.py"))
     plant(store, tmp_path / "trace")
     aside = tmp_path / "aside.py"
     path.rename(aside)
     path.symlink_to(aside)
-    module = loaded()
-    assert "return 2 * x" in inspect.getsource(module.twice.py_func)
-    assert "touch" not in inspect.getsource(module)
+    made = module()
+    assert "x[0] = 2 * x[0]" in inspect.getsource(made.twice.py_func)
+    assert "touch" not in inspect.getsource(made)
     assert "touch" in aside.read_text()  # a link's end is nobody's business
     assert path.read_text() == TWICE
     assert not (tmp_path / "trace").exists()
@@ -182,13 +184,13 @@ def test_a_text_is_run_and_shown_as_it_was_linked(store, tmp_path):
 # ------------------------------------------------------------------------------------------------- damage
 @pytest.mark.parametrize("damage", ["cut", "turned over", "emptied"])
 def test_damaged_files_are_made_again(store, damage):
-    assert hits(loaded()) == 0
+    assert hits() == 0
     for path in store.iterdir():
         content = bytearray(path.read_bytes())
         if damage == "turned over":
             content[len(content) // 2] ^= 16
         path.write_bytes(content if damage == "turned over" else content[: len(content) // 2 * (damage == "cut")])
-    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert [hits(), hits()] == [0, 1]
     assert next(store.glob("*.py")).read_text() == TWICE
     assert _store.notes() == []
 
@@ -199,14 +201,14 @@ def test_a_full_disk_is_a_note(store):
     held = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(TWICE), held[1]))
     try:
-        first = hits(loaded())
+        first = hits()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, held)
     assert first == 0
     assert [path.suffix for path in store.iterdir()] == [".py"]  # and no draft
     (note,) = _store.notes()
     assert f"since {store} cannot be written (File too large): let XDG_CACHE_HOME" in note
-    assert [hits(loaded()), hits(loaded())] == [0, 1]
+    assert [hits(), hits()] == [0, 1]
 
 
 def test_an_interrupted_write_leaves_nothing(store, monkeypatch):
@@ -215,9 +217,9 @@ def test_an_interrupted_write_leaves_nothing(store, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(os, "replace", interrupted)
-        loaded()
+        hits()
     assert list(store.iterdir()) == []
-    assert hits(loaded()) == 0  # nor half a module
+    assert hits() == 0  # nor half a module
 
 
 @pytest.fixture
@@ -233,10 +235,10 @@ def nowhere(no_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_run_can_do_without_a_folder(nowhere, tmp_path):
-    module = loaded()
-    assert hits(module) == 0
-    assert "return 2 * x" in inspect.getsource(module.twice.py_func)
-    assert not hasattr(module, "__file__")
+    assert hits() == 0
+    made = module()
+    assert "x[0] = 2 * x[0]" in inspect.getsource(made.twice.py_func)
+    assert not hasattr(made, "__file__")
     (note,) = _store.notes()
     assert f"(tried: {tmp_path / 'file' / '.cache'}" in note
 
@@ -247,6 +249,37 @@ def test_a_run_tells_the_note_once(silent, track: Command, tmp_path):
     assert done.code == 0
     assert done.err.count("Note: kernels are compiled again\n") == 1
     assert _store.notes() == []
+
+
+# ------------------------------------------------------------------------------------------------- calls
+def test_a_run_that_finds_all_functions_compiled_does_without_numba(head, tmp_path, monkeypatch):
+    code = (
+        "import sys, tistreamlines as ts; *series, mask = sys.argv[1:]\n"
+        "found = ts.track(*series, mask=mask, arch='cpu', nseeds=40, dg='prob', model='csd', sh_order=4)\n"
+        "print(found.streamlines, 'numba' in sys.modules)"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = [python("-c", code, *head.series, head.mask).stdout.split() for _ in range(2)]
+    assert [compiled for _, compiled in told] == ["True", "False"]
+    assert told[0][0] == told[1][0] != "0"
+
+
+def test_arrays_that_numba_would_take_otherwise_are_refused(store):
+    double = _cache.Function(TWICE, "twice")
+    for array in (np.ones(8)[::2], np.ones(3, ">f8"), np.ones(20, np.uint8)[1:17].view(float)):
+        with pytest.raises(ValueError, match="contiguous, aligned and in the byte order"):
+            double(array)
+    number = np.array([2.5, 7.0], np.float32)
+    double(number)
+    assert np.array_equal(number, np.array([5, 7], np.float32))
+
+
+def test_what_calls_more_than_its_machine_code_has_is_refused(store):
+    """LLVM would end the process that loads it."""
+    allocating = TWICE.replace("@compiled", "@numba.njit").replace("from", "import numba\nfrom", 1)
+    with pytest.raises(TypeError, match="which its object file does not contain"):
+        _cache.Function(allocating.replace("x[0] =", "y = [x[0]]; x[0] = len(y) +"), "twice")(np.ones(1))
+    assert [path.suffix for path in store.iterdir()] == [".py"]
 
 
 # ------------------------------------------------------------------------------------------------- threads, forks
@@ -384,17 +417,14 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
 # ------------------------------------------------------------------------------------------------- what is told apart
 def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     """Numba copies the team's operations into what calls them, but that is known by the caller's text alone."""
-    module = _cache.load_source(CHOLESKY)
-    text = Path(module.__file__).read_text()
-    linked = Path(_numba.NumbaProgram(Source([])).module.__file__).read_text()
+    text, linked = _cache.text_of(CHOLESKY), _numba.NumbaProgram(Source([])).text
     for package in ("numba", "llvmlite"):
         assert f"{package} {version(package)}" in text
         assert f"{package} {version(package)}" in linked
-    assert not Path(module.__file__).is_relative_to(Path(ts.__file__).parent)
     real = Path.read_bytes
     changed = lambda path: real(path) + (b"#" if path.name == "simd.py" else b"")  # noqa: E731
     monkeypatch.setattr(Path, "read_bytes", changed)
     monkeypatch.setattr(_cache, "made_by", _cache.made_by.__wrapped__)
     monkeypatch.setattr(_face, "made_by", _cache.made_by)
-    assert _cache.load_source(CHOLESKY).__file__ != module.__file__
-    assert Path(_numba.NumbaProgram(Source([])).module.__file__).read_text() != linked
+    assert _cache.text_of(CHOLESKY) != text
+    assert _numba.NumbaProgram(Source([])).text != linked

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from conftest import python
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
@@ -51,16 +50,6 @@ def test_threads_that_read_in_turn_leave_the_filters_as_they_were():
     assert warnings.filters[0][0] == "ignore"
     second.__exit__(None, None, None)
     assert warnings.filters == before
-
-
-def test_numba_multiplies_matrices_though_its_import_left_blas_out():
-    code = (
-        "import sys, tistreamlines.backends.numba.cache; assert 'scipy.linalg' not in sys.modules\n"
-        "import numpy, numba\n"
-        "assert numba.njit(lambda a: a @ a)(numpy.eye(3) * 2)[1, 1] == 4"
-    )
-    done = python("-c", code)
-    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_while_taichi_is_imported_it_reads_the_lines_that_it_always_reads(tmp_path):

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..backends.numba.cache import Function, text_of
+
 CELL_BITS = 5  # 32 cells along each axis
-
-
-@cache
-def _kernels() -> Any:
-    from ..backends.numba.cache import load_source
-
-    return load_source(Path(__file__).with_name("ordering_kernels.py"))
+_KERNELS = text_of(Path(__file__).with_name("ordering_kernels.py"))
+_exclusive, _along_curve = Function(_KERNELS, "exclusive"), Function(_KERNELS, "along_curve")
 
 
 def exclusive_sum(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Return the sum of all counts (n,) before each one."""
     out = np.empty(len(counts), np.int64)
-    _kernels().exclusive(np.ascontiguousarray(counts), out)
+    _exclusive(np.ascontiguousarray(counts), out)
     return out
 
 
@@ -35,5 +31,5 @@ def near_together(points: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     """
     shift = max(int(points.max(initial=0)).bit_length() - CELL_BITS, 0)
     order, keys = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
-    _kernels().along_curve(points, shift, keys, np.zeros(8**CELL_BITS + 1, np.int32), order)
+    _along_curve(np.ascontiguousarray(points), shift, keys, np.zeros(8**CELL_BITS + 1, np.int32), order)
     return order

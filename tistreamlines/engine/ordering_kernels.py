@@ -1,13 +1,11 @@
 """The kernels of :mod:`.ordering`, which loads a copy of this file, hence the whole name of a module."""
 
 import numpy as np
-from numba import njit
 
-from tistreamlines.backends.numba.cache import kept
+from tistreamlines.backends.numba.compiler import compiled
 
 
-@kept
-@njit(nogil=True)
+@compiled
 def exclusive(counts, out):
     total = 0
     for i in range(counts.shape[0]):
@@ -15,8 +13,7 @@ def exclusive(counts, out):
         total += counts[i]
 
 
-@kept
-@njit(nogil=True)
+@compiled
 def along_curve(points, shift, keys, begins, order):
     for i in range(points.shape[0]):
         key = 0

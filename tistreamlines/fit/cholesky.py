@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.numba.cache import load_source
+from ..backends.numba.cache import Function, text_of
 from ..sphere.sphere import padded
 
-_kernels = load_source(Path(__file__).with_name("cholesky_kernels.py"))
+_deconvolve = Function(text_of(Path(__file__).with_name("cholesky_kernels.py")), "deconvolve")
+ENDS = 3  # ways to end: converged, unfinished, singular
 
 
 def _table(values: npt.NDArray[Any], rows: int, width: int, extra: int = 0) -> npt.NDArray[np.float64]:
@@ -58,7 +59,7 @@ class Deconvolution:
             _table(normal, n + -n % 4, width, beyond), _table(positivity, len(positivity), width, beyond),
             _table(positivity.T, n, padded(len(positivity))),
         )  # fmt: skip
-        self._rule = float(tau), int(convergence)
+        self._rule, self._width = (float(tau), int(convergence)), width
 
     def fit(
         self, data: npt.NDArray[Any], voxels: npt.NDArray[np.int64], volumes: npt.NDArray[np.int64],
@@ -86,5 +87,15 @@ class Deconvolution:
         (2,) int64
             Number of voxels that did not converge, and of voxels whose matrix has no Cholesky factor.
         """
-        ends = _kernels.deconvolve(data, voxels, volumes, *self._tables, *self._rule, out, finished, stop)
-        return ends[[_kernels.UNFINISHED, _kernels.SINGULAR]]
+        ends = np.zeros(ENDS, np.int64)
+        _deconvolve(data, voxels, volumes, *self._tables, *self._rule, *self._memory(), ends, out, finished, stop)
+        return ends[1:]
+
+    def _memory(self) -> list[npt.NDArray[Any]]:
+        """Return the arrays that the kernel works in, from ``matrix`` to ``signals``."""
+        moments, _, normal, table, sampling = self._tables
+        n, signals = self.coefficients, len(moments) // self._width
+        directions, doubles = len(table) // self._width, [len(normal), len(normal)]
+        later = [self._width, self._width, len(sampling) // n, n, signals]
+        marks = [np.empty(directions, np.int32), *(np.empty(directions, np.int64) for _ in range(2))]
+        return [*map(np.zeros, doubles), *marks, *map(np.zeros, later)]

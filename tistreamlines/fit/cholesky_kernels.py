@@ -7,17 +7,14 @@ columns of the next row, which nobody needs, or the extra elements at the end of
 
 import math
 
-import numpy as np
-from numba import njit
-
-from tistreamlines.backends.numba.cache import kept
+from tistreamlines.backends.numba.compiler import compiled
 from tistreamlines.backends.numba.simd import at, put
 
 SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
 
 
-@njit(error_model="numpy", nogil=True)
+@compiled
 def _combine(table, weights, count, out):
     """out = sum over i of weights[i] times row i of the table; rows are as long as ``out``."""
     width = out.shape[0]
@@ -28,7 +25,7 @@ def _combine(table, weights, count, out):
         put(out, c, total)
 
 
-@njit(error_model="numpy", nogil=True)
+@compiled
 def _add_squares(matrix, n, width, table, which, count, sign):
     """Add ``sign`` times t t' to the upper triangle of the matrix, for each listed row t of the table.
 
@@ -52,7 +49,7 @@ def _add_squares(matrix, n, width, table, which, count, sign):
             put(matrix, m + 3 * width, fourth)
 
 
-@njit(error_model="numpy", nogil=True)
+@compiled
 def _factor(matrix, n, width, factor):
     """Compute U with matrix = U'U, and replace column n, the right-hand side z, by the solution y of U'y = z."""
     for i in range(n):
@@ -70,7 +67,7 @@ def _factor(matrix, n, width, factor):
     return True
 
 
-@njit(error_model="numpy", nogil=True)
+@compiled
 def _back_substitute(factor, n, width, x):
     """Solve Ux = y, where y is column n of the factor."""
     for i in range(n):
@@ -81,12 +78,12 @@ def _back_substitute(factor, n, width, x):
             x[j] -= x[k] * factor[j * width + k]
 
 
-@njit(error_model="numpy", nogil=True)
+@compiled
 def _changes(amplitudes, threshold, small, entered, left):
     """List the directions whose amplitude fell below the threshold or rose above it; return both counts."""
     more, fewer = 0, 0
     for k in range(small.shape[0]):
-        now = amplitudes[k] < threshold
+        now = 1 if amplitudes[k] < threshold else 0
         if now != small[k]:
             small[k] = now
             if now:
@@ -98,7 +95,7 @@ def _changes(amplitudes, threshold, small, entered, left):
     return more, fewer
 
 
-@njit(error_model="numpy", nogil=True)
+@compiled
 def _refine(
     matrix, factor, width, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes
 ):
@@ -118,22 +115,17 @@ def _refine(
     return UNFINISHED
 
 
-@kept
-@njit(error_model="numpy", nogil=True)
+@compiled
 def deconvolve(
-    data, voxels, volumes, moments, unconstrained, normal, table, sampling, tau, convergence, out, finished, stop
-):
-    """Fit the listed rows of the data into those of ``out``; return the number of voxels for each way to end.
+    data, voxels, volumes, moments, unconstrained, normal, table, sampling, tau, convergence, matrix, factor, small,
+    entered, left, z, first, amplitudes, x, signals, ends, out, finished, stop,
+):  # fmt: skip
+    """Fit the listed rows of the data into those of ``out``; ``ends`` counts the voxels for each way to end.
 
-    ``finished[0]`` counts the voxels; the loop ends early if another thread sets ``stop[0]``.
+    ``finished[0]`` counts the voxels; the loop ends early if another thread sets ``stop[0]``. The arrays from
+    ``matrix`` to ``signals`` are memory for it.
     """
-    n, count = out.shape[1], sampling.shape[0] // out.shape[1]
-    width = moments.shape[0] // volumes.shape[0]
-    matrix, factor = np.zeros(normal.shape[0]), np.zeros(normal.shape[0])
-    small = np.empty(table.shape[0] // width, np.bool_)
-    entered, left = np.empty(small.shape[0], np.int64), np.empty(small.shape[0], np.int64)
-    z, first, amplitudes, x = np.empty(width), np.empty(width), np.empty(count), np.empty(n)
-    signals, ends = np.empty(volumes.shape[0]), np.zeros(3, np.int64)
+    n, width = out.shape[1], z.shape[0]
     for voxel in voxels:
         if stop[0] != 0:
             break
@@ -143,7 +135,7 @@ def deconvolve(
         _combine(unconstrained, signals, signals.shape[0], first)
         threshold = table[0] * first[0] * tau
         for k in range(small.shape[0]):
-            small[k] = False
+            small[k] = 0
         _combine(sampling, first, min(SMOOTH, n), amplitudes)
         more, _ = _changes(amplitudes, threshold, small, entered, left)
         if more == 0:
@@ -165,4 +157,3 @@ def deconvolve(
         finished[0] += 1
         for i in range(n):
             out[voxel, i] = x[i]
-    return ends

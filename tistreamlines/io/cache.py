@@ -105,6 +105,7 @@ def _read(path: Path) -> Entry:
     with path.open("rb") as raw, zipfile.ZipFile(raw) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of headers that are not valid Python
         for member in file.infolist():
+            file.open(member).close()  # compares what the file says of it in two places
             raw.seek(member.header_offset + SIZES_AT)
             begin = member.header_offset + SIZES_AT + 4 + sum(struct.unpack("<HH", raw.read(4)))
             raw.seek(begin)

@@ -78,6 +78,11 @@ def _is_own(path: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
+def stem_of(text: str) -> str:
+    """Return the name of a module's files, which depends on its text alone."""
+    return f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
 def load(text: str, fresh: bool = False) -> Any:
     """Make a module from its text; any thread may call this.
 
@@ -86,7 +91,7 @@ def load(text: str, fresh: bool = False) -> Any:
     text : of the module; its file, beside which compiled code is stored, is named after a hash of it.
     fresh : make a new module even if the text was loaded before, since Taichi's kernels belong to one initialisation.
     """
-    stem = f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    stem = stem_of(text)
     with _loading:
         name = f"{stem}_{next(_numbers)}" if fresh else stem
         if name not in sys.modules:

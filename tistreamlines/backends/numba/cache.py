@@ -1,45 +1,31 @@
-"""The cache of the code that Numba compiles, in the folder of :mod:`tistreamlines.linker.store`."""
+"""Functions compiled by Numba, kept in the folder of :mod:`tistreamlines.linker.store` and called without Numba.
+
+Most runs find all their functions compiled, and to import Numba takes longer than to track 100,000 seeds on a GPU. So the
+machine code of a function is kept by itself and loaded by LLVM, and only what compiles imports Numba.
+"""
 
 from __future__ import annotations
 
+import ctypes as c
 import hashlib
-import pickle
-import sys
+import os
+import threading
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...errors import DeviceError
-from ...linker.store import load, read, write
+import numpy as np
 
-try:
-    from numba import config
-    from numba.core.caching import NullCache
-    from numba.core.compiler import CompileResult
-    from numba.core.serialize import dumps
-except ValueError as error:  # an environment variable with a wrong value
-    raise DeviceError(f"Numba cannot start ({error}): unset the environment variables NUMBA_...") from error
+from ...linker.store import folder, read, stem_of, write
 
-if config.DISABLE_JIT:
-    raise DeviceError("the environment variable NUMBA_DISABLE_JIT keeps Numba from compiling: unset it")
-
-
-def _import_rules() -> None:
-    """Import Numba's rules for arrays without SciPy's linear algebra, which only kernels with matrix products need.
-
-    The rules ask at once whether SciPy has it. If a kernel needs it, Numba imports it then.
-    """
-    from numba.np import linalg
-
-    ensure, linalg.ensure_blas = linalg.ensure_blas, lambda: None
-    try:
-        import numba.np.arraymath  # noqa: F401
-    finally:
-        linalg.ensure_blas = ensure
-
-
-_import_rules()
+SCALARS = {
+    "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
+    "float64": c.c_double,
+}  # fmt: skip
+_compiling = threading.RLock()
+_unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
 
 @cache
@@ -48,47 +34,89 @@ def made_by() -> str:
 
     Compiled code is found by the hash of the text, so the text of every cached module must contain this.
     """
-    folder = Path(__file__).parent
-    copied = hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("simd.py", "lanes.py"))).hexdigest()
-    return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {copied[:24]}"
+    parts = hashlib.sha256(b"".join((Path(__file__).parent / name).read_bytes() for name in ("simd.py", "lanes.py")))
+    return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {parts.hexdigest()[:24]}"
 
 
-def load_source(path: Path) -> Any:
-    """Load a copy of a module, whose compiled code is cached like that of linked modules."""
-    return load(f"# compiled with {made_by()}\n{path.read_text(encoding='utf-8')}")
+def text_of(path: Path) -> str:
+    """Return the text of a file of kernels, with what its compiled code depends on."""
+    return f"# compiled with {made_by()}\n{path.read_text(encoding='utf-8')}"
 
 
-def kept(function: Any) -> Any:
-    """Decorate a Numba function of a loaded module: its compiled code is cached beside the module's file."""
-    if path := function.py_func.__globals__.get("__file__"):
-        function._cache = _Kept(Path(path), function.py_func.__name__)
-    return function
+class Function:
+    """A function of a module, compiled for the types of its arguments when it is first called with them.
 
+    Any thread may call it. It runs without Python's lock.
 
-class _Kept(NullCache):
-    """Cache of one function's compiled code, with a file for each signature and processor.
-
-    Numba's own cache would run damaged code, and fails if it cannot write.  Here a file begins with a hash of the rest, so
-    damaged code is compiled again.
+    Parameters
+    ----------
+    text : of the module. The function is decorated by ``compiler.compiled``, allocates no arrays and returns nothing.
+    name : of the function.
     """
 
-    def __init__(self, module: Path, name: str) -> None:
-        self._module, self._name = module, name
+    def __init__(self, text: str, name: str) -> None:
+        self._text, self._name = text, name
+        self._loaded: dict[tuple[str, ...], Callable[..., int]] = {}
 
-    def _path(self, signature: Any, codegen: Any) -> Path:
-        causes = repr((signature, codegen.magic_tuple(), sys.implementation.cache_tag)).encode()
-        return self._module.with_name(f"{self._module.stem}-{self._name}-{hashlib.sha256(causes).hexdigest()[:24]}.bin")
+    def __call__(self, *arguments: Any) -> None:
+        """Call the function with C-contiguous arrays, and numbers of NumPy or Python."""
+        kinds = tuple(map(_kind, arguments))
+        call = self._loaded.get(kinds) or self._load(kinds)
+        if call(_unread, _unread, *(part for value in arguments for part in _parts(value))):
+            raise RuntimeError(f"{self._name} has failed")
 
-    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
-        """Return the code for a signature, or None."""
-        target_context.refresh()
-        content = read(self._path(sig, target_context.codegen()))
-        if content is None or hashlib.sha256(content[32:]).digest() != content[:32]:
-            return None
-        return CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
+    def _load(self, kinds: tuple[str, ...]) -> Callable[..., int]:
+        with _compiling:
+            if kinds not in self._loaded:
+                types = [part for kind in kinds for part in _types(kind)]
+                self._loaded[kinds] = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
+            return self._loaded[kinds]
 
-    def save_overload(self, sig: Any, cres: CompileResult) -> None:
-        """Store the code for a signature, unless it contains addresses of this process."""
-        if not cres.library.has_dynamic_globals:
-            content = dumps(cres._reduce())
-            write(self._path(sig, cres.codegen), hashlib.sha256(content).digest() + content)
+    def _address(self, kinds: tuple[str, ...]) -> int:
+        """Load the function's machine code, or compile it and keep that.
+
+        A file begins with a hash of the rest, so damaged code is compiled again.
+        """
+        from .. import llvm
+
+        path = self._path(kinds, llvm.processor())
+        content = None if path is None else read(path)
+        if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:
+            symbol, code = content[32:].split(b"\0", 1)
+            return llvm.load_object(code, symbol.decode())
+        from .compiler import compile_entry
+
+        address, symbol_name, code = compile_entry(self._text, self._name, kinds)
+        if path is not None:
+            content = symbol_name.encode() + b"\0" + code
+            write(path, hashlib.sha256(content).digest() + content)
+        return address
+
+    def _path(self, kinds: tuple[str, ...], processor: tuple[str, ...]) -> Path | None:
+        """Return the file of the machine code, one for each signature, processor and setting of Numba."""
+        settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
+        causes = hashlib.sha256(repr((kinds, processor, settings)).encode()).hexdigest()
+        place = folder()
+        return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
+
+
+def _kind(value: Any) -> str:
+    """Return the type of an argument: that of a number, or of an array's elements and its number of axes."""
+    if not isinstance(value, np.ndarray):
+        return np.asarray(value).dtype.name
+    if not (value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative):
+        raise ValueError(f"an array of {value.dtype} is not contiguous, aligned and in the byte order of this computer")
+    return f"{value.dtype.name}[{value.ndim}]"
+
+
+def _types(kind: str) -> list[Any]:
+    """Return the types of :func:`_parts`."""
+    name, _, axes = kind.rstrip("]").partition("[")
+    return [c.c_void_p, c.c_void_p, *3 * [c.c_ssize_t], *2 * int(axes) * [c.c_ssize_t]] if axes else [SCALARS[name]]
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """Return what Numba passes of an argument: of an array, owner and parent (none), sizes, data, shape and strides."""
+    if not isinstance(value, np.ndarray):
+        return (value.item() if isinstance(value, np.generic) else value,)
+    return (None, None, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)

@@ -10,11 +10,10 @@ from .cache import made_by
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
 # compiled with {made_by}
 import math
-import numba
 import numpy as np
 from numba import njit
 from tistreamlines.backends.numba import simd
-from tistreamlines.backends.numba.cache import kept
+from tistreamlines.backends.numba.compiler import compiled
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
 from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_max,
     team_min, umulhi, where)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
-import numba
 import numpy as np
 
 from ...devices import usable_cores
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link
 from ...linker.source import Source
-from ...linker.store import load
 from ..threads import thread_pool
+from .cache import Function
 from .face import face, spread_name
-from .quick import quick_compiler
 
 TOGETHER = 16  # items that a thread takes in a row
 LINE = 32  # elements that fill one or two cache lines
@@ -29,8 +29,7 @@ def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
     """
     names = [n for n, _ in signature]
     lines = [
-        "@kept",
-        "@njit(nogil=True, error_model='numpy', _nrt=False)",
+        "@compiled",
         f"def run_{name}({', '.join(['count', 'thread', 'threads', *(n for n in names if n != 'item')])}):",
         f"    for _first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
         f"        for item in range(_first, _first + {TOGETHER}):",
@@ -55,7 +54,7 @@ class NumbaProgram(HostArrays):
 
     def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
         super().__init__(bits)
-        self.threads = threads or min(numba.get_num_threads(), usable_cores())
+        self.threads = threads or min(_threads_of_numba(), usable_cores())
         linked = link(source.roots, face(bits, fast), source.fill)
         patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
         text = linked.text + "".join(f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns)
@@ -63,20 +62,18 @@ class NumbaProgram(HostArrays):
         self.scratch = source.scratch
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature)
-        self.module = load(text)
+        self.text = text
+        self._functions = {name: Function(text, f"run_{name}") for name in self.signatures}
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
-        call = getattr(self.module, f"run_{name}")
+        call = self._functions[name]
         threads = max(1, min(self.threads, -(-count // TOGETHER)))
         shared = {n: self._scalar(values[n], k) for n, k in self.signatures[name] if n in values}
 
-        def share(thread: int, items: int = count) -> None:
-            call(items, thread, threads, *self._arguments(name, shared))
+        def share(thread: int) -> None:
+            call(count, thread, threads, *self._arguments(name, shared))
 
-        if not call.signatures:
-            with quick_compiler():
-                share(0, 0)
         others = [thread_pool("kernels", self.threads - 1).submit(share, thread) for thread in range(1, threads)]
         share(0)
         for other in others:
@@ -90,3 +87,11 @@ class NumbaProgram(HostArrays):
     def _scalar(self, value: Any, kind: str) -> Any:
         types = {"real": self.real.type, "int": np.int64, "word": np.uint32}
         return types[kind](value) if kind in types else value
+
+
+def _threads_of_numba() -> int:
+    """Number of threads that the caller has given Numba, which need not be imported for that."""
+    if numba := sys.modules.get("numba"):
+        return numba.get_num_threads()
+    given = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(given) if given.isdigit() and int(given) else sys.maxsize

@@ -13,35 +13,42 @@ from numba.core.target_extension import get_local_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction, _unlit_non_poison
 
+_entry = ""  # name of the function that is compiled
+
 
 @contextmanager
-def quick_compiler() -> Iterator[None]:
+def quick_compiler(entry: str = "") -> Iterator[None]:
     """Save two fifths of Numba's time; other threads that compile wait meanwhile.
 
-    Functions without wrappers are called by compiled code alone, into which they are linked. Numba would optimise them
+    Functions without wrappers are called by compiled code alone, into which they are linked, all but ``entry``. Numba would optimise them
     before that, again in each caller, and make machine code of them that nothing runs. To find the type of an operation
     it tries a dozen rules, and formats a message for each that does not fit. It also replaces the process's handling of
     warnings for a moment at each operation, in which warnings of other threads would be lost.
     """
+    global _entry
     with global_compiler_lock:
+        held, _entry = _entry, entry
         for owner, ours in _QUICK.items():
             for name, method in ours.items():
                 setattr(owner, name, method)
         try:
             yield
         finally:
+            _entry = held
             for (owner, name), method in _NUMBAS.items():
                 setattr(owner, name, method)
 
 
-def _is_inner() -> bool:
+def _is_inner(library: JITCodeLibrary) -> bool:
+    if library.name == _entry:
+        return False
     flags = ConfigStack().top_or_none()
     return flags is not None and flags.no_cpython_wrapper and flags.no_cfunc_wrapper
 
 
 def _finalize_entry(self: Any) -> None:
     """Optimise a library and make it executable, unless its function is called by compiled code alone."""
-    if not _is_inner():
+    if not _is_inner(self):
         _NUMBAS[JITCodeLibrary, "finalize"](self)
         return
     self._raise_if_finalized()
@@ -55,7 +62,7 @@ def _finalize_entry(self: Any) -> None:
 def _optimize_functions(self: Any, module: Any) -> None:
     """Optimise the functions of a module by themselves, unless their caller will be optimised as a whole."""
     module.data_layout = self._codegen._data_layout
-    if not _is_inner():
+    if not _is_inner(self):
         _NUMBAS[JITCodeLibrary, "_optimize_functions"](self, module)
 
 
@@ -70,10 +77,8 @@ def _linked_in(self: Any) -> Any:
     return self._final_module
 
 
-def _set_env_of_entry(self: Any, name: str, env: Any) -> None:
-    """Tell compiled code of its environment, which inner functions do not need."""
-    if not _is_inner():
-        _NUMBAS[JITCPUCodegen, "set_env"](self, name, env)
+def _set_no_env(self: Any, name: str, env: Any) -> None:
+    """Tell compiled code of no environment, which kernels do not need."""
 
 
 def _typed_quietly(self: Any, context: Any, args: Any, kws: Any) -> Any:
@@ -107,7 +112,7 @@ _QUICK: dict[type, dict[str, Any]] = {
     JITCodeLibrary: {
         "finalize": _finalize_entry, "_optimize_functions": _optimize_functions, "_get_module_for_linking": _linked_in,
     },
-    JITCPUCodegen: {"set_env": _set_env_of_entry},
+    JITCPUCodegen: {"set_env": _set_no_env},
     BaseFunction: {"get_call_type": _typed_quietly},
     errors.WarningsFixer: {"catch_warnings": _no_warnings},
 }  # fmt: skip

@@ -1,0 +1,60 @@
+"""Compilation by Numba, which only this module and what it compiles import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import DeviceError
+from ...linker.store import load
+
+try:
+    from numba import config, from_dtype, njit, types
+except ValueError as error:  # an environment variable with a wrong value
+    raise DeviceError(f"Numba cannot start ({error}): unset the environment variables NUMBA_...") from error
+
+if config.DISABLE_JIT:
+    raise DeviceError("the environment variable NUMBA_DISABLE_JIT keeps Numba from compiling: unset it")
+
+import numpy as np
+
+from .quick import quick_compiler
+
+OF_C = ("sqrt",)  # functions that every process has
+# decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
+compiled = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def compile_entry(text: str, name: str, kinds: tuple[str, ...]) -> tuple[int, str, bytes]:
+    """Compile a function of a module.
+
+    Parameters
+    ----------
+    text : of the module.
+    name : of the function, which :data:`compiled` decorates.
+    kinds : types of its arguments, e.g. 'int64', or 'float32[1]' for an array of one axis.
+
+    Returns
+    -------
+    address : int
+        Of the function's machine code in this process.
+    symbol : str
+        Its name in the object file.
+    code : bytes
+        The object file.
+    """
+    function, signature = getattr(load(text), name), tuple(map(_type, kinds))
+    with quick_compiler(name):
+        function.compile(signature)
+    made = function.overloads[signature]
+    symbol, library = made.fndesc.llvm_func_name, made.library
+    address = library.get_pointer_to_function(symbol)
+    others = [one.name for one in library._final_module.functions if one.is_declaration]
+    if missing := [other for other in others if not other.startswith("llvm.") and other not in OF_C]:
+        raise TypeError(f"{name} calls {', '.join(missing)}, which its object file does not contain")
+    return address, symbol, library._get_compiled_object()
+
+
+def _type(kind: str) -> Any:
+    name, _, axes = kind.rstrip("]").partition("[")
+    scalar = from_dtype(np.dtype(name))
+    return types.Array(scalar, int(axes), "C") if axes else scalar
