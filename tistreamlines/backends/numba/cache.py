@@ -100,6 +100,12 @@ class Function:
         return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
 
 
+@cache
+def function(text: str, name: str) -> Function:
+    """Return a function of a module, the same one in all of the process, so that it is loaded once."""
+    return Function(text, name)
+
+
 def _kind(value: Any) -> str:
     """Return the type of an argument: that of a number, or of an array's elements and its number of axes."""
     if not isinstance(value, np.ndarray):

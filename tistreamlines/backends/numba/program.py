@@ -13,7 +13,7 @@ from ...linker.host_arrays import HostArrays
 from ...linker.link import link
 from ...linker.source import Source
 from ..threads import thread_pool
-from .cache import Function
+from .cache import function
 from .face import face, spread_name
 
 TOGETHER = 16  # items that a thread takes in a row
@@ -63,7 +63,7 @@ class NumbaProgram(HostArrays):
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature)
         self.text = text
-        self._functions = {name: Function(text, f"run_{name}") for name in self.signatures}
+        self._functions = {name: function(text, f"run_{name}") for name in self.signatures}
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
