@@ -59,7 +59,7 @@ class Function:
         self._loaded: dict[tuple[str, ...], Callable[..., int]] = {}
 
     def __call__(self, *arguments: Any) -> None:
-        """Call the function with C-contiguous arrays, and numbers of NumPy or Python."""
+        """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of numbers of Python."""
         kinds = tuple(map(_kind, arguments))
         call = self._loaded.get(kinds) or self._load(kinds)
         if call(_unread, _unread, *(part for value in arguments for part in _parts(value))):
@@ -107,7 +107,9 @@ def function(text: str, name: str) -> Function:
 
 
 def _kind(value: Any) -> str:
-    """Return the type of an argument: that of a number, or of an array's elements and its number of axes."""
+    """Return the type of an argument, e.g. 'int64', 'float64(3)' for a tuple, or 'float32[1]' for an array of one axis."""
+    if isinstance(value, tuple):
+        return f"{_kind(value[0])}({len(value)})"
     if not isinstance(value, np.ndarray):
         return np.asarray(value).dtype.name
     if not (value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative):
@@ -117,12 +119,21 @@ def _kind(value: Any) -> str:
 
 def _types(kind: str) -> list[Any]:
     """Return the types of :func:`_parts`."""
-    name, _, axes = kind.rstrip("]").partition("[")
-    return [c.c_void_p, c.c_void_p, *3 * [c.c_ssize_t], *2 * int(axes) * [c.c_ssize_t]] if axes else [SCALARS[name]]
+    name, bracket, count = split_kind(kind)
+    if bracket == "[":
+        return [c.c_void_p, c.c_void_p, c.c_ssize_t, c.c_ssize_t, c.c_void_p, *2 * count * [c.c_ssize_t]]
+    return count * [SCALARS[name]]
+
+
+def split_kind(kind: str) -> tuple[str, str, int]:
+    """Split what ``Function`` says of an argument into the type of an element, '[', '(' or nothing, and the number."""
+    bracket = next((one for one in "[(" if one in kind), "")
+    name, _, count = kind[:-1].partition(bracket) if bracket else (kind, "", "1")
+    return name, bracket, int(count)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
     """Return what Numba passes of an argument: of an array, owner and parent (none), sizes, data, shape and strides."""
     if not isinstance(value, np.ndarray):
-        return (value.item() if isinstance(value, np.generic) else value,)
+        return value if isinstance(value, tuple) else (value.item() if isinstance(value, np.generic) else value,)
     return (None, None, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)

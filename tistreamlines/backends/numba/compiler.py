@@ -17,6 +17,7 @@ if config.DISABLE_JIT:
 
 import numpy as np
 
+from .cache import split_kind
 from .quick import quick_compiler
 
 OF_C = ("sqrt",)  # functions that every process has
@@ -31,7 +32,7 @@ def compile_entry(text: str, name: str, kinds: tuple[str, ...]) -> tuple[int, st
     ----------
     text : of the module.
     name : of the function, which :data:`compiled` decorates.
-    kinds : types of its arguments, e.g. 'int64', or 'float32[1]' for an array of one axis.
+    kinds : types of its arguments: 'int64', 'float64(3)' for a tuple, or 'float32[1]' for an array of one axis.
 
     Returns
     -------
@@ -55,6 +56,6 @@ def compile_entry(text: str, name: str, kinds: tuple[str, ...]) -> tuple[int, st
 
 
 def _type(kind: str) -> Any:
-    name, _, axes = kind.rstrip("]").partition("[")
+    name, bracket, count = split_kind(kind)
     scalar = from_dtype(np.dtype(name))
-    return types.Array(scalar, int(axes), "C") if axes else scalar
+    return {"[": types.Array(scalar, count, "C"), "(": types.UniTuple(scalar, count)}.get(bracket, scalar)
