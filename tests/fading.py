@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tistreamlines.kernels.interpolate import STOP_CHANNEL
+from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
 from tistreamlines.kernels.lang import *
 from tistreamlines.kernels.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.kernels.stop_reasons import Stop
@@ -17,7 +17,7 @@ class Fading(Record):
 
 
 @twin
-def classify(stopping: Fading, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+def classify(stopping: Fading, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING; a streamline that fades keeps its point."""
     w = philox(c0, c1, c2, u32(STOPPING << STREAM), u32(key[0]), u32(key[1]))
     reason = GROWING

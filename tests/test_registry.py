@@ -102,7 +102,7 @@ def test_a_row_is_all_that_options_need():
     assert "straightest" in [name for name, *_ in table_rows()]
     with pytest.raises(ts.ParameterError, match="straightest"):
         Parameters.given({"dg": "straightest", "det_rule": "max"})
-    with pytest.raises(ts.ParameterError, match="threshold, fading"):
+    with pytest.raises(ts.ParameterError, match=", ".join(STOPPING_RULES)):
         Parameters(stopping="chance")
 
 

@@ -37,7 +37,7 @@ class Toy(Record):
 
 
 @twin
-def classify_toy(stopping: Toy, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+def classify_toy(stopping: Toy, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Go on where the first map exceeds the second times a random number."""
     w = philox(c0, c1, c2, u32(STOPPING << STREAM), u32(key[0]), u32(key[1]))
     reason = END

@@ -30,8 +30,9 @@ STRAIGHTEST = Method(
 
 
 def prepare_fading(
-    maps: Mapping[str, np.ndarray], anisotropy: Callable[[], np.ndarray], options: ThresholdOptions
-) -> StopTables:
+    maps: Mapping[str, np.ndarray], anisotropy: Callable[[], np.ndarray], options: ThresholdOptions,
+    sides: tuple[float, ...],
+) -> StopTables:  # fmt: skip
     """Tables of the rule: the map, and the chance to end, which falls as the map rises."""
     stop_map: Any = maps["stop_map"] if "stop_map" in maps else anisotropy()
     channels = np.stack([stop_map, CHANCE * np.maximum(1 - stop_map, 0)], axis=-1).astype(np.float32)

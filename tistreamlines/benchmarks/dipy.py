@@ -61,7 +61,9 @@ def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
     return np.repeat(np.arange(len(found)), [len(directions) for directions in found]), np.concatenate(found)
 
 
-def threaded_lines(problem: Problem, number: Array, directions: Array, random_seed: int, **others: Any) -> Any:
+def threaded_lines(
+    problem: Problem, number: Array, directions: Array, random_seed: int, criterion: Any = None, **others: Any
+) -> Any:
     """Return an iterable over the streamlines of DIPY's threaded trackers, which need initial directions."""
     from dipy.data import default_sphere
     from dipy.tracking import tracker
@@ -69,7 +71,7 @@ def threaded_lines(problem: Problem, number: Array, directions: Array, random_se
     method = problem.method
     run = getattr(tracker, {"prob": "probabilistic", "det": "deterministic", "ptt": "ptt"}[method.dg] + "_tracking")
     return run(
-        problem.space.to_ras(problem.seeds)[number], _criterion(problem), problem.space.affine,
+        problem.space.to_ras(problem.seeds)[number], criterion or _criterion(problem), problem.space.affine,
         seed_directions=directions, sh=problem.csd.astype(float), sphere=default_sphere, step_size=problem.step_mm,
         voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
         max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=random_seed,

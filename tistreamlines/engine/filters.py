@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..kernels.stop_reasons import VALID
 from .chunk import Chunk
 
 
@@ -46,3 +47,12 @@ class Length(Filter):
     def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Return whether each of the chunk's streamlines is accepted, (m,)."""
         return (chunk.steps >= self.fewest) & (chunk.steps <= self.most)
+
+
+class ValidEnds(Filter):
+    """Accepts streamlines with two valid ends, as DIPY's trackers do unless ``return_all``."""
+
+    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Return whether each of the chunk's streamlines is accepted, (m,)."""
+        first, second = np.isin(chunk.state[..., 1], VALID).T
+        return first & second

@@ -165,7 +165,7 @@ def visit(
     if inside(volume, p) == 1:
         read(volume, p, row)
         barrier()
-        reason = classify(stopping, row, c0, c1, c2, key)
+        reason = classify(stopping, volume, p, row, c0, c1, c2, key)
         if REJECTS:
             if reason == GROWING:
                 reason = reject(filter, p)

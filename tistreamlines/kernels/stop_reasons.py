@@ -16,6 +16,8 @@ class Stop(IntEnum):
     OUTSIDE_IMAGE = 2
     NO_DIRECTION = 3
     MAX_LENGTH = 4
+    VALID_END = 5
+    INVALID_END = 6
 
 
 KEEPS_LAST_POINT = {
@@ -24,7 +26,10 @@ KEEPS_LAST_POINT = {
     Stop.OUTSIDE_IMAGE: False,
     Stop.NO_DIRECTION: True,  # the last point was accepted; no step was taken from it
     Stop.MAX_LENGTH: True,
+    Stop.VALID_END: False,
+    Stop.INVALID_END: False,
 }
+VALID = (Stop.END_POINT, Stop.VALID_END, Stop.OUTSIDE_IMAGE)  # ends of streamlines that DIPY keeps if not return_all
 KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
 
 LABELS = {
@@ -33,4 +38,6 @@ LABELS = {
     Stop.OUTSIDE_IMAGE: "left the image",
     Stop.NO_DIRECTION: "no direction within the angle",
     Stop.MAX_LENGTH: "maximum number of steps",
+    Stop.VALID_END: "the stopping rule found a valid end",
+    Stop.INVALID_END: "the stopping rule found an invalid end",
 }

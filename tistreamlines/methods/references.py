@@ -20,6 +20,11 @@ REFERENCES = models.REFERENCES | {
     "data. Magn Reson Med 44, 2000. doi:10.1002/1522-2594(200010)44:4<625::AID-MRM17>3.0.CO;2-O",
     "Aydogan 2021": "Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021. "
     "doi:10.1109/TMI.2020.3034038",
+    "Smith 2012": "Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved "
+    "diffusion MRI streamlines tractography through effective use of anatomical information. NeuroImage 62, 2012. "
+    "doi:10.1016/j.neuroimage.2012.06.005",
+    "Girard 2014": "Girard G, Whittingstall K, Deriche R, Descoteaux M. Towards quantitative connectivity analysis: "
+    "reducing tractography biases. NeuroImage 98, 2014. doi:10.1016/j.neuroimage.2014.04.074",
     "Salmon 2011": "Salmon JK, Moraes MA, Dror RO, Shaw DE. Parallel random numbers: as easy as 1, 2, 3. SC '11, 2011. "
     "doi:10.1145/2063384.2063405",
     "Garyfallidis 2014": "Garyfallidis E, et al. Dipy, a library for the analysis of diffusion MRI data. Front "

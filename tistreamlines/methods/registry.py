@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..fit.models import MODELS
 from ..options.option import listed
-from . import boot, pmf, ptt, threshold
+from . import anatomy, binary, boot, pmf, ptt, threshold
 from .given import Given, Prepared, StopTables
 from .options import MethodOptions
 from .references import ALWAYS, REFERENCES
@@ -74,7 +74,7 @@ class StoppingRule:
     title : str
         Description in a few words.
     prepare : callable
-        Makes its tables from the maps (by option name), a function that fits FA, and the options.
+        Makes its tables from the maps (by option name), a function that fits FA, the options, and a voxel's sides, mm.
     options : type
         Class of its options, a base class of Parameters.
     maps : tuple of str
@@ -83,14 +83,20 @@ class StoppingRule:
         Returns whether FA must be fitted, from the options.
     references : tuple of str
         Keys of REFERENCES.
+    step_in_tables : bool
+        Whether its tables depend on the step size.
+    passed : float
+        A value of its maps with which streamlines go on, for kernels that are compiled before the maps are read.
     """
 
     title: str
-    prepare: Callable[[Mapping[str, Any], Callable[[], Any], Any], StopTables]
+    prepare: Callable[[Mapping[str, Any], Callable[[], Any], Any, tuple[float, ...]], StopTables]
     options: type
     maps: tuple[str, ...]
     needs_fa: Callable[[Any], bool] = lambda _: False
     references: tuple[str, ...] = ()
+    step_in_tables: bool = False
+    passed: float = 1e30
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
@@ -121,6 +127,16 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
         ("stop_map",), threshold.needs_fa,
+    ),
+    "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, ("stop_mask",)),
+    "act": StoppingRule(
+        "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
+        anatomy.AnatomyOptions, (*anatomy.INCLUDED, *anatomy.TISSUES), references=("Smith 2012",), passed=0.25,
+    ),
+    "cmc": StoppingRule(
+        "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
+        anatomy.AnatomyOptions, (*anatomy.INCLUDED, *anatomy.TISSUES), references=("Girard 2014",),
+        step_in_tables=True, passed=0.25,
     ),
 }  # fmt: skip
 

@@ -48,7 +48,9 @@ def needs_fa(options: ThresholdOptions) -> bool:
     return options.stop_map is None
 
 
-def prepare(maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: ThresholdOptions) -> StopTables:
+def prepare(
+    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: ThresholdOptions, sides: tuple[float, ...]
+) -> StopTables:
     """Make the tables of the rule.
 
     Parameters
@@ -59,6 +61,8 @@ def prepare(maps: Mapping[str, Array], anisotropy: Callable[[], Array], options:
         Returns FA, (x, y, z); called if there is no stop map.
     options : ThresholdOptions
         Options of the rule.
+    sides : unused
+        See :class:`tistreamlines.methods.registry.StoppingRule`.
 
     Returns
     -------

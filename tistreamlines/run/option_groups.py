@@ -114,6 +114,11 @@ class GrowthOptions:
     max_length: float | None = option(
         None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
     )  # fmt: skip
+    keep: str = option(
+        "all", GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "
+        "ends them validly, or where they leave the image. Ends without a direction, at the maximum number of steps or "
+        "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"),
+    )  # fmt: skip
     rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1)
 
 

@@ -18,6 +18,8 @@ from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io.in_memory import source_of
 from ..methods import registry
+from ..methods.anatomy import AnatomyOptions
+from ..methods.binary import BinaryOptions
 from ..methods.boot import BootOptions
 from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
@@ -39,19 +41,22 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 # options that name files to read besides the series
-INPUTS = ("mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES)
+INPUTS = tuple(dict.fromkeys(
+    ["mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES]
+))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Parameters(
-    RunningOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions, ThresholdOptions, MethodChoice,
-    SeedOptions,
+    RunningOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions,
+    ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``stop_map``, ``sh``, ``odf``, ``pmf``, ``peaks``) are paths, nibabel images or arrays; ``seeds`` is
-    a path or an (n, 3) array in RASmm. Options that are None get the default of the direction getter or the model.
+    ``seed_mask``, ``sh``, ``odf``, ``pmf``, ``peaks`` and those of the stopping rule) are paths, nibabel images or
+    arrays; ``seeds`` is a path or an (n, 3) array in RASmm. Options that are None get the default of the direction
+    getter or the model.
 
     Raises
     ------

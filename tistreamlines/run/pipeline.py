@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..backends import import_beside, notes
 from ..devices import Device, choose
 from ..engine.engine import Engine
+from ..engine.filters import ValidEnds
 from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, python_names
 from ..io import sidecar
@@ -184,7 +185,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
             with log.stage("compile"):
                 ahead.join()
                 plan.seeds.points(0, 1)
-                engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes))
+                kept = (ValidEnds(),) if parameters.keep == "valid-ends" else ()
+                engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes), kept)
     for note in notes():
         log.note(note)
     return Run(series, parameters, device, log, plan, engine, begun)

@@ -10,7 +10,7 @@ from ..io import pipes
 from ..io.cache import Cache
 from ..io.tractogram import Space
 from ..methods.given import Prepared
-from ..methods.registry import METHODS
+from ..methods.registry import METHODS, STOPPING_RULES
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
 from .parameters import INPUTS, Parameters
@@ -20,8 +20,8 @@ from .tables import Shapes, Tables, make_tables, seeds_of
 __all__ = ["Plan", "make_plan", "needs_series"]
 # options that change neither the stop map nor the tables; inputs are identified by the hash of their content
 _LATER = (
-    "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "rng_seed", "force", "json_stats",
-    "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
+    "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "keep", "rng_seed", "force",
+    "json_stats", "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
 )  # fmt: skip
 
 
@@ -83,6 +83,6 @@ def make_plan(
 def _causes(parameters: Parameters) -> dict[str, Any]:
     """Return the options that the tables depend on, besides the inputs."""
     causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *INPUTS)}
-    if METHODS[parameters.dg].step_in_tables:
+    if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables:
         causes["step_size"] = parameters.step_size
     return causes

@@ -61,7 +61,7 @@ def record(
         "inputs": dict(inputs),
         "parameters": parameters.as_dict(),
         "step_mm": step_mm,
-        "stop_threshold": parameters.threshold,
+        "stop_threshold": parameters.threshold if parameters.applies("stop_threshold") else None,
         "stop_reason_codes": {int(reason): text for reason, text in LABELS.items() if reason is not Stop.GROWING},
         "result": dict(stats),
     }

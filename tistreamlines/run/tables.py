@@ -33,7 +33,6 @@ Array = npt.NDArray[Any]
 Voxels = npt.NDArray[np.int32]
 Shapes = Callable[[], tuple[Prepared, Space]]
 SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
-HIGH = 1e30  # above any threshold of a map
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,8 @@ def _prepare(
         fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
     with log.stage("prepare"):
         anisotropy = _fitted_once(fits)
-        stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters)
+        sides = tuple(float(side) for side in inputs.space.voxel_sizes)
+        stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters, sides)
         voxels = _seed_voxels(inputs, fits, anisotropy, parameters)
         reach = seeds_of(parameters, inputs.space, voxels).reach()
     coefficients = None
@@ -180,7 +180,8 @@ def _followed(
 def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
     """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs."""
     inputs = _inputs_of_few_voxels(series, parameters)
-    stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, lambda: np.full(SHAPE, HIGH), parameters)
+    rule, sides = STOPPING_RULES[parameters.stopping], tuple(float(side) for side in inputs.space.voxel_sizes)
+    stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, sides)
     coefficients = np.ones((*SHAPE, count_of(parameters.sh_order)), np.float32) if parameters.model else None
     return _tables_of(inputs, coefficients, stop, np.zeros((1, 3)), parameters), inputs.space
 
@@ -198,6 +199,7 @@ def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
         volumes = open_image(getattr(parameters, source))[1].shape[3:]
         values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)
         oriented = Orientations(source, values, parameters.sh_basis, parameters.sphere, space)
-    given = (name for name in STOPPING_RULES[parameters.stopping].maps if getattr(parameters, name) is not None)
-    maps = {name: np.full(SHAPE, HIGH, np.float32) for name in given}
+    rule = STOPPING_RULES[parameters.stopping]
+    given = (name for name in rule.maps if getattr(parameters, name) is not None)
+    maps = {name: np.full(SHAPE, rule.passed, np.float32) for name in given}
     return Inputs(space, dwi, oriented, None, None, maps, {})

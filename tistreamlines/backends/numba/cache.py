@@ -24,6 +24,7 @@ SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
 }  # fmt: skip
+Kind = tuple[str, str, int]  # the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes
 _compiling = threading.RLock()
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
@@ -56,7 +57,7 @@ class Function:
 
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
-        self._loaded: dict[tuple[str, ...], Callable[..., int]] = {}
+        self._loaded: dict[tuple[Kind, ...], Callable[..., int]] = {}
 
     def __call__(self, *arguments: Any) -> None:
         """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of numbers of Python."""
@@ -65,14 +66,14 @@ class Function:
         if call(_unread, _unread, *(part for value in arguments for part in _parts(value))):
             raise RuntimeError(f"{self._name} has failed")
 
-    def _load(self, kinds: tuple[str, ...]) -> Callable[..., int]:
+    def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., int]:
         with _compiling:
             if kinds not in self._loaded:
                 types = [part for kind in kinds for part in _types(kind)]
                 self._loaded[kinds] = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
             return self._loaded[kinds]
 
-    def _address(self, kinds: tuple[str, ...]) -> int:
+    def _address(self, kinds: tuple[Kind, ...]) -> int:
         """Load the function's machine code, or compile it and keep that.
 
         A file begins with a hash of the rest, so damaged code is compiled again.
@@ -92,7 +93,7 @@ class Function:
             write(path, hashlib.sha256(content).digest() + content)
         return address
 
-    def _path(self, kinds: tuple[str, ...], processor: tuple[str, ...]) -> Path | None:
+    def _path(self, kinds: tuple[Kind, ...], processor: tuple[str, ...]) -> Path | None:
         """Return the file of the machine code, one for each signature, processor and setting of Numba."""
         settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
         causes = hashlib.sha256(repr((kinds, processor, settings)).encode()).hexdigest()
@@ -106,30 +107,23 @@ def function(text: str, name: str) -> Function:
     return Function(text, name)
 
 
-def _kind(value: Any) -> str:
-    """Return the type of an argument, e.g. 'int64', 'float64(3)' for a tuple, or 'float32[1]' for an array of one axis."""
+def _kind(value: Any) -> Kind:
+    """Return the type of an argument."""
     if isinstance(value, tuple):
-        return f"{_kind(value[0])}({len(value)})"
+        return _kind(value[0])[0], "tuple", len(value)
     if not isinstance(value, np.ndarray):
-        return np.asarray(value).dtype.name
+        return np.asarray(value).dtype.name, "number", 1
     if not (value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative):
         raise ValueError(f"an array of {value.dtype} is not contiguous, aligned and in the byte order of this computer")
-    return f"{value.dtype.name}[{value.ndim}]"
+    return value.dtype.name, "array", value.ndim
 
 
-def _types(kind: str) -> list[Any]:
+def _types(kind: Kind) -> list[Any]:
     """Return the types of :func:`_parts`."""
-    name, bracket, count = split_kind(kind)
-    if bracket == "[":
+    name, form, count = kind
+    if form == "array":
         return [c.c_void_p, c.c_void_p, c.c_ssize_t, c.c_ssize_t, c.c_void_p, *2 * count * [c.c_ssize_t]]
     return count * [SCALARS[name]]
-
-
-def split_kind(kind: str) -> tuple[str, str, int]:
-    """Split what ``Function`` says of an argument into the type of an element, '[', '(' or nothing, and the number."""
-    bracket = next((one for one in "[(" if one in kind), "")
-    name, _, count = kind[:-1].partition(bracket) if bracket else (kind, "", "1")
-    return name, bracket, int(count)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ...errors import DeviceError
@@ -17,7 +18,6 @@ if config.DISABLE_JIT:
 
 import numpy as np
 
-from .cache import split_kind
 from .quick import quick_compiler
 
 OF_C = ("sqrt",)  # functions that every process has
@@ -25,14 +25,14 @@ OF_C = ("sqrt",)  # functions that every process has
 compiled = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def compile_entry(text: str, name: str, kinds: tuple[str, ...]) -> tuple[int, str, bytes]:
+def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> tuple[int, str, bytes]:
     """Compile a function of a module.
 
     Parameters
     ----------
     text : of the module.
     name : of the function, which :data:`compiled` decorates.
-    kinds : types of its arguments: 'int64', 'float64(3)' for a tuple, or 'float32[1]' for an array of one axis.
+    kinds : types of its arguments: the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def compile_entry(text: str, name: str, kinds: tuple[str, ...]) -> tuple[int, st
     return address, symbol, library._get_compiled_object()
 
 
-def _type(kind: str) -> Any:
-    name, bracket, count = split_kind(kind)
+def _type(kind: tuple[str, str, int]) -> Any:
+    name, form, count = kind
     scalar = from_dtype(np.dtype(name))
-    return {"[": types.Array(scalar, count, "C"), "(": types.UniTuple(scalar, count)}.get(bracket, scalar)
+    return {"array": types.Array(scalar, count, "C"), "tuple": types.UniTuple(scalar, count)}.get(form, scalar)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..interpolate import STOP_CHANNEL
+from ..interpolate import STOP_CHANNEL, Volume
 from ..lang import *
 from ..stop_reasons import Stop
 
@@ -17,7 +17,7 @@ class Threshold(Record):
 
 
 @twin
-def classify(stopping: Threshold, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+def classify(stopping: Threshold, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING."""
     reason = END_POINT
     if row[STOP_CHANNEL] > stopping.threshold:

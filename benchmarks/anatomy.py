@@ -1,0 +1,143 @@
+"""Compare the stopping rules with DIPY's criteria: streamlines, points, valid streamlines and density.
+
+    python benchmarks/anatomy.py DATA [--rules binary,act,cmc] [--dgs prob,det] [--nseeds N] [--arch NAME] [--out FILE]
+
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. It has no tissue fractions, so they are made of FA
+and the mean b0: cerebrospinal fluid is bright, white matter has a high FA, the rest of the mask is grey matter. DIPY
+runs twice, with two RNG seeds, which shows how far runs differ by chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tistreamlines.benchmarks import dipy as peer
+from tistreamlines.benchmarks.cases import COMMON, METHODS, Case
+from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.devices import choose
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.filters import ValidEnds
+from tistreamlines.engine.settings import Settings
+from tistreamlines.fit.models import BASIS
+from tistreamlines.kernels.stop_reasons import VALID
+from tistreamlines.methods.given import Given, OrientationFunctions
+from tistreamlines.methods.registry import METHODS as GETTERS
+from tistreamlines.methods.registry import STOPPING_RULES
+from tistreamlines.run.parameters import Parameters
+
+BRIGHT = (1.3, 2.3)  # b0 over its median where fluid begins, and where there is nothing else
+WHITE = (0.1, 0.25)  # FA where white matter begins, and where there is nothing else
+
+
+def tissues(problem: Problem) -> dict[str, np.ndarray]:
+    """Return made-up tissue fractions, and a mask of white matter, each (x, y, z) float32."""
+    b0 = problem.data[..., problem.gtab.b0s_mask].mean(axis=-1)
+    fluid = np.clip((b0 / np.median(b0[problem.mask]) - BRIGHT[0]) / (BRIGHT[1] - BRIGHT[0]), 0, 1)
+    white = np.clip((problem.fa - WHITE[0]) / (WHITE[1] - WHITE[0]), 0, 1) * (1 - fluid)
+    maps = {"pve_wm": white, "pve_gm": 1 - white - fluid, "pve_csf": fluid, "stop_mask": problem.fa > WHITE[1] / 2}
+    return {name: (values * problem.mask).astype(np.float32) for name, values in maps.items()}
+
+
+def criterion(rule: str, maps: dict[str, np.ndarray], problem: Problem) -> Any:
+    """Return DIPY's criterion."""
+    from dipy.tracking import stopping_criterion as dipys
+
+    if rule == "binary":
+        return dipys.BinaryStoppingCriterion(maps["stop_mask"] > 0)
+    fractions = [maps[name].astype(float) for name in ("pve_wm", "pve_gm", "pve_csf")]
+    if rule == "act":
+        return dipys.ActStoppingCriterion.from_pve(*fractions)
+    side = float(problem.space.voxel_sizes.mean())
+    return dipys.CmcStoppingCriterion.from_pve(*fractions, step_size=problem.step_mm, average_voxel_size=side)
+
+
+def ours(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str) -> dict[str, Any]:
+    """Track with this package."""
+    method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
+    row = STOPPING_RULES[rule]
+    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"})
+    stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
+    follows = OrientationFunctions("sh", problem.csd, BASIS)
+    given = Given(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
+    options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
+    prepared = GETTERS[method.dg].prepare(given, Parameters.given(options))
+    settings = Settings(problem.step_mm, max_steps=method.max_steps)
+    engine = Engine(prepared, problem.space, choose(arch), settings)
+    begun = time.perf_counter()
+    batches = list(engine.track(problem.seeds))
+    seconds = time.perf_counter() - begun
+    ends = np.concatenate([batch.stop_reasons for batch in batches])
+    valid = int(np.isin(ends, VALID).all(axis=1).sum())
+    kept = Engine(prepared, problem.space, choose(arch), settings, (ValidEnds(),))
+    assert valid == sum(len(batch.lengths) for batch in kept.track(problem.seeds))
+    lines = [line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])]
+    return measured(lines, valid, problem) | {"seconds": seconds}
+
+
+def dipys(problem: Problem, found: Any, number: np.ndarray, directions: np.ndarray, turn: int) -> dict[str, Any]:
+    """Track with DIPY's threaded tracker."""
+    begun = time.perf_counter()
+    lines = list(peer.threaded_lines(problem, number, directions, turn, criterion=found))
+    seconds = time.perf_counter() - begun
+    valid = sum(1 for _ in peer.threaded_lines(problem, number, directions, turn, criterion=found, return_all=False))
+    return measured([line for line in lines if len(line) > 1], valid, problem) | {"seconds": seconds}
+
+
+def measured(lines: list[np.ndarray], valid: int, problem: Problem) -> dict[str, Any]:
+    """Return counts, lengths and the density of streamlines."""
+    points = problem.space.to_voxel(np.concatenate(lines))
+    density = np.zeros(problem.mask.shape)
+    np.add.at(density, tuple(np.clip(np.rint(points).astype(int).T, 0, np.array(density.shape)[:, None] - 1)), 1)
+    return {"streamlines": len(lines), "mean_points": len(points) / len(lines), "valid": valid, "density": density}
+
+
+def compared(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str) -> dict[str, Any]:
+    """Return the figures of this package and of two runs of DIPY, and how their densities correlate."""
+    found = criterion(rule, maps, problem)
+    number, directions = peer.initial_directions(problem, peer.dipy_getter(problem))
+    runs = [ours(problem, rule, maps, arch), *(dipys(problem, found, number, directions, turn) for turn in (1, 2))]
+    densities = [run.pop("density").ravel() for run in runs]
+    matrix = np.corrcoef(densities)
+    correlations = {"this and DIPY": round(matrix[0, 1], 4), "DIPY and DIPY": round(matrix[1, 2], 4)}
+    named = dict(zip(("this", "dipy", "dipy again"), runs, strict=True))
+    rounded = {name: {key: round(value, 4) for key, value in run.items()} for name, run in named.items()}
+    return {"rule": rule, "dg": problem.method.dg, "arch": arch, **rounded, "density_correlation": correlations}
+
+
+def main() -> None:
+    """Compare, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--rules", default="binary,act,cmc")
+    parser.add_argument("--dgs", default="prob,det")
+    parser.add_argument("--nseeds", type=int, default=20_000)
+    parser.add_argument("--arch", default="cpu")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = tuple(str(options.data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
+        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
+        for dg in options.dgs.split(","):
+            problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
+            maps = tissues(problem)
+            for rule in options.rules.split(","):
+                results.append(compared(problem, rule, maps, options.arch))
+                sys.stdout.write(f"{json.dumps(results[-1])}\n")
+                sys.stdout.flush()
+    if options.out is not None:
+        command = shlex.join(["python", "benchmarks/anatomy.py", *sys.argv[1:]])
+        options.out.write_text(json.dumps({"command": command, "nseeds": options.nseeds, "runs": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

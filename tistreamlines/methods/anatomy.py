@@ -1,0 +1,145 @@
+"""The stopping rules that follow tissue fractions: DIPY's ``ActStoppingCriterion`` and ``CmcStoppingCriterion``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, ParameterError
+from ..kernels.stopping import act, cmc
+from ..options.option import SEEDS, flag, listed, option
+from .given import StopTables
+
+if TYPE_CHECKING:
+    from ..options.option import ImageLike
+
+Array = npt.NDArray[Any]
+INCLUDED = ("include_map", "exclude_map")
+TISSUES = ("pve_wm", "pve_gm", "pve_csf")
+TOLERANCE = 1e-3  # of fractions and their sums
+
+
+@dataclass(frozen=True)
+class AnatomyOptions:
+    """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
+
+    include_map: ImageLike | None = option(
+        None, SEEDS, "Share of each voxel where streamlines may end: grey matter, and the background.", unit="FILE",
+        absent="from --pve-wm, --pve-gm and --pve-csf", requires=("exclude_map",), excludes=TISSUES,
+    )  # fmt: skip
+    exclude_map: ImageLike | None = option(
+        None, SEEDS, "Share of each voxel where streamlines must not end: cerebrospinal fluid.", unit="FILE",
+        absent="from --pve-csf", requires=("include_map",), excludes=TISSUES,
+    )  # fmt: skip
+    pve_wm: ImageLike | None = option(
+        None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
+        "may end.", unit="FILE", absent="none", requires=TISSUES[1:],
+    )  # fmt: skip
+    pve_gm: ImageLike | None = option(
+        None, SEEDS, "Share of grey matter in each voxel.", unit="FILE", absent="none",
+        requires=(TISSUES[0], TISSUES[2]),
+    )  # fmt: skip
+    pve_csf: ImageLike | None = option(
+        None, SEEDS, "Share of cerebrospinal fluid in each voxel.", unit="FILE", absent="none", requires=TISSUES[:2],
+    )  # fmt: skip
+
+
+def prepare_act(
+    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: Any, sides: tuple[float, ...]
+) -> StopTables:
+    """Make the tables of ACT.
+
+    Parameters
+    ----------
+    maps : mapping
+        ``include_map`` and ``exclude_map``, or ``pve_wm``, ``pve_gm`` and ``pve_csf``, each an ndarray (x, y, z).
+    anisotropy, sides : unused
+        See :class:`tistreamlines.methods.registry.StoppingRule`.
+    options : AnatomyOptions
+        Options of the rule.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If maps are missing.
+    InputError
+        If the maps are no fractions, or if streamlines can go on nowhere.
+    """
+    both = _include_exclude(maps, options)
+    # a point where the interpolated map is at most this has a voxel beside it where the map is
+    return _tables(act.Act(), both, both[..., 0] <= act.MOST, {"classify": act.classify}, options)
+
+
+def prepare_cmc(
+    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: Any, sides: tuple[float, ...]
+) -> StopTables:
+    """Make the tables of CMC.
+
+    Parameters
+    ----------
+    maps, anisotropy, options : as for :func:`prepare_act`
+        See there.
+    sides : tuple of float
+        Sides of a voxel, mm.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If maps are missing.
+    InputError
+        If the maps are no fractions, or if streamlines can go on nowhere.
+    """
+    both = _include_exclude(maps, options)
+    rule = cmc.Cmc(exponent=options.step_mm(sides) / float(np.mean(sides)))
+    return _tables(rule, both, both.sum(axis=-1) < 1, {"classify": cmc.classify}, options)
+
+
+def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.float32]:
+    """Return the maps of DIPY's ``from_pve``, (x, y, z, 2): grey matter and background, cerebrospinal fluid."""
+    given = [name for name in (*INCLUDED, *TISSUES) if name in maps]
+    if tuple(given) not in (INCLUDED, TISSUES):
+        raise ParameterError(
+            f"--stopping {options.stopping} needs {' and '.join(map(flag, INCLUDED))}, "
+            f"or {', '.join(map(flag, TISSUES))}"
+        )
+    total = np.stack([maps[name] for name in given]).sum(axis=0, dtype=np.float64)
+    for name in given:
+        _check(maps[name], -TOLERANCE, f"{getattr(options, name)}: has")
+    files = listed(str(getattr(options, name)) for name in given).replace(" or ", " and ")
+    _check(total, -np.inf, f"{files}: have a sum of")
+    include, exclude = maps[given[-2]].copy(), maps[given[-1]]
+    if given[0] in TISSUES:
+        include[total == 0] = 1
+    return np.clip(np.stack([include, exclude], axis=-1), 0, 1).astype(np.float32)
+
+
+def _check(values: Array, low: float, whose: str) -> None:
+    """Raise if a value is below ``low`` or above 1."""
+    wrong = (values < low) | (values > 1 + TOLERANCE)
+    if wrong.any():
+        voxel = tuple(map(int, np.argwhere(wrong)[0]))
+        raise InputError(
+            f"{whose} {values[voxel]:.4g} at voxel {voxel}: give shares of a voxel, from 0 to 1 and together at most 1"
+        )
+
+
+def _tables(rule: Any, maps: Array, alive: Array, fill: dict[str, Any], options: Any) -> StopTables:
+    if not alive.any():
+        raise InputError(
+            f"--stopping {options.stopping}: streamlines would end in every voxel, since the maps leave no white matter"
+        )
+    return StopTables(rule, maps, alive, fill)
