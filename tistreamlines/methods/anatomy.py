@@ -29,11 +29,11 @@ class AnatomyOptions:
 
     include_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines may end: grey matter, and the background.", unit="FILE",
-        absent="from --pve-wm, --pve-gm and --pve-csf", requires=("exclude_map",), excludes=TISSUES,
+        absent="made of the tissue fractions", requires=("exclude_map",), excludes=TISSUES,
     )  # fmt: skip
     exclude_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines must not end: cerebrospinal fluid.", unit="FILE",
-        absent="from --pve-csf", requires=("include_map",), excludes=TISSUES,
+        absent="made of the tissue fractions", requires=("include_map",), excludes=TISSUES,
     )  # fmt: skip
     pve_wm: ImageLike | None = option(
         None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "

@@ -26,6 +26,12 @@ class Options(TypedDict, total=False):
     stop_map: ImageLike | None
     stop_threshold: float | None
     fa_threshold: float | None
+    stop_mask: ImageLike | None
+    include_map: ImageLike | None
+    exclude_map: ImageLike | None
+    pve_wm: ImageLike | None
+    pve_gm: ImageLike | None
+    pve_csf: ImageLike | None
     # Model and directions
     dg: str | None
     model: str | None
@@ -67,6 +73,7 @@ class Options(TypedDict, total=False):
     max_steps: int | None
     min_length: float | None
     max_length: float | None
+    keep: Literal["all", "valid-ends"] | None
     rng_seed: int | None
     # Output
     force: bool | None
