@@ -52,7 +52,7 @@ def import_beside(arch: str) -> None:
             with suppress(Exception):  # it occurs again when the device is started
                 imported()
 
-        Thread(target=work, name="import", daemon=True).start()
+        Thread(target=work, name="import").start()
 
 
 def warm_up(device: Device, *, exact: bool = True) -> None:

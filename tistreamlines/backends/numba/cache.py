@@ -25,7 +25,6 @@ SCALARS = {
     "float64": c.c_double,
 }  # fmt: skip
 Kind = tuple[str, str, int]  # the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes
-_compiling = threading.RLock()
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
 
@@ -57,6 +56,7 @@ class Function:
 
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
+        self._loading = threading.Lock()
         self._loaded: dict[tuple[Kind, ...], Callable[..., int]] = {}
 
     def __call__(self, *arguments: Any) -> None:
@@ -67,7 +67,7 @@ class Function:
             raise RuntimeError(f"{self._name} has failed")
 
     def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., int]:
-        with _compiling:
+        with self._loading:
             if kinds not in self._loaded:
                 types = [part for kind in kinds for part in _types(kind)]
                 self._loaded[kinds] = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))

@@ -32,7 +32,7 @@ def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -
     ----------
     text : of the module.
     name : of the function, which :data:`compiled` decorates.
-    kinds : types of its arguments: the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes.
+    kinds : types of its arguments, see :data:`.cache.Kind`.
 
     Returns
     -------

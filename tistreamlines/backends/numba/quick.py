@@ -20,10 +20,11 @@ _entry = ""  # name of the function that is compiled
 def quick_compiler(entry: str = "") -> Iterator[None]:
     """Save two fifths of Numba's time; other threads that compile wait meanwhile.
 
-    Functions without wrappers are called by compiled code alone, into which they are linked, all but ``entry``. Numba would optimise them
-    before that, again in each caller, and make machine code of them that nothing runs. To find the type of an operation
-    it tries a dozen rules, and formats a message for each that does not fit. It also replaces the process's handling of
-    warnings for a moment at each operation, in which warnings of other threads would be lost.
+    Functions without wrappers are called by compiled code alone, into which they are linked, all but the one named
+    ``entry``. Numba would optimise them before that, again in each caller, and make machine code of them that nothing
+    runs. To find the type of an operation it tries a dozen rules, and formats a message for each that does not fit. It
+    also replaces the process's handling of warnings for a moment at each operation, in which warnings of other threads
+    would be lost.
     """
     global _entry
     with global_compiler_lock:

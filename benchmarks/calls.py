@@ -1,0 +1,96 @@
+"""Time calls of the drop-in and of cuslines for pyAFQ's default: prob on an asymmetric PMF of 724 vertices.
+
+    python benchmarks/calls.py DATA [--targets cuda,vulkan,cpu,cuslines-cuda-patched] [--nseeds N] [--out FILE]
+
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. A call is ``generate_trx`` of a tracker that is
+ready; the time to make the tracker is given beside it. Both packages get the same arguments. cuslines is first called
+with 25,000 seeds, for which it compiles; this package is called twice with all seeds, each time by a new tracker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from dipy.data import get_sphere
+
+import tistreamlines as ts
+from tistreamlines.benchmarks import cuslines as peer
+from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP, Case
+from tistreamlines.benchmarks.problem import Problem, save_problem
+
+
+def ours(problem: Problem, arch: str, image: Any) -> Iterator[dict[str, Any]]:
+    """Call this package's tracker twice."""
+    sphere = get_sphere(name="repulsion724")
+    pmf = problem.pmf.astype(np.float32)
+    rules = {
+        "relative_peak_thresh": COMMON["relative_peak_threshold"], "step_size": 0.5, "sphere_symm": False,
+        "min_separation_angle": np.deg2rad(COMMON["min_separation_angle"]),
+        "max_angle": np.deg2rad(problem.method.max_angle),
+    }  # fmt: skip
+    for call in ("first", "second"):
+        begun = time.perf_counter()
+        with ts.Tracker(
+            ts.ProbDirectionGetter(), pmf, problem.fa, STOP, sphere.vertices, sphere.edges, arch=arch, **rules
+        ) as tracker:
+            made = time.perf_counter()
+            yield {"target": arch, "call": call, **measured(begun, made, tracker.generate_trx(problem.seeds, image))}
+
+
+def theirs(problem: Problem, target: str, image: Any) -> Iterator[dict[str, Any]]:
+    """Call cuslines' tracker, after a call that compiles."""
+    begun = time.perf_counter()
+    tracker = peer.open_gpu_tracker(target.removeprefix("cuslines-"), problem)
+    setup = time.perf_counter() - begun
+    tracker.generate_trx(problem.seeds[: peer.CHUNK], image)
+    begun = time.perf_counter()
+    found = measured(begun, begun, tracker.generate_trx(problem.seeds, image))
+    yield {"target": target, "call": "second", **found, "setup_seconds": round(setup, 2)}
+
+
+def measured(begun: float, made: float, trx: Any) -> dict[str, Any]:
+    """Return the seconds of a call that has just ended, and the size of its result."""
+    ended = time.perf_counter()
+    return {
+        "seconds": round(ended - made, 2), "setup_seconds": round(made - begun, 2),
+        "streamlines": len(trx.streamlines), "points": len(trx.streamlines._data),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Call each target, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--targets", default="cuda,cuslines-cuda-patched")
+    parser.add_argument("--nseeds", type=int, default=1_000_000)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = tuple(str(options.data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
+        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
+        problem = Problem(Path(folder), METHODS["prob-asymmetric"], options.nseeds, None, None)
+        image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
+        for target in options.targets.split(","):
+            calls = theirs if target.startswith("cuslines") else ours
+            for row in calls(problem, target, image):
+                results.append(row)
+                sys.stdout.write(f"{json.dumps(row)}\n")
+                sys.stdout.flush()
+    if options.out is not None:
+        command = shlex.join(["python", "benchmarks/calls.py", *sys.argv[1:]])
+        options.out.write_text(json.dumps({"command": command, "nseeds": options.nseeds, "runs": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
