@@ -84,11 +84,12 @@ def ours(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str) ->
 
 
 def dipys(problem: Problem, found: Any, number: np.ndarray, directions: np.ndarray, turn: int) -> dict[str, Any]:
-    """Track with DIPY's threaded tracker."""
+    """Track with DIPY's threaded tracker; its streamlines of a single point are left out, as this package does."""
     begun = time.perf_counter()
     lines = list(peer.threaded_lines(problem, number, directions, turn, criterion=found))
     seconds = time.perf_counter() - begun
-    valid = sum(1 for _ in peer.threaded_lines(problem, number, directions, turn, criterion=found, return_all=False))
+    kept = peer.threaded_lines(problem, number, directions, turn, criterion=found, return_all=False)
+    valid = sum(len(line) > 1 for line in kept)
     return measured([line for line in lines if len(line) > 1], valid, problem) | {"seconds": seconds}
 
 
