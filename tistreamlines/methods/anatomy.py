@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
 from ..kernels.stopping import act, cmc
-from ..options.option import SEEDS, flag, listed, option
+from ..options.option import SEEDS, flag, option
 from .given import StopTables
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.
     total = np.stack([maps[name] for name in given]).sum(axis=0, dtype=np.float64)
     for name in given:
         _check(maps[name], -TOLERANCE, f"{getattr(options, name)}: has")
-    files = listed(str(getattr(options, name)) for name in given).replace(" or ", " and ")
+    files = ", ".join(str(getattr(options, name)) for name in given)
     _check(total, -np.inf, f"{files}: have a sum of")
     include, exclude = maps[given[-2]].copy(), maps[given[-1]]
     if given[0] in TISSUES:

@@ -104,8 +104,7 @@ def _prepare(
         fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
     with log.stage("prepare"):
         anisotropy = _fitted_once(fits)
-        sides = tuple(float(side) for side in inputs.space.voxel_sizes)
-        stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters, sides)
+        stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
         voxels = _seed_voxels(inputs, fits, anisotropy, parameters)
         reach = seeds_of(parameters, inputs.space, voxels).reach()
     coefficients = None
@@ -146,12 +145,17 @@ def _seed_voxels(
     return voxels
 
 
+def _sides(inputs: Inputs) -> tuple[float, ...]:
+    """Return the sides of a voxel, mm."""
+    return tuple(float(side) for side in inputs.space.voxel_sizes)
+
+
 def _tables_of(
     inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, stop: StopTables, reach: npt.NDArray[np.float64],
     parameters: Parameters,
 ) -> Prepared:  # fmt: skip
     """Make the tables of the method, which may follow coefficients (x, y, z, n) of a fitted model."""
-    sides = tuple(float(side) for side in inputs.space.voxel_sizes)
+    sides = _sides(inputs)
     follows = _followed(inputs, coefficients, parameters)
     given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
     return METHODS[parameters.dg].prepare(given, parameters)
@@ -180,8 +184,8 @@ def _followed(
 def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
     """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs."""
     inputs = _inputs_of_few_voxels(series, parameters)
-    rule, sides = STOPPING_RULES[parameters.stopping], tuple(float(side) for side in inputs.space.voxel_sizes)
-    stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, sides)
+    rule = STOPPING_RULES[parameters.stopping]
+    stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, _sides(inputs))
     coefficients = np.ones((*SHAPE, count_of(parameters.sh_order)), np.float32) if parameters.model else None
     return _tables_of(inputs, coefficients, stop, np.zeros((1, 3)), parameters), inputs.space
 
