@@ -42,9 +42,9 @@ class Steps:
         """Nothing is left of it."""
         self._steps(growth, np.zeros(1, np.int32))
 
-    def collect(self, growth: Growth, chunk: Chunk, accepted: np.ndarray) -> None:
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Add a chunk."""
-        self.total += int(self._steps(growth, chunk.number[accepted]).sum())
+        self.total += int(self._steps(growth, accepted.number).sum())
         self.chunks += 1
 
     @staticmethod

@@ -116,15 +116,18 @@ class Engine:
             while first < len(seeds):
                 with self.tally.stage("start"):
                     chunk = growth.begin(seeds[first : first + growth.ready()], first_seed + first)
+                points.lay_out(growth)
                 while points.waiting:
                     with growth.pace.away():
                         yield points.next(growth)
                 chunk = growth.finish(chunk)
-                accepted = np.flatnonzero(reduce(np.logical_and, [one.accepted(chunk) for one in self.filters]))
+                verdicts = reduce(np.logical_and, [one.accepted(chunk) for one in self.filters])
+                accepted = chunk if verdicts.all() else chunk.some(np.flatnonzero(verdicts))
                 for product in self.products:
-                    product.collect(growth, chunk, accepted)
-                growth.count(chunk)  # while threads lay out the points
+                    product.collect(growth, accepted)
+                growth.count(chunk)
                 first += len(chunk.seeds)
+            points.lay_out(growth)
             while points.waiting:
                 yield points.next(growth)
         finally:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,15 +46,8 @@ class Product(Protocol):
         """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
         ...
 
-    def collect(self, growth: Growth, chunk: Chunk, accepted: Array) -> None:
-        """Add a chunk.
-
-        Parameters
-        ----------
-        growth : the kernels and arrays on the device.
-        chunk : streamlines that have ended.
-        accepted : (k,) places of the accepted ones in the chunk's arrays, rising.
-        """
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Add the accepted streamlines of a chunk, whose arrays are on the device with those of the others."""
         ...
 
 
@@ -73,6 +67,7 @@ class Points(Product):
         self.unpacker = unpacker
         self.workers = threads or max(1, usable_cores() - (not cpu))
         self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
+        self._back: list[Grown] = []
         self._spare: list[Array] = []
         # some systems start threads slowly
         wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
@@ -88,37 +83,41 @@ class Points(Product):
         growth.program.upload(growth.values["halves_state"], state)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
         chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2))
-        self.unpacker.batch(self._packed(growth, chunk, none), growth.rules)
+        self.unpacker.batch(self._packed(growth, chunk), growth.rules)
 
-    def collect(self, growth: Growth, chunk: Chunk, accepted: Array) -> None:
-        """Bring the streamlines back, a part at a time, and let threads lay them out."""
-        part = np.cumsum(chunk.steps[accepted] // growth.room.codes_a_word + 2) // growth.room.words
-        for some in np.split(accepted, np.flatnonzero(np.diff(part)) + 1):
-            with growth.tally.stage("pack"):
-                packed = self._packed(growth, chunk, some)
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Bring the streamlines back as codes, a part at a time."""
+        with growth.tally.stage("pack"):
+            part = np.cumsum(accepted.steps // growth.room.codes_a_word + 2) // growth.room.words
+            cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
+            self._back += [self._packed(growth, accepted.some(slice(a, b))) for a, b in pairwise(cuts)]
+
+    def lay_out(self, growth: Growth) -> None:
+        """Let threads lay out what is back; called when the device has its next work, since splitting takes long."""
+        for packed in self._back:
             parts = packed.parts(BATCH_POINTS)
             for one in parts:
                 future = self.pool.submit(self.unpacker.batch, one, growth.rules)
                 self.waiting.append((future, packed.words if one is parts[-1] else None))
+        self._back.clear()
 
-    def _packed(self, growth: Growth, chunk: Chunk, some: Array) -> Grown:
-        """Bring some streamlines of a chunk back as codes, several to a word."""
-        program, kept = growth.program, chunk.some(some)
-        halves = (2 * kept.number[:, None] + np.arange(2, dtype=np.int32)).ravel()
+    def _packed(self, growth: Growth, kept: Chunk) -> Grown:
+        """Bring streamlines back as codes, several to a word."""
+        program, count = growth.program, len(kept.number)
         words = -(-kept.state[..., 0].ravel() // growth.room.codes_a_word)
         slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
         # memory that earlier parts were in: fresh memory costs as much as the copy
         packed = self._spare.pop() if self._spare else np.empty(growth.room.elements["packed"][1], np.int32)
         if total:
             values = growth.values | {
-                "accepted": program.upload(growth.buffers.hold("accepted", len(some)), halves),
-                "slot": program.upload(growth.buffers.hold("words_slot", len(some)), slot),
+                "accepted": program.upload(growth.buffers.hold("accepted", count), kept.number),
+                "slot": program.upload(growth.buffers.hold("words_slot", count), slot),
             }
-            program.gather("pack", len(halves), values, packed[:total], len(packed))
+            program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.tally.copied_bytes += 4 * total
-        initial = np.zeros(len(some), np.int32)
+        initial = np.zeros(count, np.int32)
         if self.unpacker.carries:
-            initial = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[kept.number]
+            initial = growth.fetch(growth.values["halves_initial"], int(kept.number.max(initial=-1)) + 1)[kept.number]
         return Grown(kept, initial, packed, slot)
 
     def next(self, growth: Growth) -> Batch:
@@ -137,3 +136,4 @@ class Points(Product):
         for future, _ in self.waiting:
             future.cancel()
         self.waiting.clear()
+        self._back.clear()

@@ -51,7 +51,7 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     most = fill["seeds_most"]
     halves = Halves(seed=1, branch=1, initial=1, point=2 * (3 + fill["CARRIED"]), state=4, codes=2 * max_steps)
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
-    return seed, memory("halves", halves) | {"accepted": (INTS, 2), "words_slot": (INTS, 2)}
+    return seed, memory("halves", halves) | {"accepted": (INTS, 1), "words_slot": (INTS, 2)}
 
 
 def total(arrays: Arrays) -> int:

@@ -254,8 +254,8 @@ def advance(
 
 @twin
 def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, out: Ints):
-    """Copy the codes of half ``accepted[item]``, several to a word, to ``out`` from word ``slot[item]`` on."""
-    half = accepted[item]
+    """Copy the codes of a half of streamline ``accepted[item // 2]``, several to a word, to ``out`` from ``slot[item]``."""
+    half = 2 * accepted[item >> 1] + (item & 1)
     n = halves.state[2 * half]
     base = half * rules.max_steps
     for i in each((n + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
