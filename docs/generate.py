@@ -23,7 +23,7 @@ from tistreamlines.cli.options import explanation
 from tistreamlines.kernels.stop_reasons import LABELS, Stop
 from tistreamlines.methods.references import REFERENCES
 from tistreamlines.methods.registry import table_rows
-from tistreamlines.options.option import flag
+from tistreamlines.option import flag
 from tistreamlines.run.parameters import kind, options
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import python
 
-from tistreamlines.options.option import flag
+from tistreamlines.option import flag
 from tistreamlines.run.parameters import companions, defaults, options
 
 STATS = {

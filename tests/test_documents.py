@@ -17,7 +17,7 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.cli.main import cli
 from tistreamlines.cli.options import explanation, given
-from tistreamlines.options.option import bounds, flag
+from tistreamlines.option import bounds, flag
 from tistreamlines.run.parameters import Parameters, options
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ import pytest
 from tistreamlines.fit.models import MODELS
 from tistreamlines.methods.references import REFERENCES
 from tistreamlines.methods.registry import METHODS, citations, table_rows, varying
-from tistreamlines.options.option import listed
+from tistreamlines.option import listed
 
 ROOT = Path(__file__).parent.parent
 

@@ -10,7 +10,7 @@ from dipy.tracking import tracker
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.methods.registry import METHODS
-from tistreamlines.options.option import GROUPS, bounds, flag
+from tistreamlines.option import GROUPS, bounds, flag
 from tistreamlines.run.option_groups import SOURCES
 from tistreamlines.run.parameters import Parameters, absent, defaults, kind, options
 

@@ -29,13 +29,13 @@ from tistreamlines.engine import room as room_module
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.pace import Pace
 from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes, total
+from tistreamlines.engine.seeds import RandomSeeds
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.linker.source import Source
 from tistreamlines.methods.given import Prepared
 from tistreamlines.methods.rows import build_volume
-from tistreamlines.run.seeds import RandomSeeds
 from tistreamlines.sphere.sphere import MOST_VERTICES, sphere_tables
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))

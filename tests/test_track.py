@@ -13,6 +13,7 @@ import pytest
 from tables import noting
 
 import tistreamlines as ts
+from tistreamlines.engine.seeds import RandomSeeds, seeds_in_file
 from tistreamlines.io import cache as caching
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.tractogram import Batch, Space
@@ -21,7 +22,6 @@ from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.run.plan import make_plan
-from tistreamlines.run.seeds import RandomSeeds, seeds_in_file
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..options.option import flag
+from ..option import flag
 from ..phantom.phantom import make_phantom, save_phantom
 from .cases import COMMON, STOP, Case, Method
 from .mrtrix import ALGORITHMS

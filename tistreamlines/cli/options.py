@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..options.option import Option, bounds, flag
+from ..option import Option, bounds, flag
 from ..run.parameters import absent, applies_with, companions, defaults, kind, options
 from .hints import refuse_foreign
 

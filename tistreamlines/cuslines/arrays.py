@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..engine.seeds import check_inside
 from ..errors import InputError, ParameterError
 from ..io.tractogram import Space
-from ..run.seeds import check_inside
 from ..sphere.harmonics import BASES, frame_of
 from ..sphere.nearest_vertex import without_opposite
 

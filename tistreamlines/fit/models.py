@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..options.option import MODEL, flag, option
+from ..option import MODEL, flag, option
 from .csd import csd_response, fit_csd
 from .threads import in_threads
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..options.option import flag
+from ..option import flag
 
 
 @dataclass(frozen=True, eq=False)

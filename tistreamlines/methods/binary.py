@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
 from ..kernels.stopping import binary
-from ..options.option import SEEDS, option
+from ..option import SEEDS, option
 from .given import StopTables
 
 if TYPE_CHECKING:
-    from ..options.option import ImageLike
+    from ..option import ImageLike
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,7 @@ from ..kernels.interpolate import Volume
 from ..kernels.methods import boot
 from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
-from ..options.option import MODEL, option
+from ..option import MODEL, option
 from ..sphere.polynomials import from_harmonics, monomials
 from ..sphere.sphere import most_peaks, padded, sphere_tables
 from .given import Given, Prepared, Signals

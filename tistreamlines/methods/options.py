@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..fit.models import FitOptions
-from ..options.option import GROWTH, MODEL, option
+from ..option import GROWTH, MODEL, option
 
 
 @dataclass(frozen=True)

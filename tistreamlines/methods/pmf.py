@@ -18,7 +18,7 @@ from ..kernels.interpolate import Volume
 from ..kernels.methods import det, prob
 from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
-from ..options.option import MODEL, option
+from ..option import MODEL, option
 from ..sphere.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from ..sphere.polynomials import from_harmonics
 from ..sphere.sphere import SPHERES, most_peaks, padded, sphere_tables

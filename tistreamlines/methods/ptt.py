@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..kernels import lanes
 from ..kernels.methods import ptt
-from ..options.option import MODEL, option
+from ..option import MODEL, option
 from ..sphere.nearest_vertex import cell_table, compact_order, without_opposite
 from .given import Given, OrientationFunctions, Prepared
 from .pmf import PmfOptions, prepare_pmf

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ..fit.models import MODELS
-from ..options.option import listed
+from ..option import listed
 from . import anatomy, binary, boot, pmf, ptt, threshold
 from .given import Given, Prepared, StopTables
 from .options import MethodOptions

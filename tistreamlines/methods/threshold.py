@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..kernels.stopping import threshold
-from ..options.option import SEEDS, flag, option
+from ..option import SEEDS, flag, option
 from .given import StopTables
 
 if TYPE_CHECKING:
-    from ..options.option import ImageLike
+    from ..option import ImageLike
 
 Array = npt.NDArray[Any]
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from ..backends import warm_up
 from ..devices import Device
 from ..engine.engine import Engine
+from ..engine.seeds import RandomSeeds
 from ..engine.settings import Settings
 from .parameters import Parameters
-from .seeds import RandomSeeds
 from .tables import Shapes
 
 

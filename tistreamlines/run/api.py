@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from typing_extensions import Unpack
 
-    from ..options.option import ImageLike, PointsLike
+    from ..option import ImageLike, PointsLike
     from .keywords import Options
 
 # inputs that lie on the grid of an image; those that may define the grid come first

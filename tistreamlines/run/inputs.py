@@ -21,7 +21,7 @@ from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
 from ..io.tractogram import Space
 from ..methods.registry import METHODS, STOPPING_RULES
-from ..options.option import flag, listed
+from ..option import flag, listed
 from .log import Log
 from .option_groups import SOURCES
 from .parameters import Parameters

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from ..options.option import ImageLike, PathLike, PointsLike
+    from ..option import ImageLike, PathLike, PointsLike
 
 
 class Options(TypedDict, total=False):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
-from ..options.option import FILES, GROWTH, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
+from ..option import FILES, GROWTH, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
 
 if TYPE_CHECKING:
-    from ..options.option import ImageLike, PointsLike
+    from ..option import ImageLike, PointsLike
 
 SEED_FA = 0.25  # without --seeds and --seed-mask, random seeds are placed where FA is above this
 SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name an orientation file, which is used instead of a model

@@ -25,7 +25,7 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..options.option import GROUPS, Option, checked, flag, listed
+from ..option import GROUPS, Option, checked, flag, listed
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import (
     SOURCES,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..engine.seeds import Seeds
 from ..io import pipes
 from ..io.cache import Cache
 from ..io.tractogram import Space
@@ -14,7 +15,6 @@ from ..methods.registry import METHODS, STOPPING_RULES
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
 from .parameters import INPUTS, Parameters
-from .seeds import Seeds
 from .tables import Shapes, Tables, make_tables, seeds_of
 
 __all__ = ["Plan", "make_plan", "needs_series"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..engine.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS
@@ -27,7 +28,6 @@ from .inputs import Inputs, Series, read
 from .log import Log
 from .option_groups import SEED_FA
 from .parameters import Parameters
-from .seeds import RandomSeeds, Seeds, seeds_in_file
 
 Array = npt.NDArray[Any]
 Voxels = npt.NDArray[np.int32]

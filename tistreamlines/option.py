@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ParameterError
+from .errors import ParameterError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
