@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path
 # headings of the help, in its order
-GROUPS = SEEDS, MODEL, FILES, GROWTH, OUTPUT, RUNNING = (
-    "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth", "Output",
-    "Running",
+GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
+    "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
+    "Regions of interest and selection", "Output", "Running",
 )  # fmt: skip
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
@@ -86,6 +86,18 @@ def listed(words: Iterable[Any]) -> str:
 def flag(name: str) -> str:
     """Return the name of an option on the command line: max_angle -> --max-angle."""
     return "--" + name.replace("_", "-")
+
+
+def companions(fact: str, words: Collection[str]) -> str:
+    """Write options with their values as on the command line: '--dg prob or det', '--odf or --pmf'."""
+    return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as written to the record: paths are strings, several values a list."""
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    return str(value) if isinstance(value, os.PathLike) else value
 
 
 def checked(name: str, option: Option, value: Any, sort: str) -> Any:

@@ -9,13 +9,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..option import Option, bounds, flag
-from ..run.parameters import absent, applies_with, companions, defaults, kind, options
+from ..option import Option, bounds, companions, flag
+from ..run.parameters import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
-_TYPES: dict[str, Any] = dict.fromkeys(("path", "text", "list"), click.STRING) | {"int": click.INT, "float": click.FLOAT}
+_TYPES = dict.fromkeys(("path", "text", "list"), click.STRING) | {"int": click.INT, "float": click.FLOAT}
 
 
 class GroupedOption(click.Option):

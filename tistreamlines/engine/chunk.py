@@ -40,6 +40,10 @@ class Chunk:
         """Steps of each streamline, both halves together, (m,)."""
         return self.state[:, 0, 0] + self.state[:, 1, 0]
 
+    def first(self, count: int) -> Chunk:
+        """Return the chunk with its first streamlines, and their seeds."""
+        return replace(self.some(slice(count)), seeds=self.seeds[: int(self.seed[count - 1]) + 1])
+
     def some(self, places: Array | slice) -> Chunk:
         """Return the chunk with some of its streamlines."""
         named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state", "met")}

@@ -19,6 +19,7 @@ class Settings:
     fewest_steps, most_steps : streamlines with fewer or more steps are dropped, and always those without a step.
     truncate : end streamlines at ``most_steps`` instead; the backward half has what the forward half leaves.
     one_way : grow no backward halves.
+    either_sense : let streamlines of one way take one of both senses of a direction at random, where it has both.
     rng_seed : RNG seed for tracking, an integer of 64 bits.
     exact : same bits on every device; if False, the compiler may reorder arithmetic.  A method that carries a frame
         from step to step is always exact, since the host repeats its steps and must reach the same points.
@@ -34,6 +35,7 @@ class Settings:
     most_steps: int | None = None
     truncate: bool = False
     one_way: bool = False
+    either_sense: bool = True
     rng_seed: int = 0
     exact: bool = True
     threads: int | None = None
@@ -49,7 +51,7 @@ class Settings:
     @property
     def fill(self) -> dict[str, int]:
         """Constants of the kernels."""
-        return {"ONE_WAY": int(self.one_way), "TRUNCATES": int(self.truncate)}
+        return {"ONE_WAY": self.one_way * (1 + self.either_sense), "TRUNCATES": int(self.truncate)}
 
 
 def steps_within(step_mm: float, min_mm: float, max_mm: float | None = None) -> tuple[int, int | None]:

@@ -6,6 +6,7 @@ from .interpolate import Volume, inside
 from .lang import *
 from .peaks import NONE
 from .regions import EXCLUDE, LIMIT, settled
+from .rng import SEEDING, STREAM, philox
 from .stop_reasons import KEPT, Stop
 
 Method = Hole("record of the direction getter")
@@ -21,7 +22,7 @@ Filter = Hole("record of what is demanded of the points of streamlines, which ex
 marks = Hole("bits of a point, see the module regions")
 MARKS = Constant("1: points have bits, 0: nothing is demanded of points")
 IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0: both grow at the same time")
-ONE_WAY = Constant("1: there are no backward halves")
+ONE_WAY = Constant("1: there are no backward halves, 2: forward halves take one of both senses at random, 0: both halves grow")
 TRUNCATES = Constant("1: a streamline ends with its greatest number of steps, 0: both halves may have as many as rules allow")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("number of reals, besides its point, that a half carries from step to step (0: its last code suffices)")
@@ -93,13 +94,18 @@ def start(item: i32, seeds: Seeds, volume: Volume, method: Method, scratch: Scra
 
 
 @twin
-def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
+def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
     """Create a streamline for each direction of seed ``item``, the first one with number ``slot[item]``."""
     for i in each(seeds.counts[item]):
         streamline = slot[item] + i
         halves.seed[streamline] = item
         halves.branch[streamline] = i
-        halves.initial[streamline] = seeds.peaks[item * seeds.most + i]
+        initial = seeds.peaks[item * seeds.most + i]
+        if ONE_WAY == 2:
+            number = u32(item) + rules.first_seed
+            w = philox(number, u32(0), u32(i + 1), u32(SEEDING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
+            initial = initial ^ i32(w[0] & u32(1))
+        halves.initial[streamline] = initial
         for side in range(2):
             half = 2 * streamline + side
             halves.state[2 * half] = 0

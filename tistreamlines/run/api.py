@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from ..option import ImageLike, PointsLike
     from .keywords import Options
 
-# inputs that lie on the grid of an image; those that may define the grid come first
-_IMAGES = ("dwi", *SOURCES, *(name for name in INPUTS if name not in ("seeds", *SOURCES)))
-
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -193,8 +190,9 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
 
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the one that was given, or that of the first image."""
-    named = {name: series.get(name, getattr(parameters, name, None)) for name in _IMAGES}
-    images = {name: value for name, value in named.items() if value is not None}
+    given = {name: source for name, source in parameters.inputs().items() if name != "seeds"}
+    first = {name: given.pop(name) for name in SOURCES if name in given}
+    images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **given}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}
     if not arrays:
         if affine is not None:
@@ -211,8 +209,16 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
     if matrix.shape != (4, 4):
         raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
     located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
-    others = {name: value for name, value in located.items() if name != "dwi"}
+    others = {name: _relocated(parameters, name, located) for name in INPUTS if getattr(parameters, name) is not None}
     return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
+
+
+def _relocated(parameters: Parameters, name: str, located: Mapping[str, Any]) -> Any:
+    """Return the value of an option with its arrays located."""
+    value = getattr(parameters, name)
+    if isinstance(value, tuple):
+        return [located.get(f"{name} {i}", one) for i, one in enumerate(value, 1)]
+    return located.get(name, value)
 
 
 def _affine_of(source: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from ..option import ImageLike, PathLike, PointsLike
+    from ..option import ImageLike, OneOrMore, PathLike, PointsLike
 
 
 class Options(TypedDict, total=False):
@@ -73,8 +73,20 @@ class Options(TypedDict, total=False):
     max_steps: int | None
     min_length: float | None
     max_length: float | None
+    too_long: Literal["drop", "truncate"] | None
+    one_way: bool | None
     keep: Literal["all", "valid-ends"] | None
     rng_seed: int | None
+    # Regions of interest and selection
+    include: OneOrMore[ImageLike] | None
+    exclude: OneOrMore[ImageLike] | None
+    include_ordered: OneOrMore[ImageLike] | None
+    limit_mask: OneOrMore[ImageLike] | None
+    stop_when_included: bool | None
+    ends_in: OneOrMore[ImageLike] | None
+    select: int | None
+    max_seeds: int | None
+    time_limit: float | None
     # Output
     force: bool | None
     json_stats: PathLike | None

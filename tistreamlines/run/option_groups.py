@@ -1,4 +1,4 @@
-"""Options of every direction getter, stopping rule and model: seeds, orientation files, growth, output, running."""
+"""Options of every direction getter, stopping rule and model: seeds, orientation files, output, running."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
-from ..option import FILES, GROWTH, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
+from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
 
 if TYPE_CHECKING:
@@ -95,31 +95,6 @@ class FileOptions:
         False, FILES, "Keep opposite directions of --odf or --pmf apart. This needs --sphere full.",
         only={"source": ("odf", "pmf")},
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class GrowthOptions:
-    """Options of streamline growth for every direction getter."""
-
-    step_size: str | float = option(
-        "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
-    )  # fmt: skip
-    max_steps: int = option(
-        500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
-    )  # fmt: skip
-    min_length: float = option(
-        0.0, GROWTH, "Drop streamlines shorter than this. No minimum length is applied unless you ask for one: 4 to "
-        "22 % of a brain's streamlines are under 10 mm.", unit="mm", low=0,
-    )  # fmt: skip
-    max_length: float | None = option(
-        None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
-    )  # fmt: skip
-    keep: str = option(
-        "all", GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "
-        "ends them validly, or where they leave the image. Ends without a direction, at the maximum number of steps or "
-        "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"),
-    )  # fmt: skip
-    rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1)
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,18 @@ others are defined in ``option_groups``.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
+from ..engine.regions import ROLES, RegionOptions
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io.in_memory import source_of
+from ..io.regions import sphere_in
 from ..methods import registry
 from ..methods.anatomy import AnatomyOptions
 from ..methods.binary import BinaryOptions
@@ -25,16 +27,9 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, checked, flag, listed, several
+from ..option import GROUPS, Option, checked, companions, flag, listed, plain, several
 from ..sphere.harmonics import BASES, frame_of
-from .option_groups import (
-    SOURCES,
-    FileOptions,
-    GrowthOptions,
-    MethodChoice,
-    RunningOptions,
-    SeedOptions,
-)  # fmt: skip
+from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,20 +37,21 @@ if TYPE_CHECKING:
 
 # options that name files to read besides the series
 INPUTS = tuple(dict.fromkeys(
-    ["mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES]
+    ["mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES, *ROLES]
 ))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Parameters(
-    RunningOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions,
-    ThresholdOptions, MethodChoice, SeedOptions,
+    RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions,
+    AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``sh``, ``odf``, ``pmf``, ``peaks`` and those of the stopping rule) are paths, nibabel images or
-    arrays; ``seeds`` is a path or an (n, 3) array in RASmm. Options that are None get the default of the direction
+    ``seed_mask``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths, nibabel images or
+    arrays; ``seeds`` is a path or an (n, 3) array in RASmm; a region can also be a sphere, 'x,y,z,r' or four
+    numbers in RASmm, and several are given in a list. Options that are None get the default of the direction
     getter or the model.
 
     Raises
@@ -130,6 +126,24 @@ class Parameters(
             self._set("sh_frame", frame_of(self.sh_basis))
         if self.pmf_rows is None:
             self._set("pmf_rows", "sampled" if full else "sh")
+
+    @property
+    def seed_count(self) -> int:
+        """Greatest number of random seeds."""
+        if self.select is None:
+            return self.nseeds
+        return self.max_seeds or min(SEEDS_EACH * self.select, 2**32 - 1)
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the files, arrays and images that are given, by option name; one of several as 'include 1'."""
+        found: dict[str, Any] = {}
+        for name in INPUTS:
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(one) is None}
+            elif value is not None:
+                found[name] = value
+        return found
 
     @property
     def source(self) -> str:
@@ -240,19 +254,7 @@ class Parameters(
             Values by option name. Paths are strings; options that have no effect are None.
         """
         values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
-        return {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as written to the record: paths are strings, several values a list."""
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    return str(value) if isinstance(value, os.PathLike) else value
-
-
-def companions(fact: str, words: Collection[str]) -> str:
-    """Write options with their values as on the command line: '--dg prob or det', '--odf or --pmf'."""
-    return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
+        return {name: plain(value) for name, value in values.items()}
 
 
 @cache

@@ -90,7 +90,7 @@ def seeds_of(parameters: Parameters, space: Space, voxels: Voxels) -> Seeds:
     given: Any = parameters.seeds  # Parameters has made an array path-like
     if given is not None:
         return seeds_in_file(nifti.load_seeds(given), space, str(given))
-    return RandomSeeds(voxels, parameters.nseeds, parameters.seed_seed, parameters.threads)
+    return RandomSeeds(voxels, parameters.seed_count, parameters.seed_seed, parameters.threads)
 
 
 def _prepare(
