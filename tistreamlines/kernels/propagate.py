@@ -5,7 +5,7 @@ from __future__ import annotations
 from .interpolate import Volume, inside
 from .lang import *
 from .peaks import NONE
-from .regions import EXCLUDE, LIMIT, settled
+from .regions import EXCLUDE, LIMIT, gathered
 from .rng import SEEDING, STREAM, philox
 from .stop_reasons import KEPT, Stop
 
@@ -264,7 +264,7 @@ def grow(
                         before = here
                         here = found
                         if filter.stops == 1:
-                            if (settled(filter, met, here) & filter.wanted) == filter.wanted:
+                            if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
                                 status = ALL_INCLUDED
                     if (status == GROWING) & (taken == most):
                         status = MAX_LENGTH
@@ -300,13 +300,13 @@ def grow(
                         moves = 1
                         ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
                         if MARKS:
-                            met = settled(filter, met, here)
+                            met = gathered(filter, met, here)
                             if ((met & EXCLUDE) != 0) | (halves.state[2 * (half ^ 1) + 1] == REJECTED):
                                 status = REJECTED
                                 goes_on = 0
         if MARKS:
             if status != GROWING:
-                met = settled(filter, met, here)
+                met = gathered(filter, met, here)
                 if (met & EXCLUDE) != 0:
                     status = REJECTED
             halves.met[3 * half] = met

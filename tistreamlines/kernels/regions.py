@@ -80,7 +80,7 @@ def marks_at(filter: Regions, p: vec3) -> i32:
 
 
 @twin
-def settled(filter: Demands, met: i32, here: i32) -> i32:
+def gathered(filter: Demands, met: i32, here: i32) -> i32:
     """Add the bits of a point that the streamline keeps to those that it has met; adding a point twice changes nothing.
 
     EXCLUDE is also set by an ordered region that is entered before its turn, or again after the next one.

@@ -18,7 +18,7 @@ from ..engine.engine import Engine
 from ..engine.filters import Filter, ValidEnds
 from ..engine.regions import ROLES, Regions, check_regions
 from ..engine.settings import Settings, steps_within
-from ..errors import DeviceError, python_names
+from ..errors import DeviceError, ParameterError, python_names
 from ..io import sidecar
 from ..io.regions import Region, load_region
 from ..io.tractogram import Batch, Space
@@ -232,6 +232,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
 def regions_of(parameters: Parameters, log: Log) -> dict[str, list[Region]]:
     """Read the regions of interest, by option name."""
     given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
+    if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
+        raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
     return {name: [load_region(one, log.note) for one in several] for name, several in given.items()}
 
 
