@@ -6,23 +6,20 @@ from collections.abc import Collection, Iterable
 
 from ..errors import ParameterError
 
-_EDIT = "tracking has no include or exclude regions yet; write a .tck file, then run tckedit in.tck out.tck"
 _SEEDING = "give --seed-mask FILE, or the points themselves with --seeds FILE"
 # names without leading dashes, underscores as dashes, and what to do; tistreamlines' own names are not listed
 _ADVICE = (
-    ("act", "anatomical constraints are not available yet; a white-matter fraction as --stop-map with "
-     "--stop-threshold 0.5 stops streamlines at the edge of white matter"),
+    ("act", "write --stopping act with --pve-wm, --pve-gm and --pve-csf, the tissue fractions"),
     ("algorithm", "write --dg prob (similar to iFOD2) or --dg det (similar to SD_STREAM)"),
     ("angle cthr", "write --max-angle, in degrees"),
-    ("avoid exclude", f"{_EDIT} -exclude ROI"),
-    ("backtrack crop-at-gmwmi", "it belongs to anatomical constraints, which are not there yet: leave it out"),
+    ("avoid", "write --exclude, a mask image or a sphere x,y,z,r"),
+    ("backtrack crop-at-gmwmi", "--stopping act has neither: leave it out"),
     ("cutoff", "write --pmf-threshold, a fraction of the largest amplitude; --stop-threshold is for the --stop-map"),
     ("distthresh min-len minlen minlength", "write --min-length, in mm"),
     ("downsample", "tckresample -downsample does it afterwards"),
     ("fslgrad", "give the gradients as arguments: DWI BVALS BVECS"),
     ("grad", "give the gradients as arguments: DWI BVALS BVECS; mrconvert -export_grad_fsl BVECS BVALS makes them"),
-    ("include waypoints", f"{_EDIT} -include ROI"),
-    ("include-ordered", f"{_EDIT} -include_ordered ROI"),
+    ("waypoints", "write --include, a mask image or a sphere x,y,z,r, once for each region"),
     ("info", "write --verbose"),
     ("max-cross", "write --max-directions"),
     ("max-len maxlen maxlength", "write --max-length, in mm"),
@@ -41,11 +38,10 @@ _ADVICE = (
     ("seed-random-per-voxel", f"--nseeds is the number of seeds in all: {_SEEDING}"),
     ("seed-rejection", f"rejection sampling of seeds is not available: {_SEEDING}"),
     ("seed-sphere", f"seeding in a sphere is not available: {_SEEDING}"),
-    ("seed-unidirectional unidirectional", "streamlines always grow in both directions from the seed: leave it out"),
+    ("seed-unidirectional unidirectional", "write --one-way"),
     ("seeds", "write --nseeds for a number, --seeds for a file of points"),
-    ("select", "each peak at a seed starts one streamline: write --nseeds; tckedit -number selects some afterwards"),
     ("step steplength", "write --step-size, in mm, or in voxels as 0.5vox"),
-    ("stop", "there are no stop regions: give a --stop-map that is 0 in the region"),
+    ("stop", "write --stop-when-included; to end streamlines in a region, give a --stop-map that is 0 there"),
     ("stopping-files", "write --stop-map"),
     ("stopping-thr", "write --stop-threshold if you give --stop-map, otherwise --fa-threshold"),
     ("tracking-method", "write --dg"),

@@ -130,12 +130,17 @@ class Parameters(
     @property
     def seed_count(self) -> int:
         """Greatest number of random seeds."""
-        if self.select is None:
-            return self.nseeds
-        return self.max_seeds or min(SEEDS_EACH * self.select, 2**32 - 1)
+        several = self.max_seeds or min(SEEDS_EACH * (self.select or 0), 2**32 - 1)
+        return self.nseeds if self.select is None else several
 
     def inputs(self) -> dict[str, Any]:
-        """Return the files, arrays and images that are given, by option name; one of several as 'include 1'."""
+        """Return the files, arrays and images that are given.
+
+        Returns
+        -------
+        dict
+            Paths and what stands in for them, by option name; one of several is 'include 1'.
+        """
         found: dict[str, Any] = {}
         for name in INPUTS:
             value = getattr(self, name)
