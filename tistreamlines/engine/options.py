@@ -27,8 +27,8 @@ class GrowthOptions:
         None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
     )  # fmt: skip
     too_long: str = option(
-        "drop", GROWTH, "Drop streamlines that are too long, or truncate them: then the backward half is grown after the "
-        "forward half, with the length that this one leaves.",
+        "drop", GROWTH, "Drop streamlines that are too long, or truncate them: then the backward half is grown after "
+        "the forward half, with the length that this one leaves.",
         choices=("drop", "truncate"), requires=("max_length",),
     )  # fmt: skip
     one_way: bool = option(
