@@ -136,28 +136,30 @@ def load_mask(
     return mask
 
 
-def load_map(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArray[np.float32]:
-    """Read a scalar map on the grid of the series or of the orientations.
+def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0) -> npt.NDArray[np.float32]:
+    """Read a scalar map, or several in one file, on the grid of the series or of the orientations.
 
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file.
+        3-D NIfTI file, or a 4-D one with so many ``volumes``.
     space : Space
         Grid that the map must have.
     note : callable
         Receives a message if there are NaN values, which become 0; programs write NaN where nothing was fitted.
+    volumes : int
+        Number of volumes of a 4-D file; 0 for a 3-D one.
 
     Returns
     -------
-    values : (x, y, z) float32, C-contiguous
+    values : (x, y, z) or (x, y, z, volumes) float32, C-contiguous
 
     Raises
     ------
     InputError
         If the file is missing or damaged, on another grid, or has infinite values.
     """
-    return np.ascontiguousarray(_load_volume(path, space, note)[1], np.float32)
+    return np.ascontiguousarray(_load_volume(path, space, note, (volumes,) if volumes else ())[1], np.float32)
 
 
 def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
@@ -201,9 +203,13 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     return seeds
 
 
-def _load_volume(path: AnyPath, space: Space, note: Tell) -> tuple[Path, npt.NDArray[Any]]:
+def _load_volume(
+    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = ()
+) -> tuple[Path, npt.NDArray[Any]]:
     path, image = open_image(path)
-    if tuple(image.shape) != space.shape:
+    if tuple(image.shape[:3]) == space.shape and image.shape[3:] != volumes and volumes:
+        raise InputError(f"{path}: shape {tuple(image.shape)}; give an image of {volumes[0]} volumes")
+    if tuple(image.shape) != space.shape + volumes:
         raise InputError(
             f"{path}: shape {tuple(image.shape)}, but the series or orientations have {space.shape}; "
             "resample it to that grid"

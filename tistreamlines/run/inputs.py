@@ -127,8 +127,8 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     seed_mask = None
     if sources.seed_mask is not None:
         seed_mask = nifti.load_mask(sources.seed_mask, space, log.note, log.warn)
-    named = {name: getattr(parameters, name) for name in STOPPING_RULES[parameters.stopping].maps}
-    maps = {name: nifti.load_map(path, space, log.note) for name, path in named.items() if path is not None}
+    asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
+    maps = {name: nifti.load_map(path, space, log.note, n) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))

@@ -29,6 +29,7 @@ class Options(TypedDict, total=False):
     stop_mask: ImageLike | None
     include_map: ImageLike | None
     exclude_map: ImageLike | None
+    pve: ImageLike | None
     pve_wm: ImageLike | None
     pve_gm: ImageLike | None
     pve_csf: ImageLike | None

@@ -204,6 +204,6 @@ def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
         values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)
         oriented = Orientations(source, values, parameters.sh_basis, parameters.sphere, space)
     rule = STOPPING_RULES[parameters.stopping]
-    given = (name for name in rule.maps if getattr(parameters, name) is not None)
-    maps = {name: np.full(SHAPE, rule.passed, np.float32) for name in given}
+    given = {name: (volumes,) if volumes else () for name, volumes in rule.maps.items() if getattr(parameters, name)}
+    maps = {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}
     return Inputs(space, dwi, oriented, None, None, maps, {})
