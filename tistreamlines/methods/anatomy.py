@@ -141,8 +141,8 @@ def _volumes(fractions: Array, path: str) -> tuple[dict[str, Array], dict[str, s
     maps: dict[str, Array] = dict(zip(TISSUES, np.moveaxis(fractions, -1, 0), strict=True))
     if maps["pve_wm"].sum() < maps["pve_csf"].sum():
         raise InputError(
-            f"{path}: has less white matter (first volume) than cerebrospinal fluid (third volume); order the volumes, or "
-            f"give three files with {', '.join(map(flag, TISSUES))}"
+            f"{path}: has less white matter (first volume) than cerebrospinal fluid (third volume): order the volumes, "
+            f"or give three files with {', '.join(map(flag, TISSUES))}"
         )
     return maps, {name: path for name in maps}
 
