@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
@@ -25,7 +25,7 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, checked, flag, listed
+from ..option import GROUPS, Option, checked, flag, listed, several
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import (
     SOURCES,
@@ -77,8 +77,7 @@ class Parameters(
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
-                value = source_of(name, value) if name in INPUTS else value
-                self._set(name, checked(name, option, value, kind(name)))
+                self._set(name, checked(name, option, self._sources(name, value), kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
@@ -87,6 +86,12 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
+
+    @staticmethod
+    def _sources(name: str, value: Any) -> Any:
+        """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
+        wrap = partial(source_of, name) if name in INPUTS else (lambda one: one)
+        return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -235,7 +240,14 @@ class Parameters(
             Values by option name. Paths are strings; options that have no effect are None.
         """
         values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
-        return {name: str(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
+        return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as written to the record: paths are strings, several values a list."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, os.PathLike) else value
 
 
 def companions(fact: str, words: Collection[str]) -> str:
@@ -275,10 +287,12 @@ def defaults() -> dict[str, Any]:
 
 
 def kind(name: str) -> str:
-    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
+    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
     if annotation == "str | float":
         return "text"
+    if annotation.startswith("OneOrMore["):
+        return "list"
     words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)
