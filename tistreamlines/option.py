@@ -26,6 +26,7 @@ GROUPS = SEEDS, MODEL, FILES, GROWTH, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth", "Output",
     "Running",
 )  # fmt: skip
+FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
 
@@ -143,6 +144,33 @@ def several(value: Any) -> tuple[Any, ...]:
     """
     many = isinstance(value, list | tuple) and not _are_numbers(value)
     return tuple(_joined(one) for one in (value if many else (value,)))
+
+
+def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
+    """Return the centre and the radius of a ball, mm, from text such as '10,-20.5,3,5'.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    text : str
+        x,y,z,r in RASmm.
+
+    Raises
+    ------
+    ParameterError
+        If the text is anything else than four numbers, or the radius not above 0.
+    """
+    try:
+        x, y, z, radius = map(float, str(text).split(","))
+    except ValueError:
+        x = y = z = radius = math.nan
+    if not (radius > 0 and max(map(abs, (x, y, z, radius))) <= FARTHEST):
+        raise ParameterError(
+            f"{flag(name)} is {str(text)!r}: give x,y,z,r in RASmm, four numbers with a radius above 0, at most "
+            f"{FARTHEST:g}"
+        )
+    return x, y, z, radius
 
 
 def _joined(value: Any) -> Any:

@@ -25,7 +25,7 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, checked, flag, listed, several
+from ..option import GROUPS, Option, ball_of, checked, flag, listed, several
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import (
     SOURCES,
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 # options that name files to read besides the series
-INPUTS = tuple(dict.fromkeys(
-    ["mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES]
-))  # fmt: skip
+_MAPS = (name for rule in STOPPING_RULES.values() for name in rule.maps)
+INPUTS = tuple(dict.fromkeys(["mask", "seed_mask", "seed_image", "seeds", *_MAPS, *SOURCES]))
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ class Parameters(
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``sh``, ``odf``, ``pmf``, ``peaks`` and those of the stopping rule) are paths, nibabel images or
-    arrays; ``seeds`` is a path or an (n, 3) array in RASmm. Options that are None get the default of the direction
-    getter or the model.
+    ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks`` and those of the stopping rule) are paths,
+    nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm. Options that are None get the
+    default of the direction getter or the model.
 
     Raises
     ------
@@ -86,6 +85,8 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
+        for text in self.seed_sphere or ():
+            ball_of("seed_sphere", text)
 
     @staticmethod
     def _sources(name: str, value: Any) -> Any:
@@ -239,8 +240,10 @@ class Parameters(
         dict
             Values by option name. Paths are strings; options that have no effect are None.
         """
-        values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
-        return {name: _plain(value) for name, value in values.items()}
+        given = vars(self)["_given"]
+        barred = {other for name in given for other in options()[name].excludes if other not in given}
+        names = [f.name for f in fields(self)]
+        return {n: _plain(getattr(self, n)) if self.applies(n) and n not in barred else None for n in names}
 
 
 def _plain(value: Any) -> Any:

@@ -67,8 +67,9 @@ class Run:
         self.log.watcher.stage("track")
         self.log.seconds |= {"track": 0.0, "kernels": 0.0}
         for first in range(0, seeds.count, SEEDS_AT_ONCE):
-            block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
-            with _threads_explained(self.parameters), closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
+            count = min(SEEDS_AT_ONCE, seeds.count - first)
+            block = np.asarray(seeds.points(first, count)), first, seeds.directions(first, count)
+            with _threads_explained(self.parameters), closing(self.engine.track(*block)) as grown:  # type: ignore[type-var]
                 for batch in grown:
                     self._count(batch)
                     self.log.watcher.progress(tally.seeds, seeds.count, self.counts.streamlines)

@@ -66,6 +66,26 @@ def compact_order(vertices: Array, together: int = 16) -> Array:
     return np.concatenate(split(np.arange(len(vertices))))
 
 
+def closest_vertices(directions: Array, vertices: Array, symmetric: bool = True) -> Array:
+    """Return the vertex nearest to each direction, the first one of equals.
+
+    Parameters
+    ----------
+    directions, vertices : (m, 3) and (n, 3) float64
+        The vertices are unit vectors.
+    symmetric : bool
+        Whether each vertex also represents its opposite.
+
+    Returns
+    -------
+    (m,) int64
+    """
+    # written out, because a matrix product may add in another order than DIPY and decide ties differently
+    x, y, z = (directions[:, None, i] * vertices[:, i] for i in range(3))
+    cosines = x + y + z
+    return np.argmax(np.abs(cosines) if symmetric else cosines, axis=1)
+
+
 def without_opposite(vertices: Array) -> int:
     """Return the number of vertices (n, 3) whose opposite is not a vertex."""
     from scipy.spatial import KDTree
