@@ -165,7 +165,7 @@ def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
         x, y, z, radius = map(float, str(text).split(","))
     except ValueError:
         x = y = z = radius = math.nan
-    if not (radius > 0 and max(map(abs, (x, y, z, radius))) <= FARTHEST):
+    if not (radius > 0 and all(abs(one) <= FARTHEST for one in (x, y, z, radius))):
         raise ParameterError(
             f"{flag(name)} is {str(text)!r}: give x,y,z,r in RASmm, four numbers with a radius above 0, at most "
             f"{FARTHEST:g}"
