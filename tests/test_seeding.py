@@ -42,7 +42,7 @@ def inputs(dg):
     common |= {"max_angle": ANGLES[dg]}
     if METHODS[dg].follows == "signals":
         gtab = gradients(32)
-        return common | {"dwi": noisy_crossing(gtab, SHAPE, snr=12.0), "gtab": gtab}
+        return common | {"bvecs_frame": "voxel", "dwi": noisy_crossing(gtab, SHAPE, snr=12.0), "gtab": gtab}
     noise = np.random.default_rng(2).uniform(0.5, 1, (*SHAPE, len(load_sphere("default")[0])))
     return common | {"pmf": noise.astype(np.float32)}
 
@@ -220,10 +220,11 @@ class TestDirections:
         lobe = np.maximum(vertices @ np.array([0.6, 0, 0.8]), 0).astype(np.float32) ** 4
         given = {name: value for name, value in inputs("prob").items() if name != "pmf"}
         given |= {"pmf": np.broadcast_to(lobe, (*SHAPE, len(vertices))), "sphere": "full", "asymmetric": True}
+        given |= {"max_angle": 30}
         seeds = rows()[:-1]
         fibre = np.array([0.6, 0, 0.8]) @ TURN.T
         along = unit(seeds[:, 3:]) @ fibre
-        batch = ts.Batch.concatenate(list(ts.stream(**given, seeds=seeds, arch="cpu", max_angle=30)))
+        batch = ts.Batch.concatenate(list(ts.stream(**given, seeds=seeds, arch="cpu")))
         for end, found in ((0, along > 0.9), (-1, along < -0.9)):
             ends = {number: points[end] for number, points in zip(batch.seed_number, batch, strict=True)}
             assert found.sum() > 10
