@@ -8,15 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..fit.threads import in_threads
 from ..methods.given import Prepared
 from ..sphere.nearest_vertex import closest_vertices
 
 Array = npt.NDArray[Any]
-BLOCK = 1024  # directions that are compared with all vertices at once
+BLOCK = 512  # directions that are compared with all vertices at once
 UNIT = 1e-3  # how far a length may be from 1
 
 
-def initial_codes(directions: Array, seeds: Array, prepared: Prepared) -> npt.NDArray[np.int32]:
+def initial_codes(
+    directions: Array, seeds: Array, prepared: Prepared, threads: int | None = None
+) -> npt.NDArray[np.int32]:
     """Return the codes of the vertices nearest to given directions.
 
     Parameters
@@ -27,6 +30,8 @@ def initial_codes(directions: Array, seeds: Array, prepared: Prepared) -> npt.ND
         The seeds that the directions belong to.
     prepared : Prepared
         The tables of the method, whose sphere is used.
+    threads : int, optional
+        CPU threads; one per core by default.
 
     Returns
     -------
@@ -48,11 +53,13 @@ def initial_codes(directions: Array, seeds: Array, prepared: Prepared) -> npt.ND
     sphere, symmetric = vars(prepared.method)["sphere"], bool(prepared.fill["SYMMETRIC"])
     # float32, with which the kernels compute and which a cache of tables holds
     vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
-    codes = np.empty(len(seeds), np.int32)
-    for first in range(0, len(seeds), BLOCK):
+
+    def code_block(first: int) -> Array:
         some = directions[first : first + BLOCK]
         near = closest_vertices(some, vertices, symmetric)
-        codes[first : first + BLOCK] = 2 * near + ((some * vertices[near]).sum(axis=1) < 0)
+        return 2 * near + ((some * vertices[near]).sum(axis=1) < 0)
+
+    codes = np.concatenate([np.empty(0, np.int32), *in_threads(code_block, range(0, len(seeds), BLOCK), threads)])
     return np.where(inside(seeds, prepared), codes, -1).astype(np.int32)
 
 

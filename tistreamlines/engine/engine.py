@@ -108,7 +108,9 @@ class Engine:
             )
         begun = time.perf_counter()
         points = np.asarray(seeds, np.float32)
-        codes = None if directions is None else initial_codes(directions, points, self.growth.prepared)
+        codes = None
+        if directions is not None:
+            codes = initial_codes(directions, points, self.growth.prepared, self.settings.threads)
         for batch in self._batches(points, first_seed, codes):
             self.tally.seconds["track"] = time.perf_counter() - begun
             yield batch

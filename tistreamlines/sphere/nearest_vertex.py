@@ -81,9 +81,10 @@ def closest_vertices(directions: Array, vertices: Array, symmetric: bool = True)
     (m,) int64
     """
     # written out, because a matrix product may add in another order than DIPY and decide ties differently
-    x, y, z = (directions[:, None, i] * vertices[:, i] for i in range(3))
-    cosines = x + y + z
-    return np.argmax(np.abs(cosines) if symmetric else cosines, axis=1)
+    cosines = directions[:, None, 0] * vertices[:, 0]
+    cosines += directions[:, None, 1] * vertices[:, 1]
+    cosines += directions[:, None, 2] * vertices[:, 2]
+    return np.argmax(np.abs(cosines, out=cosines) if symmetric else cosines, axis=1)
 
 
 def without_opposite(vertices: Array) -> int:
