@@ -8,6 +8,8 @@ import nibabel as nib
 import numpy as np
 import pytest
 from dipy.tracking.utils import random_seeds_from_mask, seeds_from_mask
+from faces import reals
+from faces import run as on_face
 from scipy.stats import chisquare, kstest
 from synthetic import gradients, noisy_crossing
 from test_prob import computed, unit
@@ -17,6 +19,7 @@ from tistreamlines.devices import ARCHS
 from tistreamlines.engine.directed import initial_codes
 from tistreamlines.engine.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
 from tistreamlines.engine.seeds import along_voxel_axes
+from tistreamlines.kernels.seeds import draw_share, place_in_ball
 from tistreamlines.methods.registry import METHODS
 from tistreamlines.option import ball_of
 from tistreamlines.sphere.sphere import load_sphere
@@ -150,6 +153,17 @@ class TestPositions:
         assert reached(seeds)
         with pytest.raises(ts.ParameterError, match="seed_sphere 500,0,0,3 lies outside the image: give"):
             BallSeeds([(500, 0, 0, 3)], SPACE, 9, 9).reach()
+
+    def test_kernels_agree_with_python(self):
+        """In float64, the same tries are taken; the words are Philox's in both."""
+        values = {
+            "rules_step_x": 0.0, "rules_step_y": 0.0, "rules_step_z": 0.0, "rules_max_steps": 0,
+            "rules_key": np.array([5, 6]), "rules_first_seed": 2**31 + 3, "out": reals(120),
+        }  # fmt: skip
+        for kernel, count in ((place_in_ball, 40), (draw_share, 60)):
+            found = [on_face(face, kernel, count, values)["out"] for face in ("python", "numba32")]
+            assert np.allclose(*found, rtol=0, atol=1e-6)
+            assert np.ptp(found[0]) > 0.9
 
     def test_too_many(self):
         many = np.zeros((5000, 3), np.int32)

@@ -178,6 +178,13 @@ def _joined(value: Any) -> Any:
     return ",".join(f"{float(one)!r}" for one in value) if flat and _are_numbers(value) else value
 
 
+def recorded(value: Any) -> Any:
+    """Return the value of an option as written to the record: paths are strings, several values a list."""
+    if isinstance(value, tuple):
+        return [recorded(one) for one in value]
+    return str(value) if isinstance(value, os.PathLike) else value
+
+
 def _are_numbers(values: Any) -> bool:
     return len(values) > 0 and all(isinstance(one, numbers.Real) for one in values)
 

@@ -7,7 +7,6 @@ others are defined in ``option_groups``.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -25,7 +24,7 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, ball_of, checked, flag, listed, several
+from ..option import GROUPS, Option, ball_of, checked, flag, listed, recorded, several
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import (
     SOURCES,
@@ -243,14 +242,7 @@ class Parameters(
         given = vars(self)["_given"]
         barred = {other for name in given for other in options()[name].excludes if other not in given}
         names = [f.name for f in fields(self)]
-        return {n: _plain(getattr(self, n)) if self.applies(n) and n not in barred else None for n in names}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as written to the record: paths are strings, several values a list."""
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    return str(value) if isinstance(value, os.PathLike) else value
+        return {n: recorded(getattr(self, n)) if self.applies(n) and n not in barred else None for n in names}
 
 
 def companions(fact: str, words: Collection[str]) -> str:
