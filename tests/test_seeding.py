@@ -1,7 +1,10 @@
 """Ways to seed: their positions against DIPY's and against laws, given directions, and the same bits everywhere."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from functools import cache
 
 import nibabel as nib
@@ -10,7 +13,7 @@ import pytest
 from dipy.tracking.utils import random_seeds_from_mask, seeds_from_mask
 from faces import reals
 from faces import run as on_face
-from scipy.stats import chisquare, kstest
+from scipy.stats import chi2_contingency, chisquare, kstest
 from synthetic import gradients, noisy_crossing
 from test_prob import computed, unit
 
@@ -22,6 +25,7 @@ from tistreamlines.engine.seeds import along_voxel_axes
 from tistreamlines.kernels.seeds import draw_share, place_in_ball
 from tistreamlines.methods.registry import METHODS
 from tistreamlines.option import ball_of
+from tistreamlines.sphere.harmonics import sampling_matrix
 from tistreamlines.sphere.sphere import load_sphere
 
 SHAPE = (9, 8, 7)
@@ -170,6 +174,36 @@ class TestPositions:
         for make in (lambda: GridSeeds(many, 100), lambda: SeedsPerVoxel(many, 1_000_000, 0)):
             with pytest.raises(ts.ParameterError, match="5000 voxels would have more than 4294967295 seeds"):
                 make()
+
+
+@pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3's tckgen is not installed")
+@pytest.mark.parametrize("way", ["map", "balls"])
+def test_tckgen_places_seeds_alike(way, tmp_path):
+    """Its rejection sampling of a map, and its overlapping balls: the same counts, but for chance."""
+    shape, affine = (12, 12, 12), np.diag([2.0, 2, 2, 1])
+    fibre = sampling_matrix(np.array([[0, 0, 1.0]]), 4, "tournier07")
+    weights = np.pad(np.random.default_rng(0).uniform(0.2, 1, (6, 6, 6)), 3).astype(np.float32)
+    for name, values in (("fod", np.broadcast_to(fibre[0], (*shape, 15)).astype(np.float32)), ("map", weights)):
+        nib.save(nib.Nifti1Image(values, affine), tmp_path / f"{name}.nii")
+    balls = [(12, 12, 12, 5), (12, 12, 12, 2.5)]
+    given = ("-seed_rejection", "map.nii") if way == "map" else ()
+    for ball in balls if way == "balls" else ():
+        given += ("-seed_sphere", ",".join(map(str, ball)))
+    whole = ("-select", "20000", "-seeds", "0", "-cutoff", "0.01", "-minlength", "0", "-output_seeds", "seeds.txt")
+    command = ["tckgen", "-quiet", "-algorithm", "SD_STREAM", "fod.nii", "a.tck", *given, *whole]
+    drawn = os.environ | {"MRTRIX_RNG_SEED": "3", "MRTRIX_NTHREADS": "0"}
+    subprocess.run(command, cwd=tmp_path, env=drawn, check=True, capture_output=True, timeout=120)
+    lines = [line.split(",") for line in (tmp_path / "seeds.txt").read_text().splitlines() if line[:1].isdigit()]
+    theirs = np.array([line[2:5] for line in lines], float)
+    space = ts.Space(affine, shape)
+    if way == "map":
+        voxels = np.argwhere(weights).astype(np.int32)
+        seeds = WeightedSeeds(voxels, weights[tuple(voxels.T)], 20_000, 0)
+    else:
+        seeds = BallSeeds(balls, space, 20_000, 0)
+    cells = [np.rint(space.to_voxel(points)).astype(int) for points in (theirs, space.to_ras(seeds.points(0, 20_000)))]
+    counts = np.array([np.bincount(cell @ [144, 12, 1], minlength=1728) for cell in cells])
+    assert chi2_contingency(counts[:, counts.sum(axis=0) > 20]).pvalue > 1e-3
 
 
 class TestDirections:
