@@ -211,7 +211,6 @@ class TestGetters:
             ({"det_rule": "max"}, "dg det"),
             ({"dg": "prob", "det_rule": "max"}, "dg det"),
             ({"pmf_threshold": 0.1}, "dg prob"),
-            ({"max_directions": 1}, "dg prob"),
             ({"model": "csd"}, "dg prob"),
             ({"dg": "prob", "sm_lambda": 0.1}, "model opdt or csa"),
             ({"fa_response": 0.5}, "model csd"),

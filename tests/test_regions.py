@@ -355,7 +355,7 @@ def test_an_array_lies_on_the_grid_of_the_series(tracked, head):
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"include": "900,900,900,5"}, "no part of include is in the image"),
-    ({"exclude": "0,0,0,-5"}, "r above 0"),
+    ({"exclude": "0,0,0,-5"}, "radius above 0"),
     ({"include": "nowhere.nii"}, "no such file"),
     ({"include": "0,0,10,5", "exclude": "0,0,10,6"}, "no streamline can pass include"),
     ({"include": [f"0,0,{z},5" for z in range(27)]}, "at most 26"),

@@ -26,6 +26,7 @@ GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
     "Regions of interest and selection", "Output", "Running",
 )  # fmt: skip
+FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
 
@@ -93,13 +94,6 @@ def companions(fact: str, words: Collection[str]) -> str:
     return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
 
-def plain(value: Any) -> Any:
-    """Return a value as written to the record: paths are strings, several values a list."""
-    if isinstance(value, tuple):
-        return [plain(one) for one in value]
-    return str(value) if isinstance(value, os.PathLike) else value
-
-
 def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     """Check the value of an option.
 
@@ -157,9 +151,43 @@ def several(value: Any) -> tuple[Any, ...]:
     return tuple(_joined(one) for one in (value if many else (value,)))
 
 
+def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
+    """Return the centre and the radius of a ball, mm, from text such as '10,-20.5,3,5'.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    text : str
+        x,y,z,r in RASmm.
+
+    Raises
+    ------
+    ParameterError
+        If the text is anything else than four numbers, or the radius not above 0.
+    """
+    try:
+        x, y, z, radius = map(float, str(text).split(","))
+    except ValueError:
+        x = y = z = radius = math.nan
+    if not (radius > 0 and all(abs(one) <= FARTHEST for one in (x, y, z, radius))):
+        raise ParameterError(
+            f"{flag(name)} is {str(text)!r}: give x,y,z,r in RASmm, four numbers with a radius above 0, at most "
+            f"{FARTHEST:g}"
+        )
+    return x, y, z, radius
+
+
 def _joined(value: Any) -> Any:
     flat = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
     return ",".join(f"{float(one)!r}" for one in value) if flat and _are_numbers(value) else value
+
+
+def recorded(value: Any) -> Any:
+    """Return the value of an option as written to the record: paths are strings, several values a list."""
+    if isinstance(value, tuple):
+        return [recorded(one) for one in value]
+    return str(value) if isinstance(value, os.PathLike) else value
 
 
 def _are_numbers(values: Any) -> bool:

@@ -15,7 +15,8 @@ from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
-_TYPES = dict.fromkeys(("path", "text", "list"), click.STRING) | {"int": click.INT, "float": click.FLOAT}
+_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT}
+_TYPES |= dict.fromkeys(("path", "text", "list"), click.STRING)
 
 
 class GroupedOption(click.Option):

@@ -110,13 +110,14 @@ class Growth:
         """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
         return max(1, min(self.room.seeds, int(0.9 * self._most_streamlines() / self._density)))
 
-    def begin(self, seeds: Array, first_seed: int) -> Chunk:
+    def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
         """Start a chunk; the device may still be at work on return.
 
         Parameters
         ----------
         seeds : (n, 3) float32, voxel coordinates.
         first_seed : number of the first one in the run.
+        codes : (n,) int32, the code of the one initial direction of each seed, or -1; without them, peaks are found.
 
         Returns
         -------
@@ -128,7 +129,10 @@ class Growth:
         for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
             self.buffers.hold(name, n)
         self.program.upload(values["seeds_points"], seeds.ravel())
-        self.program.run("start", n, values)
+        if codes is None:
+            self.program.run("start", n, values)
+        else:
+            self._direct(codes)
         near = near_together(seeds)
         counts = self.fetch(values["seeds_counts"], n)
         most = self._most_streamlines()
@@ -144,6 +148,13 @@ class Growth:
         branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
         none = np.zeros((0, 2, 2), np.int32)
         return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
+
+    def _direct(self, codes: Array) -> None:
+        """Give each seed the initial direction of its code (n,), or none where that is -1."""
+        peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
+        peaks[:, 0] = codes
+        self.program.upload(self.values["seeds_peaks"], peaks.ravel())
+        self.program.upload(self.values["seeds_counts"], (codes >= 0).astype(np.int32))
 
     def _launch(self, slot: Array, count: int) -> None:
         """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..option import ball_of
 from .images import Tell, grid_of, open_image, silent
 from .nifti import load_mask
 from .tractogram import Space
@@ -56,31 +55,38 @@ class Mask:
 Region = Sphere | Mask
 
 
-def sphere_in(text: Any) -> Sphere | None:
+def sphere_in(name: str, given: Any) -> Sphere | None:
     """Return the sphere of a text 'x,y,z,r' in RASmm, or None if the text is none of four numbers.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    given : object
+        Text, path, or what stands in for a path.
 
     Raises
     ------
-    InputError
-        If a number is not finite, or if the radius is not above 0.
+    ParameterError
+        If the radius is not above 0, or a number too large.
     """
-    parts = str(text).split(",")
     try:
-        numbers = [float(part) for part in parts]
+        numbers = [float(part) for part in str(given).split(",")]
     except ValueError:
         return None
     if len(numbers) != 4:
         return None
-    if not (all(map(math.isfinite, numbers)) and numbers[3] > 0):
-        raise InputError(f"{text}: a sphere is x,y,z,r in mm with r above 0; correct the numbers")
-    return Sphere(str(text), np.array(numbers[:3]), numbers[3])
+    *centre, radius = ball_of(name, given)
+    return Sphere(str(given), np.array(centre), radius)
 
 
-def load_region(given: Any, note: Tell = silent) -> Region:
+def load_region(name: str, given: Any, note: Tell = silent) -> Region:
     """Read a region.
 
     Parameters
     ----------
+    name : str
+        Python name of the option.
     given : str, Path or InMemory
         A mask image of any grid, of which every voxel that is not 0 or NaN is inside, or the text 'x,y,z,r'.
     note : callable
@@ -89,9 +95,11 @@ def load_region(given: Any, note: Tell = silent) -> Region:
     Raises
     ------
     InputError
-        If the file is missing or damaged, or the mask is empty; if the text is no sphere.
+        If the file is missing or damaged, or the mask is empty.
+    ParameterError
+        If the text is no sphere.
     """
-    sphere = sphere_in(given)
+    sphere = sphere_in(name, given)
     if sphere is not None:
         return sphere
     space = grid_of(*open_image(given))

@@ -14,10 +14,10 @@ from ..backends import warm_up
 from ..devices import Device
 from ..engine.engine import Engine
 from ..engine.filters import Filter
-from ..engine.seeds import RandomSeeds
 from ..engine.settings import Settings
+from ..io.tractogram import Space
 from .parameters import Parameters
-from .tables import Shapes
+from .tables import Shapes, seeds_of
 
 
 class Ahead:
@@ -61,7 +61,8 @@ class Ahead:
         with suppress(Exception):  # it occurs again in the run itself
             warm_up(self._device, exact=self._parameters.exact)
             if self._parameters.seeds is None:
-                RandomSeeds(np.zeros((1, 3), np.int32), 1, 0, self._parameters.threads).points(0, 1)
+                voxel = np.zeros((1, 3), np.int32), np.ones(1, np.float32)
+                seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
             if shapes := self._given.get():
                 prepared, space = shapes()
                 Engine(prepared, space, self._device, self._settings(space.voxel_sizes), self._filters)

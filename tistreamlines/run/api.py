@@ -60,7 +60,7 @@ def track(
     ----------
     dwi : str, Path, nibabel image or (x, y, z, n) ndarray, optional
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
-        or ``peaks``, together with a ``stop_map``, and ``seed_mask`` or ``seeds``.
+        or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere`` or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0.
     bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
@@ -79,8 +79,8 @@ def track(
         Is told of the stages, notes, warnings and progress.
     **options
         The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
-        ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays; ``seeds`` is a path or
-        an (n, 3) array in RASmm.
+        ``seed_image``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays;
+        ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm.
 
     Returns
     -------

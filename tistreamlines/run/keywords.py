@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..option import ImageLike, OneOrMore, PathLike, PointsLike
 
 
@@ -18,8 +20,12 @@ class Options(TypedDict, total=False):
     # Seeds and region
     mask: ImageLike | None
     seed_mask: ImageLike | None
+    seed_image: ImageLike | None
+    seed_sphere: OneOrMore[str | Sequence[float]] | None
     seeds: PointsLike | None
     nseeds: int | None
+    seeds_per_voxel: int | None
+    seed_grid: int | None
     seed_seed: int | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
     stopping: str | None
@@ -43,9 +49,9 @@ class Options(TypedDict, total=False):
     sphere: Literal["default", "full", "small"] | None
     relative_peak_threshold: float | None
     min_separation_angle: float | None
+    max_directions: int | None
     pmf_threshold: float | None
     pmf_rows: Literal["sh", "sampled"] | None
-    max_directions: int | None
     det_rule: Literal["max", "closest"] | None
     probe_length: float | None
     probe_radius: float | None

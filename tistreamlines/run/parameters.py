@@ -27,7 +27,7 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, checked, companions, flag, listed, plain, several
+from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, recorded, several
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
 
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 # options that name files to read besides the series
-INPUTS = tuple(dict.fromkeys(
-    ["mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES, *ROLES]
-))  # fmt: skip
+_MAPS = (name for rule in STOPPING_RULES.values() for name in rule.maps)
+INPUTS = tuple(dict.fromkeys(["mask", "seed_mask", "seed_image", "seeds", *_MAPS, *SOURCES, *ROLES]))
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,10 @@ class Parameters(
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths, nibabel images or
-    arrays; ``seeds`` is a path or an (n, 3) array in RASmm; a region can also be a sphere, 'x,y,z,r' or four
-    numbers in RASmm, and several are given in a list. Options that are None get the default of the direction
-    getter or the model.
+    ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
+    nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
+    'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
+    direction getter or the model.
 
     Raises
     ------
@@ -82,6 +81,8 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
+        for text in self.seed_sphere or ():
+            ball_of("seed_sphere", text)
 
     @staticmethod
     def _sources(name: str, value: Any) -> Any:
@@ -145,7 +146,7 @@ class Parameters(
         for name in INPUTS:
             value = getattr(self, name)
             if isinstance(value, tuple):
-                found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(one) is None}
+                found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
             elif value is not None:
                 found[name] = value
         return found
@@ -258,8 +259,10 @@ class Parameters(
         dict
             Values by option name. Paths are strings; options that have no effect are None.
         """
-        values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
-        return {name: plain(value) for name, value in values.items()}
+        given = vars(self)["_given"]
+        barred = {other for name in given for other in options()[name].excludes if other not in given}
+        names = [f.name for f in fields(self)]
+        return {n: recorded(getattr(self, n)) if self.applies(n) and n not in barred else None for n in names}
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,12 @@ class Run:
         self.log.watcher.stage("track")
         self.log.seconds |= {"track": 0.0, "kernels": 0.0}
         enough, left = self._late(), select
-        for first in range(0, seeds.count, SEEDS_AT_ONCE):
+        for first in range(0, self.seed_count, SEEDS_AT_ONCE):
             if left == 0 or enough():
                 break
-            block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
-            track = self.engine.track(block, first, left, enough)
+            count = min(SEEDS_AT_ONCE, self.seed_count - first)
+            block = np.asarray(seeds.points(first, count)), first, seeds.directions(first, count)
+            track = self.engine.track(*block, most=left, enough=enough)
             with _threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
                 for batch in grown:
                     self._count(batch)
@@ -94,11 +95,11 @@ class Run:
     def _progress(self) -> None:
         """Tell how many of the seeds, or of the selected streamlines, are there."""
         seeds, select, count = self.engine.tally.seeds, self.parameters.select, self.counts.streamlines
-        self.log.watcher.progress(*((seeds, self.plan.seeds.count) if select is None else (count, select)), count)
+        self.log.watcher.progress(*((seeds, self.seed_count) if select is None else (count, select)), count)
 
     def _warn(self) -> None:
         """Say why there are fewer seeds or streamlines than the user asked for."""
-        seeds, all_seeds, count = self.engine.tally.seeds, self.plan.seeds.count, self.counts.streamlines
+        seeds, all_seeds, count = self.engine.tally.seeds, self.seed_count, self.counts.streamlines
         select, limit = self.parameters.select, self.parameters.time_limit
         if limit is not None and seeds < all_seeds and count != select:
             self.log.warn(
@@ -114,7 +115,7 @@ class Run:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
         select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
-        every = -(-(self.plan.seeds.count if select is None else select) // PICTURED)
+        every = -(-(self.seed_count if select is None else select) // PICTURED)
         numbers = batch.seed_number if select is None else before + np.arange(len(batch))
         self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
 
@@ -141,6 +142,11 @@ class Run:
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
         return result
+
+    @property
+    def seed_count(self) -> int:
+        """Greatest number of seeds."""
+        return min(self.plan.seeds.count, self.parameters.max_seeds or self.plan.seeds.count)
 
     @property
     def step_mm(self) -> float:
@@ -223,7 +229,10 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
                 plan.seeds.points(0, 1)
                 check_regions(regions, plan.space)
                 filters = filters_of(parameters, regions, plan.space)
-                engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes), filters)
+                chosen = settings(plan.space.voxel_sizes)
+                if plan.seeds.directions(0, 1) is not None:
+                    chosen = replace(chosen, either_sense=False)  # the directions say which one
+                engine = Engine(plan.prepared, plan.space, device, chosen, filters)
     for note in notes():
         log.note(note)
     return Run(series, parameters, device, log, plan, engine, begun)
@@ -234,7 +243,7 @@ def regions_of(parameters: Parameters, log: Log) -> dict[str, list[Region]]:
     given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
     if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
-    return {name: [load_region(one, log.note) for one in several] for name, several in given.items()}
+    return {name: [load_region(name, one, log.note) for one in several] for name, several in given.items()}
 
 
 def filters_of(

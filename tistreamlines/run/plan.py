@@ -21,9 +21,9 @@ from .tables import Shapes, Tables, make_tables, seeds_of
 __all__ = ["Plan", "make_plan", "needs_series"]
 # options that change neither the stop map nor the tables; inputs are identified by the hash of their content
 _LATER = (
-    "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "too_long", "one_way", "keep",
-    "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit", "force", "json_stats",
-    "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
+    "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
+    "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
+    "force", "json_stats", "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def make_plan(
         tables, values = kept
         check_step(parameters, tables.space)
         log.tell(values["notes"], values["warnings"])
-    seeds = seeds_of(parameters, tables.space, tables.voxels)
+    seeds = seeds_of(parameters, tables.space, tables.region)
     return Plan(tables.prepared, tables.space, seeds, {**hashes(), **hashes_of_regions()}, tables.frames)
 
 
