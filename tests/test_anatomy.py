@@ -18,10 +18,10 @@ from tistreamlines.backends import open_program
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, Record, barrier, i32, twin, u32, vec3
 from tistreamlines.kernels.propagate import Stopping, classify
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act, binary, cmc
+from tistreamlines.linker.lang import Ints, Reals, Record, barrier, i32, twin, u32, vec3
 from tistreamlines.linker.source import Source
 from tistreamlines.methods.registry import STOPPING_RULES
 from tistreamlines.phantom.phantom import save_phantom

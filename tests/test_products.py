@@ -14,10 +14,10 @@ from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.growth import Chunk, Growth
 from tistreamlines.engine.settings import Settings
 from tistreamlines.io.tractogram import Space
-from tistreamlines.kernels.lang import Ints, i32, real, twin, vec3
 from tistreamlines.kernels.propagate import Halves
 from tistreamlines.kernels.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.linker.lang import Ints, i32, real, twin, vec3
 from tistreamlines.linker.records import spread
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))

@@ -19,9 +19,9 @@ import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.engine.regions import ROLES
 from tistreamlines.errors import DeviceError, InputError, ParameterError
-from tistreamlines.kernels.lang import Ints, i32, twin
 from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered
 from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.linker.lang import Ints, i32, twin
 
 GETTERS = ("prob", "det", "boot", "ptt")
 tckedit = pytest.mark.skipif(shutil.which("tckedit") is None, reason="tckedit is not installed: install mrtrix3")

@@ -15,12 +15,12 @@ from tistreamlines.engine.linking import NO_FILTER
 from tistreamlines.kernels import propagate
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import read_stop
-from tistreamlines.kernels.lang import Constant, Ints, Reals, Record, i32, real, twin, u32, vec3
 from tistreamlines.kernels.propagate import Rules
 from tistreamlines.kernels.regions import EXCLUDE, Demands
-from tistreamlines.kernels.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
 from tistreamlines.kernels.vertex_steps import read_row
+from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, real, twin, u32, vec3
+from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.linker.source import Source
 
 GROWING = int(Stop.GROWING)

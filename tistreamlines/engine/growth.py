@@ -13,8 +13,8 @@ import numpy.typing as npt
 from ..backends import open_program
 from ..devices import Device, free_memory
 from ..kernels import propagate
-from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop
+from ..linker.lang import Twin
 from ..linker.records import spread
 from ..methods.given import Prepared
 from .chunk import Chunk

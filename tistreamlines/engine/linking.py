@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.lang import Record, Twin
+from ..linker.lang import Record, Twin
 from ..linker.records import INTS, REALS
 from ..linker.source import Source
 from ..methods.given import Prepared

@@ -21,8 +21,8 @@ from ..backends.threads import thread_pool
 from ..devices import usable_cores
 from ..io.tractogram import Batch
 from ..kernels import propagate
-from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop
+from ..linker.lang import Twin
 from .chunk import Chunk
 from .growth import Growth
 from .ordering import exclusive_sum

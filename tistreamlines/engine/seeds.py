@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..io.tractogram import Space
-from ..kernels.lang import Twin
 from ..kernels.seeds import place_seed
+from ..linker.lang import Twin
 
 OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
 MOST = 2**32 - 1  # seeds of a run, whose numbers are counted with 32 bits

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..linker.lang import *
+from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
-from .lang import *
 from .peaks import NONE
 from .regions import EXCLUDE, LIMIT, gathered
-from .rng import SEEDING, STREAM, philox
 from .stop_reasons import KEPT, Stop
 
 Method = Hole("record of the direction getter")

@@ -6,7 +6,7 @@ region; whether it has visited all include regions is known when it has ended.  
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
 
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
 INCLUDES = 4  # number of the first include region's bit

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
+from ..linker.rng import SEEDING, STREAM, philox, uniform
 from .propagate import Rules
-from .rng import SEEDING, STREAM, philox, uniform
 
 TRIES = 64  # more would be needed once in 1e20 seeds
 
