@@ -42,10 +42,10 @@ TURNS = 5
 MOST_SEEDS_EACH = 100  # of a selected streamline
 
 
-def prepared(problem: Problem, rule: str) -> Any:
+def prepared(problem: Problem, rule: str, data: Path) -> Any:
     """Return the tables of a getter with a stopping rule."""
     method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
-    row, maps = STOPPING_RULES[rule], tissues(problem) | {"stop_map": problem.fa}
+    row, maps = STOPPING_RULES[rule], tissues(problem, data) | {"stop_map": problem.fa}
     named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"})
     stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
     if GETTERS[method.dg].follows == "signals":
@@ -72,9 +72,9 @@ def half(problem: Problem, tables: Any) -> Mask:
     return Mask("half", problem.space, (x < np.median(lowest)).reshape(problem.mask.shape))
 
 
-def costs(problem: Problem, arch: str) -> Iterator[dict[str, Any]]:
+def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
     """Time each way to track by turns."""
-    threshold, act = prepared(problem, "threshold"), prepared(problem, "act")
+    threshold, act = prepared(problem, "threshold", data), prepared(problem, "act", data)
     corner = np.zeros(problem.mask.shape, bool)
     corner[0, 0, 0] = True
     everywhere = Mask("mask", problem.space, np.ones(problem.mask.shape, bool))
@@ -101,9 +101,9 @@ def costs(problem: Problem, arch: str) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict[str, Any]]:
+def selections(problem: Problem, archs: list[str], select: int, data: Path) -> Iterator[dict[str, Any]]:
     """Select streamlines on each device, with chunks of two sizes."""
-    tables, asked = prepared(problem, "threshold"), {"include": [Sphere("middle", middle(problem), 25.0)]}
+    tables, asked = prepared(problem, "threshold", data), {"include": [Sphere("middle", middle(problem), 25.0)]}
     runs: list[dict[str, Any]] = [{"arch": arch} for arch in archs] + [{"arch": "cpu", "threads": n} for n in (1, 2)]
     for run in runs:
         for chunk in (137, None):
@@ -140,12 +140,13 @@ def main() -> None:
         for dg in options.dgs.split(","):
             problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
             archs = options.archs.split(",")
-            rows = [("costs", row) for arch in archs for row in costs(problem, arch)]
+            rows = [("costs", row) for arch in archs for row in costs(problem, arch, options.data)]
             many = Problem(Path(folder), METHODS[dg], MOST_SEEDS_EACH * options.select, None, None)
-            rows += [("selections", row) for row in selections(many, archs, options.select)] if options.select else []
+            rows += [("selections", row) for row in selections(many, archs, options.select, options.data)]
             for name, row in rows:
                 found[name].append(row)
                 sys.stdout.write(f"{json.dumps(row)}\n")
+            sys.stdout.flush()
     if options.out is not None:
         command = shlex.join(["python", "benchmarks/regions.py", *sys.argv[1:]])
         options.out.write_text(json.dumps({"command": command, "nseeds": options.nseeds, **found}, indent=1))
