@@ -116,6 +116,7 @@ def selections(problem: Problem, archs: list[str], select: int, data: Path) -> I
                 **run, "dg": problem.method.dg, "chunk": chunk, "streamlines": tally.streamlines, "seeds": tally.seeds,
                 "sha256": points.hexdigest(),
             }  # fmt: skip
+            del made  # before the next device starts
 
 
 def middle(problem: Problem) -> np.ndarray:
