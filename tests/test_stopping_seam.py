@@ -11,7 +11,7 @@ from faces import FACES, ints, program, reals, run
 from test_prob import computed
 
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.engine.linking import NO_FILTER
+from tistreamlines.engine.linking import NO_FILTER, NO_PARTICLES
 from tistreamlines.kernels import propagate
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import read_stop
@@ -97,7 +97,7 @@ METHOD = {
     "Method": Straight, "Scratch": Memory, "Stopping": Toy, "classify": classify_toy, "choose": choose_straight,
     "moved": moved_straight, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST,
     "STOP_CHANNELS": 2, "REDRAWN": 0,
-}  # fmt: skip
+} | NO_PARTICLES  # fmt: skip
 WALL = {"Filter": Wall, "reject": beyond_wall, "REJECTS": 1}
 SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
 

@@ -11,6 +11,7 @@ from ..linker.source import Source
 from ..methods.given import Prepared
 
 NO_FILTER = {"Filter": Record, "REJECTS": 0}
+NO_PARTICLES = {"Particles": Record, "PARTICLES": 0, "REMEMBERED": 0}
 
 
 def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
@@ -24,4 +25,4 @@ def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
     """
     read = {name: prepared.arrays[name] for name in prepared.often_read}
     tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
-    return Source(roots, NO_FILTER | prepared.fill | fill, prepared.scratch, prepared.shares, tables)
+    return Source(roots, NO_FILTER | NO_PARTICLES | prepared.fill | fill, prepared.scratch, prepared.shares, tables)

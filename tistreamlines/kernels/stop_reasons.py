@@ -31,6 +31,8 @@ KEEPS_LAST_POINT = {
 }
 VALID = (Stop.END_POINT, Stop.VALID_END, Stop.OUTSIDE_IMAGE)  # ends of streamlines that DIPY keeps if not return_all
 KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
+# DIPY's particle filtering keeps the points where the stopping rule ends a streamline
+KEPT_ENDS = 1 << Stop.VALID_END | 1 << Stop.INVALID_END
 
 LABELS = {
     Stop.GROWING: "still growing",
