@@ -109,8 +109,8 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
             for axis in range(3):
                 halves.point[(3 + CARRIED + REMEMBERED) * half + axis] = seeds.points[3 * item + axis]
             if REMEMBERED:
-                for i in range(REMEMBERED):
-                    halves.point[(3 + CARRIED + REMEMBERED) * half + 3 + CARRIED + i] = 0.0
+                for k in range(REMEMBERED):
+                    halves.point[(3 + CARRIED + REMEMBERED) * half + 3 + CARRIED + k] = 0.0
 
 
 @twin
