@@ -262,7 +262,7 @@ def test_no_particles_are_needed_where_all_ends_are_valid():
 
 @pytest.mark.parametrize(("trials", "front"), [(20, 1.0), (3, 2.0), (2, 0.0)])
 def test_in_nothing_but_fluid_each_trial_wins_the_steps_in_front(trials, front):
-    """Each step ends invalidly, but particles go on: a trial wins a step and those in front; then comes a last step."""
+    """Each step ends invalidly, but particles go on: a trial wins a step and those in front; then comes one more."""
     shares = np.broadcast_to(np.float32([0, 0.6]), (*TUBE, 2)).copy()
     shares[0, 0, 0] = 0
     batch = grown(tracker(shares=shares, named={"pft": True, "pft_max_trial": trials, "pft_front": front}), 30)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from .interpolate import STOP_CHANNEL
 from .lang import *
 from .maths import divide
-from .methods.prob import scan
 from .peaks import NONE
 from .propagate import (
     BRANCH,
@@ -54,10 +53,10 @@ class Particles(Record):
 
     ``codes`` : the code of each particle's heading before its first step, and of its steps [step][particle].  ``point`` :
     its last point, x..., y..., z...  ``white`` : the greatest share of white matter at its points except for the last one, and
-    that at its last one.  ``sums`` : of a scan.  ``place``: the point from which the half or a particle steps next, and the
-    greatest share of white matter so far.  ``plan`` : state of that half or particle; the particle that steps now, NONE if the
-    half itself does; steps of the half to the particles' first point; steps that the particles have taken and are to take;
-    steps that the half may take in this launch; trials of the half so far.
+    that at its last one.  ``place`` : the point from which the half or a particle steps next, and the greatest share of white
+    matter so far.  ``plan`` : state of that half or particle; the particle that steps now, NONE if the half itself does; steps
+    of the half to the particles' first point; steps that the particles have taken and are to take; steps that the half may
+    take in this launch; trials of the half so far.
     """
 
     codes: Ints
@@ -66,7 +65,6 @@ class Particles(Record):
     status: Ints
     taken: Ints
     white: Reals
-    sums: Reals
     place: Reals
     plan: Ints
 
@@ -186,20 +184,30 @@ def next_growing(particles: Particles, after: i32) -> i32:
 
 
 @twin
+def whole_weight(particles: Particles) -> real:
+    """Sum of the weights."""
+    total = 0.0
+    for i in range(PARTICLES):
+        total = total + particles.weight[i]
+    return total
+
+
+@twin
 def drawn(particles: Particles, c0: u32, c1: u32, c2: u32, draw: i32, key: Ints) -> i32:
     """In each lane a particle, drawn by weight; 0 if all weights are 0.
 
     It is the last particle of positive weight whose cumulative sum starts at or before a random fraction of the whole sum.
     """
     barrier()
-    scan(particles.sums, at(particles.weight, 0))
     numbers = u32((RESAMPLING << STREAM) + draw) + u32(lane())
     w = philox(lanes(c0), lanes(c1), lanes(c2), numbers, u32(key[0]), u32(key[1]))
-    place = uniform(w[0]) * particles.sums[63]
+    place = uniform(w[0]) * whole_weight(particles)
     number = lanes(0)
+    before = 0.0
     for i in range(PARTICLES):
         if particles.weight[i] > 0.0:
-            number = where(particles.sums[31 + i] <= place, i, number)
+            number = where(before <= place, i, number)
+            before = before + particles.weight[i]
     barrier()
     return number
 
@@ -242,14 +250,14 @@ def resample(particles: Particles, turn: i32, source: i32):
 def balance(particles: Particles, turn: i32, c0: u32, c1: u32, c2: u32, key: Ints):
     """Normalise the weights, and resample where they are too uneven: where 1 / (sum of squares) < PARTICLES / 10."""
     barrier()
-    scan(particles.sums, at(particles.weight, 0))
-    total = particles.sums[63]
+    total = whole_weight(particles)
     barrier()
     if total > 0.0:
-        weight = at(particles.weight, 0) * divide(1.0, total)
-        put(particles.weight, 0, weight)
-        scan(particles.sums, weight * weight)
-        squares = particles.sums[63]
+        put(particles.weight, 0, at(particles.weight, 0) * divide(1.0, total))
+        barrier()
+        squares = 0.0
+        for i in range(PARTICLES):
+            squares = squares + particles.weight[i] * particles.weight[i]
         barrier()
         if real(PARTICLES) * squares > 10.0:
             resample(particles, turn, drawn(particles, c0, c1, c2, 0, key))

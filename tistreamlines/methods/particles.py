@@ -90,6 +90,6 @@ def team_memory(fill: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
     steps = fill["BACK_STEPS"] + fill["FRONT_STEPS"]
     sizes = particles.Particles(
         codes=LANES * (steps + 1), point=3 * LANES, weight=LANES, status=LANES, taken=LANES, white=2 * LANES,
-        sums=2 * LANES, place=4, plan=particles.PLAN,
+        place=4, plan=particles.PLAN,
     )  # fmt: skip
     return memory("particles", sizes)
