@@ -11,7 +11,7 @@ from faces import FACES, ints, program, reals, run
 from test_prob import computed
 
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.engine.linking import NO_FILTER
+from tistreamlines.engine.linking import PLAIN
 from tistreamlines.kernels import propagate
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import read_stop
@@ -99,7 +99,7 @@ METHOD = {
     "moved": moved_straight, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST,
     "STOP_CHANNELS": 2, "REDRAWN": 0,
 }  # fmt: skip
-WALL = NO_FILTER | {"Filter": Wall, "marks": at_wall, "MARKS": 1}
+WALL = PLAIN | {"Filter": Wall, "marks": at_wall, "MARKS": 1}
 SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
 
 
@@ -108,7 +108,7 @@ def maps() -> np.ndarray:
     return np.random.default_rng(4).integers(1, 64, (SIDE, 2)) * np.array([1 / 64, 1 / 32])
 
 
-def fill_of(reason: Stop, read: Any = read_row, filter: dict[str, Any] = NO_FILTER) -> dict[str, Any]:
+def fill_of(reason: Stop, read: Any = read_row, filter: dict[str, Any] = PLAIN) -> dict[str, Any]:
     return METHOD | filter | {"read": read, "END": int(reason)}
 
 

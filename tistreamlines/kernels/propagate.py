@@ -7,7 +7,7 @@ from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
 from .peaks import NONE
 from .regions import EXCLUDE, LIMIT, gathered
-from .stop_reasons import KEPT, Stop
+from .stop_reasons import KEPT, KEPT_ENDS, Stop
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
@@ -26,6 +26,14 @@ ONE_WAY = Constant("1: there are no backward halves, 2: forward halves take one 
 TRUNCATES = Constant("1: a streamline ends with its greatest number of steps, 0: both halves may have as many as rules allow")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("number of reals, besides its point, that a half carries from step to step (0: its last code suffices)")
+Particles = Hole("team memory of particle filtering")
+recall = Hole("restores what a half remembers for particle filtering")
+remember = Hole("stores it")
+judged = Hole("the stop reason, or GROWING where a half may not end yet")
+rescue = Hole("what comes next where a half or a particle has stopped")
+bits_along = Hole("bits of the points of a half that has ended")
+PARTICLES = Constant("number of particles that find a way on where a half ends invalidly, at most 32; 0: such ends stand")
+REMEMBERED = Constant("number of reals that a half remembers for particle filtering, 0 without it")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
 DROPS_DEAD_END = Constant("1: the last point is dropped if the method finds no direction there, 0: it is kept")
 
@@ -35,6 +43,10 @@ NO_DIRECTION = int(Stop.NO_DIRECTION)
 MAX_LENGTH = int(Stop.MAX_LENGTH)
 OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
 ALL_INCLUDED, NOT_GROWN = int(Stop.ALL_INCLUDED), int(Stop.NOT_GROWN)
+
+
+# in the particles' ``plan``: what ``rescue`` answers
+STATUS, TAKEN, LAST, CODE, BRANCH = range(5)
 
 
 class Seeds(Record):
@@ -50,9 +62,10 @@ class Halves(Record):
     """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
 
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
-    ``initial``, the code of its initial direction.  For each half: ``point``, its last point and what it carries;
-    ``state``, steps taken and stop reason; ``codes``, one code a step; ``met``, the bits of all points but the last one, those of
-    the last one, and those of the last but one.
+    ``initial``, the code of its initial direction (with particles, of the forward half's first step once it is taken).  For
+    each half: ``point``, its last point, what it carries and what it remembers; ``state``, steps taken and stop reason;
+    ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and those of the last
+    but one.
     """
 
     seed: Ints
@@ -116,22 +129,27 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             if ONE_WAY:
                 halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
             for axis in range(3):
-                halves.point[(3 + CARRIED) * half + axis] = seeds.points[3 * item + axis]
+                halves.point[(3 + CARRIED + REMEMBERED) * half + axis] = seeds.points[3 * item + axis]
+            if REMEMBERED:
+                for k in range(REMEMBERED):
+                    halves.point[(3 + CARRIED + REMEMBERED) * half + 3 + CARRIED + k] = 0.0
 
 
 @twin
 def heading_code(half: i32, halves: Halves, rules: Rules) -> i32:
     """Direction of a half's last step, or of its start.
 
-    As in DIPY's LocalTracking, the backward half starts opposite to the forward half's first step if there is one.
+    As in DIPY's LocalTracking, the backward half starts opposite to the forward half's first step if there is one.  With
+    particles, also if that step is taken back later, since the halves grow at the same time.
     """
     code = halves.initial[half >> 1]
     taken = halves.state[2 * half]
     if taken > 0:
         code = halves.codes[half * rules.max_steps + taken - 1]
     elif (half & 1) == 1:
-        if halves.state[2 * half - 2] > 0:
-            code = halves.codes[(half - 1) * rules.max_steps]
+        if PARTICLES == 0:
+            if halves.state[2 * half - 2] > 0:
+                code = halves.codes[(half - 1) * rules.max_steps]
         code = code ^ 1
     return code
 
@@ -151,19 +169,21 @@ def take_up(half: i32, c0: u32, c2: u32, halves: Halves, rules: Rules, method: M
     """Restore what a half carries, or set it at the seed."""
     if halves.state[2 * half] > 0:
         for i in each(CARRIED):
-            scratch.carried[i] = halves.point[(3 + CARRIED) * half + 3 + i]
+            scratch.carried[i] = halves.point[(3 + CARRIED + REMEMBERED) * half + 3 + i]
     else:
         depart(method, scratch, halves.initial[half >> 1], half & 1, first_code(half, halves, rules), c0, c2, rules)
     barrier()
 
 
 @twin
-def lay_down(half: i32, p: vec3, taken: i32, status: i32, halves: Halves, scratch: Scratch):
+def lay_down(half: i32, p: vec3, taken: i32, status: i32, halves: Halves, scratch: Scratch, particles: Particles):
     """Store the state of a half."""
-    place = (3 + CARRIED) * half
+    place = (3 + CARRIED + REMEMBERED) * half
     if CARRIED:
         for i in each(CARRIED):
             halves.point[place + 3 + i] = scratch.carried[i]
+    if PARTICLES:
+        remember(half, halves, particles)
     for axis in each(3):
         halves.point[place + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
     halves.state[2 * half] = taken
@@ -213,6 +233,7 @@ def met_before(half: i32, taken: i32, halves: Halves) -> i32:
 def grow(
     half: i32,
     steps: i32,
+    seeds: Seeds,
     halves: Halves,
     rules: Rules,
     volume: Volume,
@@ -220,6 +241,7 @@ def grow(
     filter: Filter,
     method: Method,
     scratch: Scratch,
+    particles: Particles,
 ):
     """Grow a half-streamline by at most ``steps`` steps."""
     if halves.state[2 * half + 1] == GROWING:
@@ -227,12 +249,16 @@ def grow(
         taken = halves.state[2 * half]
         last = taken + steps
         most = most_steps(half, halves, rules)
-        place = (3 + CARRIED) * half
+        place = (3 + CARRIED + REMEMBERED) * half
         p = vec3(halves.point[place], halves.point[place + 1], halves.point[place + 2])
         seed = u32(halves.seed[half >> 1]) + rules.first_seed
         branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
         if CARRIED:
             take_up(half, seed, branch, halves, rules, method, scratch)
+        keeps = KEPT
+        if PARTICLES:
+            keeps = KEPT | KEPT_ENDS
+            branch = recall(half, halves, particles)
         status = GROWING
         if TRUNCATES:
             status = where(taken >= most, MAX_LENGTH, GROWING)
@@ -253,11 +279,16 @@ def grow(
                 found = marks(filter, ahead)
             if moves == 1:
                 status = reason
+                if PARTICLES:
+                    status = judged(reason, taken, scratch.row, rules, particles)
                 if MARKS:
                     if (status == GROWING) & ((found & LIMIT) < filter.limited):
                         status = OUTSIDE_LIMIT
-                if (KEPT >> status) & 1 == 1:
+                if (keeps >> status) & 1 == 1:
                     p = ahead
+                    if PARTICLES:
+                        if (taken == 0) & ((half & 1) == 0):
+                            halves.initial[half >> 1] = code
                     halves.codes[half * rules.max_steps + taken] = code
                     taken = taken + 1
                     if MARKS:
@@ -299,20 +330,36 @@ def grow(
                         code = choice
                         moves = 1
                         ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
-                        if MARKS:
+                        if MARKS & (PARTICLES == 0):
                             met = gathered(filter, met, here)
                             if ((met & EXCLUDE) != 0) | (halves.state[2 * (half ^ 1) + 1] == REJECTED):
                                 status = REJECTED
                                 goes_on = 0
+            if PARTICLES:
+                # a particle takes one step at a time as if it were a half; rescue says which half or particle is next
+                if goes_on == 0:
+                    goes_on = rescue(half, p, code, status, taken, last, seeds, halves, rules, method, scratch, particles)
+                    p = vec3(particles.place[0], particles.place[1], particles.place[2])
+                    status = particles.plan[STATUS]
+                    taken = particles.plan[TAKEN]
+                    last = particles.plan[LAST]
+                    code = particles.plan[CODE]
+                    branch = u32(particles.plan[BRANCH])
+                    ahead = p
+                    moves = 0
+                    attempt = 0
         if MARKS:
             if status != GROWING:
+                if PARTICLES:  # points that particles have visited, or that were taken back, do not count
+                    met = bits_along(filter, half, taken, seeds, halves, rules, method, scratch)
+                    here = marks(filter, p)
                 met = gathered(filter, met, here)
                 if (met & EXCLUDE) != 0:
                     status = REJECTED
             halves.met[3 * half] = met
             halves.met[3 * half + 1] = here
             halves.met[3 * half + 2] = before
-        lay_down(half, p, taken, status, halves, scratch)
+        lay_down(half, p, taken, status, halves, scratch, particles)
 
 
 @twin
@@ -321,6 +368,7 @@ def advance(
     stride: i32,
     offset: i32,
     steps: i32,
+    seeds: Seeds,
     halves: Halves,
     rules: Rules,
     volume: Volume,
@@ -328,9 +376,12 @@ def advance(
     filter: Filter,
     method: Method,
     scratch: Scratch,
+    particles: Particles,
 ):
     """Grow half ``item * stride + offset``."""
-    grow(item * stride + offset, steps, halves, rules, volume, stopping, filter, method, scratch)
+    grow(
+        item * stride + offset, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, particles
+    )  # fmt: skip
 
 
 @twin

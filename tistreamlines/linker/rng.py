@@ -9,10 +9,13 @@ STEPPING       seed    steps, from 1 2 branch + side    number of the direction 
 SEEDING        seed    0 to 64       0                  ``SEEDING << STREAM``
 SEEDING        seed    0             branch + 1         ``SEEDING << STREAM``, the sense of a one-way streamline
 STOPPING       seed    steps, from 0 2 branch + side    ``STOPPING << STREAM``, plus the number of the rule's draw
+RESAMPLING     seed    steps, from 1 2 branch + side    ``RESAMPLING << STREAM``, plus the particle, or 32 for the choice
 ============== ======= ============= ================== =======================================================
 
 ``seed`` is the seed's number in the run, ``branch`` the number of the initial direction among the seed's, ``side`` 0 for
-the forward half and 1 for the backward half, ``steps`` the number of steps that lead to the point.
+the forward half and 1 for the backward half, ``steps`` the number of steps that lead to the point.  With particle filtering,
+word 2 also counts the half's trials so far (times ``1 << TRIAL``) and, for the steps of a particle, the particles from 1
+(times ``1 << PARTICLE``): steps that are taken again draw other numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from __future__ import annotations
 from .lang import *
 
 STREAM = 28  # place of the stream's number in the counter's last word
-STEPPING, SEEDING, STOPPING = 0, 1, 2
+STEPPING, SEEDING, STOPPING, RESAMPLING = 0, 1, 2, 3
+PARTICLE, TRIAL = 17, 23  # places in the counter's third word; below are 2 branch + side
 
 
 @twin

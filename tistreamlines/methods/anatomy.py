@@ -13,6 +13,7 @@ from ..errors import InputError, ParameterError
 from ..kernels.stopping import act, cmc
 from ..option import SEEDS, flag, option
 from .given import StopTables
+from .particles import ParticleOptions, particle_fill
 
 if TYPE_CHECKING:
     from ..option import ImageLike
@@ -25,7 +26,7 @@ TOLERANCE = 1e-3  # of fractions and their sums
 
 
 @dataclass(frozen=True)
-class AnatomyOptions:
+class AnatomyOptions(ParticleOptions):
     """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
 
     include_map: ImageLike | None = option(
@@ -63,37 +64,10 @@ def prepare_act(
     maps : mapping
         ``include_map`` and ``exclude_map``, or ``pve_wm``, ``pve_gm`` and ``pve_csf``, each an ndarray (x, y, z); or
         ``pve``, (x, y, z, 3).
-    anisotropy, sides : unused
+    anisotropy : unused
         See :class:`tistreamlines.methods.registry.StoppingRule`.
     options : AnatomyOptions
-        Options of the rule.
-
-    Returns
-    -------
-    StopTables
-        The tables.
-
-    Raises
-    ------
-    ParameterError
-        If maps are missing.
-    InputError
-        If the maps are no fractions, or if streamlines can go on nowhere.
-    """
-    both = _include_exclude(maps, options)
-    # a point where the interpolated map is at most this has a voxel beside it where the map is
-    return _tables(act.Act(), both, both[..., 0] <= act.MOST, {"classify": act.classify}, options)
-
-
-def prepare_cmc(
-    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: Any, sides: tuple[float, ...]
-) -> StopTables:
-    """Make the tables of CMC.
-
-    Parameters
-    ----------
-    maps, anisotropy, options : as for :func:`prepare_act`
-        See there.
+        Options of the rule, and the step size.
     sides : tuple of float
         Sides of a voxel, mm.
 
@@ -110,8 +84,35 @@ def prepare_cmc(
         If the maps are no fractions, or if streamlines can go on nowhere.
     """
     both = _include_exclude(maps, options)
+    # a point where the interpolated map is at most this has a voxel beside it where the map is
+    return _tables(act.Act(), both, both[..., 0] <= act.MOST, {"classify": act.classify}, options, sides)
+
+
+def prepare_cmc(
+    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: Any, sides: tuple[float, ...]
+) -> StopTables:
+    """Make the tables of CMC.
+
+    Parameters
+    ----------
+    maps, anisotropy, options, sides : as for :func:`prepare_act`
+        See there.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If maps are missing.
+    InputError
+        If the maps are no fractions, or if streamlines can go on nowhere.
+    """
+    both = _include_exclude(maps, options)
     rule = cmc.Cmc(exponent=options.step_mm(sides) / float(np.mean(sides)))
-    return _tables(rule, both, both.sum(axis=-1) < 1, {"classify": cmc.classify}, options)
+    return _tables(rule, both, both.sum(axis=-1) < 1, {"classify": cmc.classify}, options, sides)
 
 
 def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.float32]:
@@ -157,9 +158,11 @@ def _check(values: Array, low: float, whose: str) -> None:
         )
 
 
-def _tables(rule: Any, maps: Array, alive: Array, fill: dict[str, Any], options: Any) -> StopTables:
+def _tables(
+    rule: Any, maps: Array, alive: Array, fill: dict[str, Any], options: Any, sides: tuple[float, ...]
+) -> StopTables:
     if not alive.any():
         raise InputError(
             f"--stopping {options.stopping}: streamlines would end in every voxel, since the maps leave no white matter"
         )
-    return StopTables(rule, maps, alive, fill)
+    return StopTables(rule, maps, alive, fill | (particle_fill(options, options.step_mm(sides)) if options.pft else {}))

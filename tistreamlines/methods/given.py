@@ -13,6 +13,7 @@ from ..kernels.interpolate import Volume
 from ..linker.lang import Record
 from ..linker.records import memory, spread
 from ..sphere.sphere import load_sphere
+from .particles import team_memory
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -172,4 +173,4 @@ class Prepared:
     @cached_property
     def scratch(self) -> dict[str, tuple[str, int]]:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
-        return memory("scratch", self.team)
+        return memory("scratch", self.team) | team_memory(self.fill)

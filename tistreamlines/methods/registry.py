@@ -45,6 +45,8 @@ class Method:
         Whether it can keep opposite directions apart.
     step_in_tables : bool
         Whether its tables depend on the step size.
+    particles : bool
+        Whether particle filtering can grow its streamlines.
     """
 
     title: str
@@ -58,6 +60,7 @@ class Method:
     count_step: Callable[[dict[str, Any]], tuple[int, int]]
     asymmetric: bool = False
     step_in_tables: bool = False
+    particles: bool = False
 
     @property
     def needs(self) -> str:
@@ -106,12 +109,12 @@ METHODS: dict[str, Method] = {
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
         boot.prepare, boot.BootOptions,
         {"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0},
-        ("opdt", "csa"), ("Berman 2008",), boot.count_step,
+        ("opdt", "csa"), ("Berman 2008",), boot.count_step, particles=True,
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
         pmf.prepare_prob, pmf.PmfOptions, _DIPY, ANY_MODEL, ("Behrens 2003", "Parker 2003"), pmf.count_step,
-        asymmetric=True,
+        asymmetric=True, particles=True,
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,

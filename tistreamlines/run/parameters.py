@@ -23,6 +23,7 @@ from ..methods import registry
 from ..methods.anatomy import AnatomyOptions
 from ..methods.binary import BinaryOptions
 from ..methods.boot import BootOptions
+from ..methods.particles import ParticleOptions
 from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
@@ -279,6 +280,8 @@ def applies_with(name: str) -> dict[str, Collection[str]]:
         only["dg"] = tuple(key for key, row in METHODS.items() if row.follows == "functions")
     if name == "asymmetric":
         only["dg"] = _able_asymmetric()
+    if hasattr(ParticleOptions, name):
+        only["dg"] = tuple(key for key, row in METHODS.items() if row.particles)
     return only
 
 

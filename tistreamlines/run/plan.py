@@ -87,6 +87,6 @@ def make_plan(
 def _causes(parameters: Parameters) -> dict[str, Any]:
     """Return the options that the tables depend on, besides the inputs."""
     causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *INPUTS)}
-    if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables:
+    if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables or parameters.pft:
         causes["step_size"] = parameters.step_size
     return causes

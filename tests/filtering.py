@@ -1,0 +1,192 @@
+"""DIPY's particle filtering in plain Python, with the kernels' random numbers, and a small method to compare it with.
+
+``track`` follows ``_pft_tracker`` and ``_pft`` of DIPY's ``localtrack.pyx`` line by line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from scipy.ndimage import map_coordinates
+
+from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
+from tistreamlines.kernels.propagate import Rules
+from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.linker.lang import Ints, Reals, Record, i32, twin, u32, vec3, where
+from tistreamlines.linker.rng import philox, uniform
+
+STEP, STRAIGHT, RESAMPLING = 0.5, 0.6, 3 << 28
+Point = tuple[float, float, float]
+
+
+class Walk(Record):
+    """A method that mostly goes straight on along an axis, and else turns; a code is twice the axis, plus the sense."""
+
+
+class WalkMemory(Record):
+    """Team memory of it."""
+
+    row: Reals
+
+
+@twin
+def choose_walk(
+    volume: Volume, p: vec3, code: i32, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32, c1: u32, c2: u32,
+    key: Ints,
+) -> i32:  # fmt: skip
+    """The next code; none with the chance that the map before the stopping rule's gives."""
+    w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
+    turn = i32(4.0 * uniform(w[2]))
+    axis = ((code >> 1) + 1 + (turn >> 1)) % 3
+    choice = where(uniform(w[1]) < STRAIGHT, code, 2 * axis + (turn & 1))
+    if uniform(w[0]) < scratch.row[STOP_CHANNEL - 1]:
+        choice = -1
+    return choice
+
+
+@twin
+def moved_walk(
+    p: vec3, code: i32, method: Walk, scratch: WalkMemory, c0: u32, c1: u32, c2: u32, rules: Rules
+) -> vec3:
+    """The point one step on."""
+    s = where((code & 1) == 1, -1.0, 1.0) * STEP
+    axis = code >> 1
+    return vec3(
+        p[0] + where(axis == 0, s, 0.0), p[1] + where(axis == 1, s, 0.0), p[2] + where(axis == 2, s, 0.0)
+    )
+
+
+def random_words(counter: tuple[int, int, int, int], key: tuple[int, int]) -> list[float]:
+    """Four uniform numbers of Philox4x32-10."""
+    (c0, c1, c2, c3), (k0, k1), low = counter, key, 0xFFFFFFFF
+    for _ in range(10):
+        a, b = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (b >> 32) ^ c1 ^ k0, b & low, (a >> 32) ^ c3 ^ k1, a & low
+        k0, k1 = (k0 + 0x9E3779B9) & low, (k1 + 0xBB67AE85) & low
+    return [(word >> 8) * 2.0**-24 for word in (c0, c1, c2, c3)]
+
+
+@dataclass
+class Tracker:
+    """What tracks one half: maps (x, y, z, 3) of dead ends, include and exclude, the counters, and the options."""
+
+    maps: np.ndarray
+    seed: int
+    branch: int
+    key: tuple[int, int]
+    max_steps: int
+    back: int
+    front: int
+    trials: int
+    count: int
+    least_white: float = 0.0
+    resampled: int = 0
+
+    def at(self, p: Point, channel: int) -> float:
+        return float(map_coordinates(self.maps[..., channel], np.reshape(p, (3, 1)), order=1, mode="nearest")[0])
+
+    def check(self, p: Point) -> Stop:
+        if any(x < -0.5 or x >= side - 0.5 for x, side in zip(p, self.maps.shape[:3], strict=True)):
+            return Stop.OUTSIDE_IMAGE
+        if self.at(p, 1) > 0.5:
+            return Stop.VALID_END
+        return Stop.INVALID_END if self.at(p, 2) > 0.5 else Stop.GROWING
+
+    def white(self, p: Point) -> float:
+        return 1 - self.at(p, 1) - self.at(p, 2)
+
+    def words(self, steps: int, trial: int, particle: int, number: int = 0) -> list[float]:
+        tag = self.branch | (particle + 1) << 17 | trial << 23
+        return random_words((self.seed, steps, tag, number), self.key)
+
+    def next(self, p: Point, code: int, steps: int, trial: int, particle: int = -1) -> tuple[Point, int] | None:
+        """The point after the step of number ``steps``, and the step's code; None if there is no direction."""
+        u = self.words(steps, trial, particle)
+        if u[0] < self.at(p, 0):
+            return None
+        if u[1] >= STRAIGHT:
+            turn = int(4 * u[2])
+            code = 2 * ((code // 2 + 1 + turn // 2) % 3) + turn % 2
+        ahead = list(p)
+        ahead[code // 2] += STEP * (1 - 2 * (code % 2))
+        return tuple(ahead), code
+
+
+def track(half: Tracker, seed: Point, heading: int) -> tuple[list[int], Stop]:
+    """DIPY's ``_pft_tracker``; returns the codes of the steps, and the status at the end."""
+    points, codes, status, trial, most_white = [seed], [heading], Stop.GROWING, 0, 0.0
+    length = half.max_steps + 1
+    while len(points) < length:
+        found = half.next(points[-1], codes[-1], len(points), trial)
+        if found is None:
+            status = Stop.INVALID_END
+        else:
+            points.append(found[0])
+            codes.append(found[1])
+            status = half.check(found[0])
+        white = half.white(points[-1])
+        most_white = max(most_white, white if len(points) > 1 else 0.0)
+        if status == Stop.GROWING or (status == Stop.VALID_END and most_white < half.least_white and white > 0):
+            continue
+        i = len(points)
+        if status == Stop.INVALID_END and trial < half.trials and 1 < i < length:
+            trial += 1
+            back = min(i - 1, half.back)
+            steps = back + max(0, min(length - i - back - 1, half.front))
+            points, codes, status = filtered(half, points, codes, i - back, steps, trial)
+            most_white = max([most_white, *map(half.white, points[1:])])
+            if status == Stop.GROWING:
+                continue
+        break
+    else:
+        status = status or Stop.MAX_LENGTH
+    drop = status == Stop.OUTSIDE_IMAGE and len(points) > 1
+    return codes[1 : len(codes) - drop], status
+
+
+def filtered(
+    half: Tracker, points: list[Point], codes: list[int], start: int, steps: int, trial: int
+) -> tuple[list[Point], list[int], Stop]:
+    """DIPY's ``_pft``: points and codes with those of one particle from ``start`` on, and its status."""
+    count = half.count
+    paths, dirs = [[points[start]] for _ in range(count)], [[codes[start]] for _ in range(count)]
+    weights, states = np.full(count, 1 / count), [Stop.GROWING] * count
+    for s in range(steps):
+        for p in range(count):
+            if states[p] != Stop.GROWING:
+                continue
+            found = half.next(paths[p][-1], dirs[p][-1], start + s + 1, trial, p)
+            if found is None:
+                states[p], weights[p] = Stop.INVALID_END, 0
+                continue
+            paths[p] = [*paths[p], found[0]]
+            dirs[p] = [*dirs[p], found[1]]
+            states[p] = half.check(found[0])
+            weights[p] *= 1 if states[p] == Stop.OUTSIDE_IMAGE else 1 - half.at(found[0], 2)
+            weights[p] *= weights[p] >= 1e-16
+            if states[p] == Stop.INVALID_END and weights[p] > 0:
+                states[p] = Stop.GROWING
+        if weights.sum() > 0:
+            weights /= weights.sum()
+            if 1 / (weights**2).sum() < count / 10:
+                half.resampled += 1
+                numbers = [half.words(start + s + 1, trial, -1, RESAMPLING + p)[0] for p in range(count)]
+                sources = [drawn(weights, u) for u in numbers]
+                paths, dirs, states = ([old[q] for q in sources] for old in (paths, dirs, states))
+                weights[:] = 1 / count
+        if Stop.GROWING not in states:
+            break
+    u = half.words(start + s + 1, trial, -1, RESAMPLING + 32)[0]
+    p = drawn(weights, u) if weights.sum() > 0 else 0
+    taken = len(paths[p]) - 1
+    end = start + taken  # of the points, which leaves out the particle's last one
+    return (points[: start + 1] + paths[p][1:])[:end], (codes[: start + 1] + dirs[p][1:])[:end], states[p]
+
+
+def drawn(weights: np.ndarray, u: float) -> int:
+    """DIPY's ``where_to_insert`` of a share of the cumulative sum."""
+    return int(np.searchsorted(list(accumulate(weights)), u * sum(weights), "right"))
+
+
