@@ -32,6 +32,12 @@ class Options(TypedDict, total=False):
     pve_wm: ImageLike | None
     pve_gm: ImageLike | None
     pve_csf: ImageLike | None
+    pft: bool | None
+    pft_back: float | None
+    pft_front: float | None
+    pft_particles: int | None
+    pft_max_trial: int | None
+    pft_min_wm: float | None
     # Model and directions
     dg: str | None
     model: str | None
@@ -75,12 +81,6 @@ class Options(TypedDict, total=False):
     max_length: float | None
     keep: Literal["all", "valid-ends"] | None
     rng_seed: int | None
-    pft: bool | None
-    pft_back: float | None
-    pft_front: float | None
-    pft_particles: int | None
-    pft_max_trial: int | None
-    pft_min_wm: float | None
     # Output
     force: bool | None
     json_stats: PathLike | None
