@@ -1,11 +1,12 @@
 """Compare the stopping rules with DIPY's criteria: streamlines, points, valid streamlines and density.
 
-    python benchmarks/anatomy.py DATA [--rules binary,act,cmc] [--dgs prob,det] [--nseeds N] [--arch NAME] [--out FILE]
+    python benchmarks/anatomy.py DATA [--rules binary,act,cmc] [--dgs prob,det] [--pft] [--nseeds N] [--arch NAME]
+        [--out FILE]
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. If it has no tissue fractions (pve_wm.nii.gz and
 so on, as the demo writes them), they are made of FA and the mean b0: cerebrospinal fluid is bright, white matter has a
 high FA, the rest of the mask is grey matter. DIPY runs twice, with two RNG seeds, which shows how far runs differ by
-chance.
+chance. With --pft both filter particles, which needs the rules act or cmc and the getters prob or boot.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tistreamlines.engine.filters import ValidEnds
 from tistreamlines.engine.settings import Settings
 from tistreamlines.fit.models import BASIS
 from tistreamlines.kernels.stop_reasons import VALID
-from tistreamlines.methods.given import Given, OrientationFunctions
+from tistreamlines.methods.given import Given, OrientationFunctions, Signals
 from tistreamlines.methods.registry import METHODS as GETTERS
 from tistreamlines.methods.registry import STOPPING_RULES
 from tistreamlines.run.parameters import Parameters
@@ -66,13 +67,15 @@ def criterion(rule: str, maps: dict[str, np.ndarray], problem: Problem) -> Any:
     return dipys.CmcStoppingCriterion.from_pve(*fractions, step_size=problem.step_mm, average_voxel_size=side)
 
 
-def ours(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str) -> dict[str, Any]:
+def ours(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str, pft: bool) -> dict[str, Any]:
     """Track with this package."""
     method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
     row = STOPPING_RULES[rule]
-    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"})
+    own = {"dg": method.dg, "pft": True} if pft else {}
+    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"} | own)
     stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
-    follows = OrientationFunctions("sh", problem.csd, BASIS)
+    signals = GETTERS[method.dg].follows == "signals"
+    follows = Signals(problem.data, problem.gtab) if signals else OrientationFunctions("sh", problem.csd, BASIS)
     given = Given(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
     options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
     prepared = GETTERS[method.dg].prepare(given, Parameters.given(options))
@@ -99,6 +102,23 @@ def dipys(problem: Problem, found: Any, number: np.ndarray, directions: np.ndarr
     return measured([line for line in lines if len(line) > 1], valid, problem) | {"seconds": seconds}
 
 
+def filtered(problem: Problem, found: Any, turn: int) -> dict[str, Any]:
+    """Track with DIPY's particle filtering, which is not threaded."""
+    from dipy.tracking.local_tracking import ParticleFilteringTracking
+
+    def lines_of(return_all: bool) -> Any:
+        return ParticleFilteringTracking(
+            peer.dipy_getter(problem), found, problem.space.to_ras(problem.seeds), problem.space.affine,
+            problem.step_mm, maxlen=problem.method.max_steps, random_seed=turn, return_all=return_all,
+        )  # fmt: skip
+
+    begun = time.perf_counter()
+    lines = list(lines_of(True))
+    seconds = time.perf_counter() - begun
+    valid = sum(len(line) > 1 for line in lines_of(False))
+    return measured([line for line in lines if len(line) > 1], valid, problem) | {"seconds": seconds}
+
+
 def measured(lines: list[np.ndarray], valid: int, problem: Problem) -> dict[str, Any]:
     """Return counts, lengths and the density of streamlines."""
     points = problem.space.to_voxel(np.concatenate(lines))
@@ -107,17 +127,22 @@ def measured(lines: list[np.ndarray], valid: int, problem: Problem) -> dict[str,
     return {"streamlines": len(lines), "mean_points": len(points) / len(lines), "valid": valid, "density": density}
 
 
-def compared(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str) -> dict[str, Any]:
+def compared(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str, pft: bool) -> dict[str, Any]:
     """Return the figures of this package and of two runs of DIPY, and how their densities correlate."""
     found = criterion(rule, maps, problem)
-    number, directions = peer.initial_directions(problem, peer.dipy_getter(problem))
-    runs = [ours(problem, rule, maps, arch), *(dipys(problem, found, number, directions, turn) for turn in (1, 2))]
+    runs = [ours(problem, rule, maps, arch, pft)]
+    if pft:
+        runs += [filtered(problem, found, turn) for turn in (1, 2)]
+    else:
+        number, directions = peer.initial_directions(problem, peer.dipy_getter(problem))
+        runs += [dipys(problem, found, number, directions, turn) for turn in (1, 2)]
     densities = [run.pop("density").ravel() for run in runs]
     matrix = np.corrcoef(densities)
     correlations = {"this and DIPY": round(matrix[0, 1], 4), "DIPY and DIPY": round(matrix[1, 2], 4)}
     named = dict(zip(("this", "dipy", "dipy again"), runs, strict=True))
     rounded = {name: {key: round(value, 4) for key, value in run.items()} for name, run in named.items()}
-    return {"rule": rule, "dg": problem.method.dg, "arch": arch, **rounded, "density_correlation": correlations}
+    known = {"rule": rule, "dg": problem.method.dg, "pft": pft, "arch": arch}
+    return known | rounded | {"density_correlation": correlations}
 
 
 def main() -> None:
@@ -126,6 +151,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--rules", default="binary,act,cmc")
     parser.add_argument("--dgs", default="prob,det")
+    parser.add_argument("--pft", action="store_true")
     parser.add_argument("--nseeds", type=int, default=20_000)
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--out", type=Path)
@@ -138,7 +164,7 @@ def main() -> None:
             problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
             maps = tissues(problem, options.data)
             for rule in options.rules.split(","):
-                results.append(compared(problem, rule, maps, options.arch))
+                results.append(compared(problem, rule, maps, options.arch, options.pft))
                 sys.stdout.write(f"{json.dumps(results[-1])}\n")
                 sys.stdout.flush()
     if options.out is not None:

@@ -154,7 +154,7 @@ def balance_all(item: i32, particles: Particles, weights: Ints, key: Ints, out: 
         particles.weight[i] = 1.0 * weights[32 * item + i]
         particles.status[i] = 0
     put(particles.codes, 0, lane())
-    balance(particles, 0, u32(item), u32(1), u32(2), key)
+    balance(particles, 1, u32(item), u32(1), u32(2), key)
     put(out, 64 * item, take(particles.codes, lane()))
     for i in range(32):
         out[64 * item + 32 + i] = i32(1.0e6 * particles.weight[i] + 0.5)
@@ -192,7 +192,7 @@ def test_particles_are_resampled_where_their_weights_are_uneven():
     assert stats.binomtest(int((sources == 4).sum()), sources.size, shares[uneven].mean() / 1000).pvalue > 1e-3
 
 
-# ------------------------------------------------------------------------------------------------------ whole streamlines
+# -------------------------------------------------------------------------------------------------- whole streamlines
 TUBE = (26, 13, 13)
 
 

@@ -26,8 +26,8 @@ TOLERANCE = 1e-3  # of fractions and their sums
 
 
 @dataclass(frozen=True)
-class AnatomyOptions(ParticleOptions):
-    """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
+class FractionOptions:
+    """Options of the maps of both rules."""
 
     include_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines may end: grey matter, and the background.", unit="FILE",
@@ -52,6 +52,11 @@ class AnatomyOptions(ParticleOptions):
     pve_csf: ImageLike | None = option(
         None, SEEDS, "Share of cerebrospinal fluid in each voxel.", unit="FILE", absent="none", requires=TISSUES[:2],
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AnatomyOptions(ParticleOptions, FractionOptions):
+    """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
 
 
 def prepare_act(

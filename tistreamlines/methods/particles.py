@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ParameterError
-from ..kernels import particles
+from ..kernels import particles, rescue
 from ..linker.lang import LANES
 from ..linker.records import memory
-from ..option import GROWTH, option
+from ..option import SEEDS, option
 
 MOST_STEPS = 64  # of a particle, which a team keeps in its memory
 ROUNDING = 1e-6  # relative error of a length in steps: images store voxel sizes in float32
@@ -22,27 +22,27 @@ class ParticleOptions:
     """Options of particle filtering, a part of the options of the stopping rules that follow tissue fractions."""
 
     pft: bool = option(
-        False, GROWTH, "Particle filtering: where a streamline ends invalidly or finds no direction, it goes back a "
+        False, SEEDS, "Particle filtering: where a streamline ends invalidly or finds no direction, it goes back a "
         "little, and particles look for another way. The points where the stopping rule ends a streamline are kept, as "
         "in DIPY.", excludes=("limit_mask", "stop_when_included", "too_long"),
     )  # fmt: skip
     pft_back: float = option(
-        2.0, GROWTH, "How far a streamline goes back before particles are sent out.", unit="mm", low=0, above=True,
+        2.0, SEEDS, "How far a streamline goes back before particles are sent out.", unit="mm", low=0, above=True,
         requires=("pft",),
     )  # fmt: skip
     pft_front: float = option(
-        1.0, GROWTH, "How far particles go beyond the point where the streamline stopped.", unit="mm", low=0,
+        1.0, SEEDS, "How far particles go beyond the point where the streamline stopped.", unit="mm", low=0,
         requires=("pft",),
     )  # fmt: skip
     pft_particles: int = option(
-        15, GROWTH, "Number of particles.", unit="particles", low=1, high=LANES, requires=("pft",),
+        15, SEEDS, "Number of particles.", unit="particles", low=1, high=LANES, requires=("pft",),
     )  # fmt: skip
     pft_max_trial: int = option(
-        20, GROWTH, "How often particles may be sent out for each half of a streamline.", unit="trials", low=1,
+        20, SEEDS, "How often particles may be sent out for each half of a streamline.", unit="trials", low=1,
         high=255, requires=("pft",),
     )  # fmt: skip
     pft_min_wm: float = option(
-        0.0, GROWTH, "Share of white matter that a streamline must have met before it may end in grey matter. Until "
+        0.0, SEEDS, "Share of white matter that a streamline must have met before it may end in grey matter. Until "
         "then it goes on.", unit="share", low=0, high=1, requires=("pft",),
     )  # fmt: skip
 
@@ -78,8 +78,8 @@ def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
     return {
         "PARTICLES": options.pft_particles, "REMEMBERED": 2, "BACK_STEPS": back, "FRONT_STEPS": front,
         "TRIALS": options.pft_max_trial, "MIN_WHITE": float(options.pft_min_wm), "Particles": particles.Particles,
-        "recall": particles.recall, "remember": particles.remember, "judged": particles.judged,
-        "rescue": particles.rescue, "bits_along": particles.bits_along,
+        "recall": rescue.recall, "remember": rescue.remember, "judged": rescue.judged,
+        "rescue": rescue.rescue, "bits_along": rescue.bits_along,
     }  # fmt: skip
 
 

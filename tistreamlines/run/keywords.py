@@ -39,6 +39,12 @@ class Options(TypedDict, total=False):
     pve_wm: ImageLike | None
     pve_gm: ImageLike | None
     pve_csf: ImageLike | None
+    pft: bool | None
+    pft_back: float | None
+    pft_front: float | None
+    pft_particles: int | None
+    pft_max_trial: int | None
+    pft_min_wm: float | None
     # Model and directions
     dg: str | None
     model: str | None
@@ -84,12 +90,6 @@ class Options(TypedDict, total=False):
     one_way: bool | None
     keep: Literal["all", "valid-ends"] | None
     rng_seed: int | None
-    pft: bool | None
-    pft_back: float | None
-    pft_front: float | None
-    pft_particles: int | None
-    pft_max_trial: int | None
-    pft_min_wm: float | None
     # Regions of interest and selection
     include: OneOrMore[ImageLike] | None
     exclude: OneOrMore[ImageLike] | None
