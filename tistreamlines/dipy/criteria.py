@@ -177,7 +177,7 @@ def _read_tissues(sc: dipys.ActStoppingCriterion, shape: tuple[int, ...]) -> dic
 
 def _centres(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return the centres of all voxels, (n, 3), voxel."""
-    return np.moveaxis(np.indices(shape, np.float64), 0, -1).reshape(-1, 3)
+    return np.indices(shape, np.float64).reshape(3, -1).T.copy()
 
 
 def _check_grid(sc: Any, shape: tuple[int, ...]) -> None:

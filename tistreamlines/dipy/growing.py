@@ -53,9 +53,12 @@ class Lengths:
             )
 
     @classmethod
-    def of_tracker(cls, fewest: int, most: int) -> Lengths:
-        """Return the bounds of DIPY's ``TrackerParameters``, from numbers of points."""
-        return cls(fewest - 1, most - 1, most - 1)
+    def of_tracker(cls, fewest: int, most: int, return_all: bool) -> Lengths:
+        """Return the bounds of DIPY's ``TrackerParameters``, from numbers of points.
+
+        DIPY asks its criterion at step ``most - 1`` of a half too, but never keeps this step.
+        """
+        return cls(fewest - 1, most - 1, most - 2 if return_all else most - 1)
 
     @classmethod
     def of_local(cls, fewest: int, most: int, return_all: bool) -> Lengths:

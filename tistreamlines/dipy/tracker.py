@@ -168,7 +168,7 @@ def _tracked(dg: str, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
     seeds, directions = volumes.seeds_of("seed_positions", asked.seed_positions, space), asked.seed_directions
     if directions is not None:
         seeds, directions = _with_unit_vectors(seeds, directions)
-    lengths = Lengths.of_tracker(*points_of(asked.step_size, asked.min_len, asked.max_len))
+    lengths = Lengths.of_tracker(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
     return iter(Streamlines(
         field, asked.sc, seeds, space, asked.step_size, lengths, _running(asked), voxel_size=asked.voxel_size,
         directions=directions, return_all=asked.return_all, save_seeds=asked.save_seeds,
