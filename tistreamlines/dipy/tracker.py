@@ -106,7 +106,7 @@ def ptt_tracking(
     The length of a probe and the radius of its circle of lines are in mm.
     """
     asked = SimpleNamespace(**locals())
-    return _tracked("ptt", asked, **{name: getattr(asked, name) for name in PROBE})
+    return _tracked("ptt", asked, probe_rule="tracker", **{name: getattr(asked, name) for name in PROBE})
 
 
 def closestpeak_tracking(
