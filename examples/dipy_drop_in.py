@@ -45,7 +45,7 @@ def main(arguments):
     seeds = seeds_from_mask(mask & (fa > 0.5), affine, density=1)
     sc = ThresholdStoppingCriterion(fa, 0.2)
 
-    response, ratio = auto_response_ssst(gtab, data, roi_radii=10, fa_thr=0.7)
+    response, _ = auto_response_ssst(gtab, data, roi_radii=10, fa_thr=0.7)
     csd_model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=6)
     csd_fit = csd_model.fit(data, mask=mask)
 

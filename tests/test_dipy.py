@@ -67,9 +67,9 @@ def case(head):
     return Case(head.phantom)
 
 
-def agree(one, other, errors=3.0):
+def agree(one, other, errors=3.0, share=0.03):
     """As many streamlines, as long and at the same place, within the spread of random draws."""
-    assert len(one) == pytest.approx(len(other), rel=0.03)
+    assert len(one) == pytest.approx(len(other), rel=share)
     assert len(other) > 300
     steps = [np.array([len(line) for line in lines], float) for lines in (one, other)]
     middles = [np.array([line.mean(axis=0) for line in lines]) for lines in (one, other)]
@@ -144,9 +144,11 @@ class TestFunctions:
     def test_probabilistic_streamlines_agree(self, case, return_all):
         agree(*(case.lines("probabilistic_tracking", module, return_all=return_all) for module in (ours, theirs)))
 
-    def test_parallel_transport_agrees(self, case):
-        chosen = {"max_angle": 20, "seeds": case.seeds[:500]}
-        agree(*(case.lines("ptt_tracking", module, **chosen) for module in (ours, theirs)))
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_parallel_transport_agrees(self, case, return_all):
+        """DIPY calls an end invalid where both the criterion and the lack of data support end a half."""
+        chosen = {"max_angle": 20, "return_all": return_all}
+        agree(*(case.lines("ptt_tracking", module, **chosen) for module in (ours, theirs)), share=0.05)
 
     def test_bootstrap_agrees(self, case):
         chosen = {"data": case.data.astype(float), "model": case.model, "max_angle": 60, "seeds": case.seeds[:300]}

@@ -1,50 +1,7 @@
 """DIPY's tracking functions, on any device: the names, arguments and defaults of ``dipy.tracking.tracker``.
 
-Each function takes the arguments of DIPY's function of the same name, and ``arch``:
-
-seed_positions : ndarray, (n, 3)
-    Seeds in the space of the affine.
-sc : StoppingCriterion
-    A criterion of :mod:`tistreamlines.dipy`, or a ``BinaryStoppingCriterion`` or ``ActStoppingCriterion`` of DIPY.
-affine : ndarray, (4, 4)
-    From voxel coordinates to the space of seeds and streamlines.
-seed_directions : ndarray or None
-    Initial direction of each seed along the voxel axes: unit vectors (n, 3), or for functions that use DIPY's
-    LocalTracking (n, k, 3) of any length. None is the highest peak at the seed, or for LocalTracking each peak.
-sh : ndarray, (x, y, z, n)
-    Spherical harmonic coefficients along the voxel axes, in the basis of ``basis_type`` (None is descoteaux07) and
-    ``legacy``.
-sf : ndarray, (x, y, z, n)
-    Values at the vertices of ``sphere``, instead of ``sh``.
-pam : PeaksAndMetrics
-    Not supported: give ``sh=pam.shm_coeff``.
-min_len, max_len : float
-    Least and greatest length, mm. They are divided by ``step_size`` and compared with the number of points, as in DIPY.
-step_size : float
-    Step size, mm.
-voxel_size : ndarray, (3,), or None
-    Sides of a voxel, mm; None is those of the affine.
-max_angle : float
-    Greatest angle between two steps, degrees.
-pmf_threshold : float
-    Directions with a value below this share of the greatest value are never taken.
-sphere : Sphere or None
-    Directions; None is DIPY's ``default_sphere``.
-nbr_threads : int
-    CPU threads; 0 is one per core.
-random_seed : int
-    RNG seed; 0 draws another one in each call.
-seed_buffer_fraction : float
-    Greatest share of the seeds that are tracked at a time, which does not change the result.
-return_all : bool
-    Whether streamlines are returned that do not have two valid ends.
-save_seeds : bool
-    Whether to yield pairs of streamline and seed.
-arch : str
-    'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
-
-Each returns an iterator over the streamlines, (m, 3) float64 in the space of the affine, or over pairs of a streamline
-and its seed, (3,).
+The arguments of all functions are described at :func:`probabilistic_tracking`; ``arch`` is the only one that DIPY does
+not have.
 """
 
 from __future__ import annotations
@@ -78,7 +35,68 @@ def probabilistic_tracking(
     basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
     seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
 ) -> Iterator[Any]:  # fmt: skip
-    """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``; see :mod:`.tracker`."""
+    """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``.
+
+    Parameters
+    ----------
+    seed_positions : ndarray, (n, 3)
+        Seeds in the space of the affine.
+    sc : StoppingCriterion
+        A criterion of :mod:`tistreamlines.dipy`, or a ``BinaryStoppingCriterion`` or ``ActStoppingCriterion`` of DIPY.
+    affine : ndarray, (4, 4)
+        From voxel coordinates to the space of seeds and streamlines.
+    seed_directions : ndarray, (n, 3), or None
+        Initial direction of each seed, a unit vector along the voxel axes. None is the highest peak at the seed.
+        Functions that are DIPY's ``LocalTracking`` take (n, k, 3) of any length instead, and with None each peak.
+    sh : ndarray, (x, y, z, n), or None
+        Spherical harmonic coefficients along the voxel axes.
+    pam : PeaksAndMetrics
+        Not supported: give ``sh=pam.shm_coeff``.
+    sf : ndarray, (x, y, z, n), or None
+        Values at the vertices of ``sphere``, instead of ``sh``.
+    min_len, max_len : float
+        Least and greatest length, mm. They are divided by ``step_size`` and compared with the number of points, as in
+        DIPY.
+    step_size : float
+        Step size, mm.
+    voxel_size : ndarray, (3,), or None
+        Sides of a voxel, mm; None is those of the affine.
+    max_angle : float
+        Greatest angle between two steps, degrees.
+    pmf_threshold : float
+        Directions with a value below this share of the greatest value are never taken.
+    sphere : Sphere or None
+        Sphere or hemisphere whose vertices are the directions; None is DIPY's ``default_sphere``.
+    basis_type, legacy : str or None, bool
+        Basis of the coefficients, as in DIPY; None is descoteaux07.
+    nbr_threads : int
+        CPU threads; 0 is one per core.
+    random_seed : int
+        RNG seed; 0 draws another one in each call.
+    seed_buffer_fraction : float
+        Greatest share of the seeds that are tracked at a time, which does not change the result.
+    return_all : bool
+        Whether streamlines are returned that do not have two valid ends.
+    save_seeds : bool
+        Whether to yield pairs of streamline and seed.
+    arch : str
+        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
+
+    Returns
+    -------
+    iterator
+        Streamlines, (m, 3) float64 in the space of the affine, or pairs of a streamline and its seed, (3,). They are
+        tracked while they are taken.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is out of bounds or not supported.
+    InputError
+        If an array has the wrong shape or values, or is on another grid.
+    DeviceError
+        If the device cannot be used.
+    """
     return _tracked("prob", SimpleNamespace(**locals()))
 
 
@@ -89,7 +107,10 @@ def deterministic_tracking(
     basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
     seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
 ) -> Iterator[Any]:  # fmt: skip
-    """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``; see :mod:`.tracker`."""
+    """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`.
+    """
     return _tracked("det", SimpleNamespace(**locals()))
 
 
@@ -101,9 +122,10 @@ def ptt_tracking(
     Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
     0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
 ) -> Iterator[Any]:  # fmt: skip
-    """Follow parallel transport tractography, as DIPY's ``ptt_tracking``; see :mod:`.tracker`.
+    """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
 
-    The length of a probe and the radius of its circle of lines are in mm.
+    The arguments are described at :func:`probabilistic_tracking`. The length of a probe and the radius of its circle of
+    lines are in mm. In probes, ``pmf_threshold`` is absolute.
     """
     asked = SimpleNamespace(**locals())
     return _tracked("ptt", asked, probe_rule="tracker", **{name: getattr(asked, name) for name in PROBE})
@@ -116,9 +138,10 @@ def closestpeak_tracking(
     None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0, seed_buffer_fraction: float = 1.0,
     return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
 ) -> Iterator[Any]:  # fmt: skip
-    """Take the closest peak, as DIPY's ``closestpeak_tracking``; see :mod:`.tracker`.
+    """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
 
-    Bounds of length hold only if not ``return_all``, and ``voxel_size`` is not used, as in DIPY.
+    The arguments are described at :func:`probabilistic_tracking`. Bounds of length hold only if not ``return_all``, and
+    ``voxel_size`` is not used, as in DIPY.
     """
     asked = SimpleNamespace(**locals())
     options = PEAKS | {"max_angle": max_angle, "pmf_threshold": pmf_threshold, "det_rule": "closest"}
@@ -132,11 +155,11 @@ def bootstrap_tracking(
     Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
     0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
 ) -> Iterator[Any]:  # fmt: skip
-    """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``; see :mod:`.tracker`.
+    """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
 
-    ``data`` is the diffusion series (x, y, z, n) and ``model`` DIPY's ``OpdtModel`` or ``CsaOdfModel`` of order 4. The
-    bounds of length hold only if not ``return_all``. DIPY does not use ``sh``, ``sf``, ``sphere``, ``voxel_size`` and
-    ``pmf_threshold`` either.
+    The arguments are described at :func:`probabilistic_tracking`. ``data`` is the diffusion series (x, y, z, n) and
+    ``model`` DIPY's ``OpdtModel`` or ``CsaOdfModel`` of order 4. Bounds of length hold only if not ``return_all``. As
+    in DIPY, ``sh``, ``sf``, ``sphere``, ``voxel_size`` and ``pmf_threshold`` are not used.
     """
     if data is None or model is None:
         raise ParameterError("data or model is missing: give the diffusion series and DIPY's OpdtModel or CsaOdfModel")

@@ -53,8 +53,8 @@ class PttOptions(PmfOptions):
     probe_rule: str = option(
         "dipy", MODEL, "dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a factor of the voxel "
         "size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, and any candidate is "
-        "accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends streamlines there. paper "
-        "follows the publication.", choices=("dipy", "tracker", "paper"),
+        "accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends streamlines there. "
+        "paper follows the publication.", choices=("dipy", "tracker", "paper"),
     )  # fmt: skip
 
 
