@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.lang import Record, Twin
+from ..linker.lang import Record, Twin
 from ..linker.records import INTS, REALS
 from ..linker.source import Source
 from ..methods.given import Prepared
 
-NO_FILTER = {"Filter": Record, "REJECTS": 0}
+# what a filter, and other ways to grow than both halves at the same time, put in their place
+NO_FILTER = {"Filter": Record, "MARKS": 0, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0}
 
 
 def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
