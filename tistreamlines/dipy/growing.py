@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +14,6 @@ import numpy.typing as npt
 from ..devices import choose
 from ..engine.engine import Engine
 from ..engine.filters import ValidEnds
-from ..engine.settings import Settings
 from ..errors import ParameterError
 from ..io.tractogram import Space
 from ..methods.given import Given
@@ -136,6 +134,10 @@ class Streamlines:
         Sides of a voxel, mm; None is those of the affine.
     directions : ndarray, (n, 3), or None
         Initial direction of each seed, a unit vector along the voxel axes. None is the highest peaks at the seed.
+    one_way : bool
+        Whether streamlines grow only along the initial direction, not also backward.
+    either_sense : bool
+        Whether streamlines of one way go along the initial direction or opposite to it, at random.
     return_all : bool
         Whether streamlines with invalid ends are returned.
     save_seeds : bool
@@ -144,16 +146,17 @@ class Streamlines:
 
     def __init__(
         self, field: Field, sc: Any, seeds: Array, space: Space, step_size: float, lengths: Lengths, running: Running,
-        *, voxel_size: Any = None, directions: Array | None = None, return_all: bool = True, save_seeds: bool = False,
+        *, voxel_size: Any = None, directions: Array | None = None, one_way: bool = False,
+        either_sense: bool = False, return_all: bool = True, save_seeds: bool = False,
     ) -> None:  # fmt: skip
-        check_directions(directions)
         sides = volumes.sides_of(voxel_size, space)
         parameters = Parameters(
-            dg=field.dg, step_size=float(step_size), max_steps=lengths.half, **field.options,
-            **running.options(len(seeds)),
+            dg=field.dg, step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
+            **field.options, **running.options(len(seeds)),
         )  # fmt: skip
         self._device = choose(running.arch)
-        self._running, self._settings = running, _settings(parameters, sides, lengths)
+        settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
+        self._running, self._settings = running, replace(settings, either_sense=either_sense)
         self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
         given = Given(
             field.follows, criteria.tables_of(sc, space.shape), self._voxels, field.sphere, step_size, sides
@@ -168,24 +171,10 @@ class Streamlines:
         """Grow the streamlines; yield the points (m, 3) of each, float64, or pairs of these and the seed (3,)."""
         settings = replace(self._settings, rng_seed=self._running.rng_seed())
         engine = Engine(self._prepared, self._grid, self._device, settings, self._filters)
-        named = {} if self._directions is None else {"directions": self._directions}
-        with closing(engine.track(self._voxels, **named)) as batches:  # type: ignore[type-var]
+        with closing(engine.track(self._voxels, directions=self._directions)) as batches:  # type: ignore[type-var]
             for batch in batches:
                 points = self._outward.to_ras(batch.points)
                 for number, first, end in zip(batch.seed_number, batch.offsets, batch.offsets[1:], strict=False):
                     # a copy, so that one streamline that is kept does not keep the whole batch in memory
                     line = points[first:end].copy()
                     yield (line, self._seeds[number].copy()) if self._save_seeds else line
-
-
-def _settings(parameters: Parameters, sides: tuple[float, ...], lengths: Lengths) -> Settings:
-    return settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
-
-
-def check_directions(directions: Array | None) -> None:
-    """Raise if directions are given, but the engine does not take them."""
-    if directions is not None and "directions" not in inspect.signature(Engine.track).parameters:
-        raise ParameterError(
-            "seed_directions and initial_directions are not supported yet: leave them out, and streamlines start along "
-            "the peaks at each seed"
-        )

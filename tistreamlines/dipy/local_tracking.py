@@ -49,8 +49,11 @@ class LocalTracking:
         RNG seed. None and 0 draw another one each time.
     save_seeds : bool
         Whether to yield pairs of streamline and seed.
-    unidirectional, randomize_forward_direction : bool
-        Must be False.
+    unidirectional : bool
+        Whether streamlines grow only along the initial direction, so that the seed is their first point.
+    randomize_forward_direction : bool
+        Whether the initial direction is turned round at random. Without ``unidirectional`` it has no effect; in DIPY it
+        then changes which end of a streamline comes first.
     initial_directions : ndarray, (n, k, 3), or None
         Up to k initial directions of each seed, along the voxel axes; those of length 0 are left out.
     arch : str
@@ -75,16 +78,14 @@ class LocalTracking:
         unidirectional: bool = False, randomize_forward_direction: bool = False,
         initial_directions: Array | None = None, arch: str = "auto", nbr_threads: int = 0,
     ) -> None:  # fmt: skip
-        wanted = {"fixedstep": True, "unidirectional": False, "randomize_forward_direction": False}
-        given = (fixedstep, unidirectional, randomize_forward_direction)
-        for (name, only), value in zip(wanted.items(), given, strict=True):
-            if bool(value) != only:
-                raise ParameterError(f"{name}={value} is not supported: leave it at {only}")
+        if not fixedstep:
+            raise ParameterError(f"fixedstep={fixedstep} is not supported: leave it at True")
         running = Running(arch, nbr_threads, random_seed)
         self._streamlines = local_streamlines(
             field_of(direction_getter), stopping_criterion, seeds, affine, step_size, running, max_cross=max_cross,
             lengths=Lengths.of_local(int(minlen), int(maxlen), return_all), initial_directions=initial_directions,
-            return_all=return_all, save_seeds=save_seeds,
+            one_way=unidirectional, either_sense=randomize_forward_direction, return_all=return_all,
+            save_seeds=save_seeds,
         )  # fmt: skip
 
     def __iter__(self) -> Iterator[Any]:
@@ -119,19 +120,10 @@ def local_streamlines(
     space = volumes.grid(affine, field.shape, regular=True)
     points, directions = volumes.seeds_of(name, seeds, space), None
     if initial_directions is None:
-        field = replace(field, options=field.options | _at_most(max_cross, field.dg))
+        field = replace(field, options=field.options | {"max_directions": max_cross})
     else:
         points, directions = spread(points, initial_directions, max_cross)
     return Streamlines(field, sc, points, space, step_size, lengths, running, directions=directions, **options)
-
-
-def _at_most(max_cross: int | None, dg: str) -> dict[str, Any]:
-    """Return the option that bounds the initial directions of a seed."""
-    if max_cross is None:
-        return {}
-    if dg == "boot":
-        raise ParameterError(f"max_cross={max_cross} is not supported by the bootstrap: leave it out")
-    return {"max_directions": max_cross}
 
 
 def spread(seeds: Array, directions: Any, max_cross: int | None = None) -> tuple[Array, Array]:
