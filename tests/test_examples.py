@@ -30,6 +30,7 @@ def example(name, *arguments, folder):
 def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
+        "dipy_drop_in.py",
     }  # fmt: skip
 
 
@@ -100,6 +101,19 @@ def test_drop_in(tmp_path):
     for name in ("seeds", "seed_number", "direction_number", "stop_reasons"):
         assert name in shown
     assert not list(tmp_path.iterdir())
+
+
+def test_dipy_drop_in(tmp_path):
+    shown = example("dipy_drop_in.py", folder=tmp_path)
+    count, mm, seeds = map(int, re.match(r"(\d+) streamlines of (\d+) mm on average from (\d+) seeds", shown).groups())
+    assert 0.9 * seeds < count <= seeds
+    assert mm > 30
+    assert not list(tmp_path.iterdir())
+
+
+def test_dipy_drop_in_on_files(tmp_path, head):
+    example("dipy_drop_in.py", *head.series, "brain.trk", folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["brain.trk"]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

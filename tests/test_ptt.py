@@ -182,12 +182,12 @@ def test_steps_follow_dipys_law(step):
     assert np.allclose(np.linalg.norm(got[:, 3:], axis=1), 1, atol=1e-6)
 
 
-def test_where_nothing_supports_a_probe_the_paper_ends_it_and_dipy_goes_on():
+def test_where_nothing_supports_a_probe_dipys_getter_goes_on_and_the_others_end():
     vertices = load_sphere("default")[0]
     values = np.zeros((6, 6, 6, len(vertices)), np.float32)
     values[2, 2, 2, 5] = 1.0
     stop_map, seed = np.ones((6, 6, 6), np.float32), np.array([[2.0, 2.0, 2.0]])
-    for rule, kept in (("dipy", True), ("paper", False)):
+    for rule, kept in (("dipy", True), ("tracker", False), ("paper", False)):
         made = prepare_ptt("pmf", values, stop_map, 0.5, seed, max_directions=1, probe_rule=rule, pmf_threshold=1.0)
         start = np.concatenate([seed[0], frames(1, 7)[0].ravel(), [0.0]])
         more = RULES | {"start": start, "step": 2, "out": reals(60), "codes": ints(10)}

@@ -65,7 +65,7 @@ class TestOptions:
             ({"dg": "prob", "probe_length": 2}, "dg ptt"), ({"dg": "boot", "probe_rule": "paper"}, "dg ptt"),
             ({"probe_length": 0}, "probe_length"), ({"probe_radius": -1}, "probe_radius"),
             ({"probe_quality": 1}, "probe_quality"), ({"probe_count": 0}, "probe_count"),
-            ({"data_support_exponent": 0}, "data_support_exponent"), ({"probe_rule": "mrtrix"}, "dipy, paper"),
+            ({"data_support_exponent": 0}, "data_support_exponent"), ({"probe_rule": "mrtrix"}, "dipy, tracker, paper"),
             ({"odf": "a.nii", "sphere": "full", "asymmetric": True}, "dg prob or det"),
             ({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"}, "dg prob or det"),
         ],

@@ -26,7 +26,9 @@ from .verification import runs as verifying
 SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
-VARIED = ("nseeds", "dg", "arch", "threads", "chunk_size", "json_stats")
+VARIED = (
+    "nseeds", "dg", "arch", "threads", "chunk_size", "json_stats", "select", "max_seeds", "time_limit",
+)  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")
 HELP = f"""Track the same seeds on every arch and check that the streamlines are bit-identical.

@@ -51,9 +51,10 @@ class PttOptions(PmfOptions):
         unit="power", low=0, high=MOST_POWER, above=True,
     )  # fmt: skip
     probe_rule: str = option(
-        "dipy", MODEL, "dipy follows DIPY 1.12: probes are too long by a factor of the voxel size (mm) squared, the "
-        "bound of the rejection sampling is raised to the exponent twice, and any candidate is accepted where none has "
-        "data support. paper follows the publication.", choices=("dipy", "paper"),
+        "dipy", MODEL, "dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a factor of the voxel "
+        "size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, and any candidate is "
+        "accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends streamlines there. "
+        "paper follows the publication.", choices=("dipy", "tracker", "paper"),
     )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ class Probe:
     def scale(self) -> Array:
         """Factors (3,) that convert a displacement of a probe from mm to voxels; DIPY multiplies by the voxel size."""
         sizes = np.asarray(self.voxel_sizes, float)
-        return sizes if self.options.probe_rule == "dipy" else 1 / sizes
+        return 1 / sizes if self.options.probe_rule == "paper" else sizes
 
     def reach(self, shape: tuple[int, ...]) -> Array:
         """Return how far a probe can go along each axis from the point of a streamline, voxels, (3,) int."""
@@ -168,6 +169,7 @@ def prepare(
     own |= HOLES | {
         "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
         "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
+        "STRICT": int(options.probe_rule != "dipy"),
     }  # fmt: skip
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
     made = prepare_pmf(given, options, own, least, probe.reach(given.stop.channels.shape[:3]))

@@ -64,7 +64,7 @@ class Options(TypedDict, total=False):
     probe_quality: int | None
     probe_count: int | None
     data_support_exponent: float | None
-    probe_rule: Literal["dipy", "paper"] | None
+    probe_rule: Literal["dipy", "tracker", "paper"] | None
     angular_weight: float | None
     boot_rule: Literal["dipy", "cuslines"] | None
     negative_odf: Literal["dipy", "none"] | None

@@ -23,6 +23,7 @@ SEGMENTS = Constant("segments of a probe, one less than its quality")
 PROBES = Constant("number of parallel lines of a probe")
 POWERED = Constant("1: the data support is raised to a power")
 PAPER = Constant("1: where DIPY and the paper differ, follow the paper")
+STRICT = Constant("1: a candidate without data support is never accepted, and values at the seed have the threshold too")
 
 SAMPLES = 10
 TRIES = 100
@@ -152,8 +153,8 @@ def bound_of(method: Ptt, greatest: real) -> real:
 
 @twin
 def accepted(share: real, bound: real, support: real) -> i32:
-    """1 in the lanes whose candidate is accepted; DIPY accepts any candidate if none has support."""
-    if PAPER:
+    """1 in the lanes whose candidate is accepted; DIPY's getter accepts any candidate if none has support."""
+    if STRICT:
         taken = where(share * bound < support, 1, 0)
     else:
         taken = where(share * bound <= support, 1, 0)
@@ -182,7 +183,7 @@ def choose_try(
             b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
             n = cross(b, t)
             low = EVERY
-            if PAPER:
+            if STRICT:
                 low = method.threshold
             last = heard(method, volume, here, t, n, b, low)
         k1 = settled(drawn[0], drawn[1])

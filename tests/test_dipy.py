@@ -1,0 +1,406 @@
+"""The package that takes DIPY's place: its signatures, and its streamlines beside those of DIPY's own functions."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+import dipy.direction
+import dipy.tracking.local_tracking
+import dipy.tracking.stopping_criterion as dipys
+import dipy.tracking.tracker
+import numpy as np
+import pytest
+from dipy.core.gradients import gradient_table
+from dipy.core.sphere import Sphere
+from dipy.data import default_sphere, get_sphere
+from dipy.reconst.shm import CsaOdfModel, sh_to_sf
+
+import tistreamlines as ts
+from tistreamlines import dipy as ours
+from tistreamlines.dipy.criteria import tables_of
+from tistreamlines.dipy.local_tracking import spread
+
+pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
+theirs = dipy.tracking.tracker
+FUNCTIONS = [name for name in ours.__all__ if name.endswith("_tracking")]
+GETTERS = [name for name in ours.__all__ if name.endswith("DirectionGetter")]
+TURN = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+
+
+class Case:
+    """The phantom's white matter in a rotated space with voxels of 3, 4 and 5 mm, and options for coarse steps."""
+
+    def __init__(self, phantom: Any) -> None:
+        gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
+        self.data, self.model = phantom.data, CsaOdfModel(gtab, sh_order_max=4)
+        self.sh = np.nan_to_num(self.model.fit(phantom.data, mask=phantom.mask).shm_coeff) * phantom.mask[..., None]
+        self.white = np.minimum(np.sum([bundle.membership for bundle in phantom.bundles], axis=0), 1.0) * phantom.mask
+        rest, left = phantom.mask - self.white, np.arange(len(self.white))[:, None, None] < len(self.white) // 2
+        self.tissues = self.white, rest * left, rest * ~left
+        self.affine = np.eye(4)
+        self.affine[:3] = np.column_stack([TURN * [3.0, 4.0, 5.0], [-7.0, 11.0, 20.0]])
+        rng, voxels = np.random.default_rng(4), np.argwhere(self.white > 0.5)
+        self.voxels = voxels[rng.integers(len(voxels), size=1000)] + rng.uniform(-0.4, 0.4, (1000, 3))
+        self.seeds = self.seeds_in(self.affine)
+        self.common = {"sh": self.sh, "sphere": default_sphere, "step_size": 2.0, "max_angle": 35, "random_seed": 7}
+
+    def seeds_in(self, affine: np.ndarray) -> np.ndarray:
+        """The seeds in the space of an affine."""
+        return self.voxels @ affine[:3, :3].T + affine[:3, 3]
+
+    @property
+    def sc(self) -> Any:
+        return ours.ThresholdStoppingCriterion(self.white, 0.4)
+
+    def lines(self, name: str, module: Any = ours, **options: Any) -> list[Any]:
+        """All streamlines of a function, those of a single point left out."""
+        options = {"sc": self.sc, "seeds": self.seeds, "affine": self.affine} | self.common | options
+        if module is ours:
+            options = {"arch": "cpu"} | options
+        given = [options.pop(key) for key in ("seeds", "sc", "affine")]
+        grown = getattr(module, name)(*given, **options)
+        return [line for line in grown if len(line[0] if options.get("save_seeds") else line) > 1]
+
+
+@pytest.fixture(scope="module")
+def case(head):
+    return Case(head.phantom)
+
+
+def agree(one, other, errors=3.0, share=0.03):
+    """As many streamlines, as long and at the same place, within the spread of random draws."""
+    assert len(one) == pytest.approx(len(other), rel=share)
+    assert len(other) > 300
+    steps = [np.array([len(line) for line in lines], float) for lines in (one, other)]
+    middles = [np.array([line.mean(axis=0) for line in lines]) for lines in (one, other)]
+    for a, b in (steps, middles):
+        error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
+        assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < errors * error).all()
+
+
+def same(one, other):
+    """Nearly all streamlines are the same: float32 and float64 part where two directions are nearly equal.
+
+    On a whole sphere, a streamline may begin with either of two opposite vertices, and so be turned round.
+    """
+    assert len(one) == len(other) > 150
+    pairs = zip(one, other, strict=True)
+    close = [len(a) == len(b) and any(np.allclose(a, c, atol=2e-3) for c in (b, b[::-1])) for a, b in pairs]
+    assert np.mean(close) > 0.97
+
+
+def identical(one, other):
+    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+class TestSignatures:
+    @pytest.mark.parametrize("name", [*FUNCTIONS, "LocalTracking"])
+    def test_arguments_are_dipys(self, name):
+        module = dipy.tracking.local_tracking if name == "LocalTracking" else theirs
+        own, other = (inspect.signature(getattr(some, name)).parameters for some in (ours, module))
+        assert [*own][: len(other)] == [*other]
+        assert {*own} - {*other} == {"arch"} | ({"nbr_threads"} if name == "LocalTracking" else set())
+        assert own["arch"].default == "auto"
+        for key, parameter in other.items():
+            assert (own[key].kind, own[key].default) == (parameter.kind, parameter.default), key
+
+    @pytest.mark.parametrize("name", GETTERS)
+    @pytest.mark.parametrize("constructor", ["from_shcoeff", "from_pmf", "from_data"])
+    def test_constructors_are_dipys(self, name, constructor):
+        own, other = (getattr(getattr(some, name), constructor, None) for some in (ours, dipy.direction))
+        assert (own is None) == (other is None)
+        if other is not None:
+            signatures = [
+                [(key, value.kind, value.default) for key, value in inspect.signature(one).parameters.items()]
+                for one in (own, other)
+            ]
+            assert signatures[0] == signatures[1]
+
+
+class TestFunctions:
+    @pytest.mark.parametrize("name", ["deterministic_tracking", "closestpeak_tracking"])
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_deterministic_streamlines_are_dipys(self, case, name, return_all):
+        same(*(case.lines(name, module, return_all=return_all, max_len=60, min_len=10) for module in (ours, theirs)))
+
+    def test_samples_on_a_sphere_follow_dipys_streamlines(self, case):
+        sphere = get_sphere(name="repulsion724")
+        sf = np.maximum(sh_to_sf(case.sh, sphere, sh_order_max=4), 0)
+        chosen = {"sh": None, "sf": sf, "sphere": sphere}
+        same(*(case.lines("deterministic_tracking", module, **chosen) for module in (ours, theirs)))
+
+    def test_voxel_size_need_not_be_that_of_the_affine(self, case):
+        chosen = {"voxel_size": np.array([2.0, 2.5, 3.0])}
+        same(*(case.lines("deterministic_tracking", module, **chosen) for module in (ours, theirs)))
+
+    def test_another_basis(self, case):
+        chosen = {"basis_type": "tournier07", "legacy": False}
+        found = [case.lines("deterministic_tracking", module, **chosen) for module in (ours, theirs)]
+        same(*found)
+        plain = case.lines("deterministic_tracking")
+        assert not all(len(a) == len(b) for a, b in zip(plain, found[0], strict=False))
+
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_probabilistic_streamlines_agree(self, case, return_all):
+        agree(*(case.lines("probabilistic_tracking", module, return_all=return_all) for module in (ours, theirs)))
+
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_parallel_transport_agrees(self, case, return_all):
+        """DIPY calls an end invalid where both the criterion and the lack of data support end a half.
+
+        The threshold of probes is absolute, so functions should have peaks of about 1.
+        """
+        greatest = sh_to_sf(case.sh, default_sphere, sh_order_max=4).max()
+        chosen = {"max_angle": 20, "return_all": return_all, "sh": case.sh * (2 / greatest)}
+        agree(*(case.lines("ptt_tracking", module, **chosen) for module in (ours, theirs)), share=0.05)
+
+    def test_bootstrap_agrees(self, case):
+        chosen = {"data": case.data.astype(float), "model": case.model, "max_angle": 60, "seeds": case.seeds[:300]}
+        chosen |= {"sh": None, "step_size": 4.0}
+        agree(*(case.lines("bootstrap_tracking", module, **chosen) for module in (ours, theirs)))
+
+    def test_seeds_come_with_their_streamlines(self, case):
+        pairs = case.lines("probabilistic_tracking", save_seeds=True)
+        assert identical([line for line, _ in pairs], case.lines("probabilistic_tracking"))
+        known = {seed.tobytes() for seed in case.seeds}
+        for line, seed in pairs:
+            assert seed.tobytes() in known
+            assert np.linalg.norm(line - seed, axis=1).min() < 1e-3
+
+    def test_the_result_is_an_iterator_of_arrays_of_their_own(self, case):
+        grown = ours.probabilistic_tracking(case.seeds, case.sc, case.affine, **case.common, arch="cpu")
+        first = next(grown)
+        assert first.dtype == np.float64
+        assert first.base is None
+        grown.close()
+
+    def test_no_seed_gives_no_streamline(self, case):
+        assert case.lines("probabilistic_tracking", seeds=np.zeros((0, 3))) == []
+
+
+class TestReproducible:
+    def test_a_random_seed_gives_the_same_bits_whatever_the_threads_and_the_buffer(self, case):
+        grow = partial(case.lines, "probabilistic_tracking")
+        once = grow(nbr_threads=1)
+        assert identical(once, grow(nbr_threads=2))
+        assert identical(once, grow(nbr_threads=1, seed_buffer_fraction=0.1))
+        assert not identical(once, grow(nbr_threads=1, random_seed=8))
+
+    def test_zero_draws_anew(self, case):
+        assert not identical(*(case.lines("probabilistic_tracking", random_seed=0) for _ in range(2)))
+
+
+class TestCriteria:
+    def test_they_are_dipys_and_work_there(self, case):
+        for sc, plain in self.pairs(case):
+            assert isinstance(sc, type(plain))
+            if not isinstance(sc, dipys.CmcStoppingCriterion):
+                found = [case.lines("deterministic_tracking", theirs, sc=one) for one in (sc, plain)]
+                assert identical(*found)
+
+    def pairs(self, case) -> list[tuple[Any, Any]]:
+        """A criterion of this package beside DIPY's own, with the same arguments."""
+        made = []
+        for module in (ours, dipys):
+            act = module.ActStoppingCriterion.from_pve(*case.tissues)
+            cmc = module.CmcStoppingCriterion.from_pve(*case.tissues, step_size=2.0, average_voxel_size=4.0)
+            mask = module.BinaryStoppingCriterion(case.white > 0.4)
+            made.append((module.ThresholdStoppingCriterion(case.white, 0.4), mask, act, cmc))
+        return list(zip(*made, strict=True))
+
+    @pytest.mark.parametrize("rule", [1, 2], ids=["binary", "act"])
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_streamlines_end_where_dipys_do(self, case, rule, return_all):
+        sc, _ = self.pairs(case)[rule]
+        same(*(case.lines("deterministic_tracking", mod, sc=sc, return_all=return_all) for mod in (ours, theirs)))
+
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_cmc_agrees(self, case, return_all):
+        sc, _ = self.pairs(case)[3]
+        agree(*(case.lines("probabilistic_tracking", mod, sc=sc, return_all=return_all) for mod in (ours, theirs)))
+
+    def test_maps_of_dipys_own_are_read_exactly(self, case):
+        shape = case.white.shape
+        for sc, plain in self.pairs(case)[1:3]:
+            one, other = tables_of(sc, shape), tables_of(plain, shape)
+            assert np.array_equal(one.channels, other.channels)
+            assert len(np.unique(one.channels)) > 1
+
+    def test_criteria_that_cannot_be_known_say_what_to_import(self, case):
+        for rule in (0, 3):
+            _, plain = self.pairs(case)[rule]
+            with pytest.raises(ts.ParameterError, match=rf"tistreamlines\.dipy\.{type(plain).__name__}"):
+                tables_of(plain, case.white.shape)
+
+        class Own(dipys.StoppingCriterion):
+            pass
+
+        for other in (Own(), None, case.white):
+            with pytest.raises(ts.ParameterError, match="give an instance of"):
+                tables_of(other, case.white.shape)
+
+    def test_maps_must_be_on_the_grid_of_the_data(self, case):
+        for pair in self.pairs(case):
+            for sc in pair[:1] if isinstance(pair[1], dipys.ThresholdStoppingCriterion) else pair:
+                for shape in ((9, 9, 9), (99, 99, 99)):
+                    if sc is not pair[1] or not isinstance(sc, dipys.CmcStoppingCriterion):
+                        with pytest.raises(ts.InputError, match="give one grid"):
+                            tables_of(sc, shape)
+
+
+class TestLocalTracking:
+    def lines(self, case, module, getter, sc=None, **options):
+        kind = ours.LocalTracking if module is ours else dipy.tracking.local_tracking.LocalTracking
+        options = {"random_seed": 3} | options | ({"arch": "cpu"} if module is ours else {})
+        grown = kind(getter, sc or case.sc, case.seeds[:500], case.affine, 2.0, **options)
+        return [line for line in grown if len(line) > 1]
+
+    @pytest.mark.parametrize("name", ["DeterministicMaximumDirectionGetter", "ClosestPeakDirectionGetter"])
+    def test_deterministic_streamlines_are_dipys(self, case, name):
+        """The same getter serves both."""
+        getter = getattr(ours, name).from_shcoeff(case.sh, 35, default_sphere, relative_peak_threshold=0.3)
+        same(*(self.lines(case, module, getter) for module in (ours, theirs)))
+        short = {"maxlen": 15, "minlen": 6, "return_all": False, "max_cross": 1}
+        found = [self.lines(case, module, getter, **short) for module in (ours, theirs)]
+        assert 6 <= min(map(len, found[0])) <= max(map(len, found[0])) <= 15
+        lengths = [np.bincount([len(line) for line in lines], minlength=16) for lines in found]
+        assert np.abs(lengths[0] - lengths[1]).sum() <= 4
+
+    @pytest.mark.parametrize("name", ["ProbabilisticDirectionGetter", "PTTDirectionGetter"])
+    def test_random_streamlines_agree(self, case, name):
+        getter = getattr(ours, name).from_shcoeff(case.sh, 20, default_sphere, sh_to_pmf=True)
+        agree(*(self.lines(case, module, getter) for module in (ours, theirs)))
+
+    def test_values_on_the_sphere(self, case):
+        pmf = np.maximum(sh_to_sf(case.sh, default_sphere, sh_order_max=4), 0)
+        getter = ours.DeterministicMaximumDirectionGetter.from_pmf(pmf, 35, default_sphere)
+        same(*(self.lines(case, module, getter) for module in (ours, theirs)))
+
+    @pytest.mark.parametrize("return_all", [True, False])
+    def test_one_way_from_given_directions(self, case, return_all):
+        getter = ours.DeterministicMaximumDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
+        drawn = np.random.default_rng(6).integers(len(default_sphere.vertices), size=(500, 3))
+        directions = 2.0 * default_sphere.vertices[drawn]
+        directions[::2, 1] = 0
+        options = {"unidirectional": True, "initial_directions": directions, "max_cross": 2, "return_all": return_all}
+        found = [self.lines(case, module, getter, **options) for module in (ours, theirs)]
+        same(*found)
+        if return_all:
+            turned = self.lines(case, ours, getter, randomize_forward_direction=True, **options)
+            there = {line[1].tobytes() for line in found[0]}
+            assert 0.4 < np.mean([line[1].tobytes() in there for line in turned]) < 0.6
+
+    def test_each_iteration_tracks_anew(self, case):
+        getter = ours.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
+        tracking = ours.LocalTracking(getter, case.sc, case.seeds[:100], case.affine, 2.0, random_seed=1, arch="cpu")
+        assert identical([*tracking], [*tracking])
+        drawn = ours.LocalTracking(getter, case.sc, case.seeds[:100], case.affine, 2.0, arch="cpu")
+        assert not identical([*drawn], [*drawn])
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"fixedstep": False}, "fixedstep=False is not supported"),
+            ({"minlen": 9, "maxlen": 3}, "least number of points is 9"),
+            ({"maxlen": 0, "minlen": 0}, "0 steps on each side"),
+            ({"random_seed": -1}, "random_seed is -1"),
+            ({"arch": "abacus"}, "arch"),
+        ],
+    )
+    def test_what_is_not_supported(self, case, options, words):
+        getter = ours.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
+        with pytest.raises(ts.ParameterError, match=words) as caught:
+            ours.LocalTracking(getter, case.sc, case.seeds, case.affine, 2.0, **{"arch": "cpu"} | options)
+        assert "\n" not in str(caught.value)
+
+    def test_getters_of_dipy_say_what_to_import(self, case):
+        getter = dipy.direction.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
+        with pytest.raises(ts.ParameterError, match=r"class of tistreamlines\.dipy"):
+            ours.LocalTracking(getter, case.sc, case.seeds, case.affine, 2.0)
+
+    def test_sheared_voxels_are_refused(self, case):
+        getter = ours.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
+        sheared = np.array(case.affine)
+        sheared[:3, 1] += sheared[:3, 0]
+        with pytest.raises(ts.InputError, match="sheared"):
+            ours.LocalTracking(getter, case.sc, case.seeds, sheared, 2.0)
+
+
+class TestDirections:
+    @pytest.mark.parametrize("name", ["deterministic_tracking", "closestpeak_tracking"])
+    def test_streamlines_along_them_are_dipys(self, case, name):
+        """Directions are vertices, since the engine moves others to the nearest one."""
+        drawn = np.random.default_rng(5).integers(len(default_sphere.vertices), size=len(case.seeds))
+        directions = default_sphere.vertices[drawn]
+        given = directions[:, None] if name == "closestpeak_tracking" else directions
+        # in voxels of unequal sides, DIPY begins backward halves in a direction that is bent
+        chosen = {"affine": np.eye(4) * [4, 4, 4, 1], "seeds": case.seeds_in(np.eye(4) * [4, 4, 4, 1])}
+        same(*(case.lines(name, module, seed_directions=given, **chosen) for module in (ours, theirs)))
+
+    def test_seeds_are_repeated_for_each_direction(self):
+        directions = np.array([[[2.0, 0, 0], [0, 0, 0], [0, 3, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, -1]]])
+        seeds, unit = spread(np.array([[1.0, 1, 1], [2, 2, 2]]), directions)
+        assert np.array_equal(seeds[:, 0], [1, 1, 2])
+        assert np.array_equal(unit, [[1, 0, 0], [0, 1, 0], [0, 0, -1]])
+        assert np.array_equal(spread(seeds[1:], directions, max_cross=1)[1], [[1, 0, 0], [0, 0, -1]])
+
+    def test_the_wrong_shape_is_refused(self, case):
+        for name in ("probabilistic_tracking", "closestpeak_tracking"):
+            with pytest.raises(ts.ParameterError, match="_directions has the shape"):
+                case.lines(name, seed_directions=np.ones((4, 3)))
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"sh": None}, "neither sh nor sf"),
+            ({"sf": np.ones((2, 2, 2, 362))}, "sh and sf given"),
+            ({"pam": object()}, r"sh=pam\.shm_coeff"),
+            ({"sh": None, "sf": np.ones((2, 2, 2, 362)), "sphere": None}, "sphere is missing"),
+            ({"sh": None, "sf": np.ones((2, 2, 2, 5))}, "5 values per voxel"),
+            ({"sh": np.ones((3, 3, 3))}, "sh has the shape"),
+            ({"sh": np.full((2, 2, 2, 15), np.nan)}, "sh has NaN"),
+            ({"sphere": "repulsion724"}, "sphere is of the kind str"),
+            ({"sphere": Sphere(xyz=get_sphere(name="repulsion724").vertices[:700])}, "no opposite vertex"),
+            ({"basis_type": "mrtrix"}, "basis_type is 'mrtrix'"),
+            ({"affine": np.eye(3)}, "affine is"),
+            ({"affine": np.zeros((4, 4))}, "affine is"),
+            ({"seeds": np.zeros((4, 2))}, "seed_positions has the shape"),
+            ({"seeds": np.full((4, 3), 1e4)}, "seed_positions: .* lie outside"),
+            ({"step_size": 0}, "step_size is 0"),
+            ({"step_size": 0.001}, "at most 10000 steps"),
+            ({"max_angle": 120}, "max_angle is 120"),
+            ({"voxel_size": [1, 2]}, "voxel_size is"),
+            ({"random_seed": -4}, "random_seed is -4"),
+            ({"random_seed": 1.5}, "random_seed is 1.5"),
+            ({"seed_buffer_fraction": 0}, "seed_buffer_fraction is 0"),
+            ({"sc": None}, "sc is of the kind NoneType"),
+        ],
+    )
+    def test_each_is_one_line(self, case, options, words):
+        with pytest.raises(ts.TrackingError, match=words) as caught:
+            case.lines("probabilistic_tracking", **options)
+        assert "\n" not in str(caught.value)
+
+    def test_maps_without_numbers(self, case):
+        with pytest.raises(ts.InputError, match="metric_map has NaN"):
+            case.lines("probabilistic_tracking", sc=ours.ThresholdStoppingCriterion(np.nan * case.white, 0.1))
+
+    def test_models_that_cannot_be_bootstrapped(self, case):
+        gtab = case.model.gtab
+        smooth = CsaOdfModel(gtab, 4, smooth=0.02)
+        for model, words in (
+            (None, "data or model is missing"), (object(), "kind object"), (CsaOdfModel(gtab, 6), "sh_order_max 6"),
+            (smooth, "not made with smooth=0.006"),
+        ):  # fmt: skip
+            with pytest.raises(ts.ParameterError, match=words):
+                case.lines("bootstrap_tracking", sh=None, data=case.data, model=model)
+        smooth.smooth = 0.02
+        assert case.lines("bootstrap_tracking", sh=None, data=case.data, model=smooth, seeds=case.seeds[:50])
+
+    def test_particle_filtering_is_not_there_yet(self, case):
+        with pytest.raises(ts.ParameterError, match="not supported yet"):
+            case.lines("pft_tracking")

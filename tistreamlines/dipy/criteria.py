@@ -1,0 +1,201 @@
+"""DIPY's stopping criteria, which also keep their maps, and the tables that are made of them.
+
+DIPY's objects do not give their maps away. Those of a ``BinaryStoppingCriterion`` and an ``ActStoppingCriterion`` can
+still be read exactly, at the centre of each voxel. The others have to be made with the classes of this module, which
+are used like DIPY's and by DIPY's functions too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dipy.tracking.stopping_criterion as dipys
+import numpy as np
+import numpy.typing as npt
+from dipy.tracking.stopping_criterion import StreamlineStatus
+
+from ..errors import InputError, ParameterError
+from ..methods import anatomy, binary, threshold
+from ..methods.given import StopTables
+from .volumes import volume
+
+Array = npt.NDArray[Any]
+WANTED = "an array (x, y, z)"
+
+
+class ThresholdStoppingCriterion(dipys.ThresholdStoppingCriterion):
+    """DIPY's criterion of a threshold: streamlines continue where the interpolated map is above it.
+
+    Parameters
+    ----------
+    metric_map : ndarray, (x, y, z)
+        Map, e.g. FA.
+    threshold : float
+        Threshold, in the unit of the map.
+    """
+
+    def __init__(self, metric_map: Array, threshold: float) -> None:
+        self.metric_map, self.threshold = metric_map, float(threshold)
+
+
+class BinaryStoppingCriterion(dipys.BinaryStoppingCriterion):
+    """DIPY's criterion of a mask: streamlines continue where the nearest voxel of the mask is above 0.
+
+    Parameters
+    ----------
+    mask : ndarray, (x, y, z)
+        Mask.
+    """
+
+    def __init__(self, mask: Array) -> None:
+        self.mask = mask
+
+
+class ActStoppingCriterion(dipys.ActStoppingCriterion):
+    """DIPY's criterion of anatomically constrained tractography.
+
+    Parameters
+    ----------
+    include_map : ndarray, (x, y, z)
+        Share of each voxel where streamlines may end: grey matter, and the background.
+    exclude_map : ndarray, (x, y, z)
+        Share of each voxel where streamlines must not end: cerebrospinal fluid.
+    """
+
+    def __init__(self, include_map: Array, exclude_map: Array) -> None:
+        self.include_map, self.exclude_map = include_map, exclude_map
+
+
+class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
+    """DIPY's continuous map criterion.
+
+    Parameters
+    ----------
+    include_map, exclude_map : ndarray, (x, y, z)
+        As for :class:`ActStoppingCriterion`.
+    step_size : float
+        Step size, mm.
+    average_voxel_size : float
+        Mean side of a voxel, mm.
+    """
+
+    def __init__(self, include_map: Array, exclude_map: Array, step_size: float, average_voxel_size: float) -> None:
+        self.include_map, self.exclude_map = include_map, exclude_map
+        self.step_size, self.average_voxel_size = float(step_size), float(average_voxel_size)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the rules read of a run's options.
+
+    Parameters
+    ----------
+    stopping : str
+        Name of the rule.
+    step_size : float
+        Step size, mm.
+    include_map, exclude_map, stop_mask : str
+        Names of the maps in errors.
+    """
+
+    stopping: str
+    step_size: float = 1.0
+    include_map: str = "include_map"
+    exclude_map: str = "exclude_map"
+    stop_mask: str = "the mask of the BinaryStoppingCriterion"
+
+    def step_mm(self, _: Any) -> float:
+        """Return the step size, mm."""
+        return self.step_size
+
+
+def tables_of(sc: Any, shape: tuple[int, ...]) -> StopTables:
+    """Return the tables of a criterion.
+
+    Parameters
+    ----------
+    sc : StoppingCriterion
+        A criterion of this module, or a binary or ACT criterion of DIPY.
+    shape : tuple of int
+        Number of voxels of the data along each axis.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If the maps of the criterion cannot be known.
+    InputError
+        If they are not on the grid of the data, or have no place where streamlines could continue.
+    """
+    if isinstance(sc, ThresholdStoppingCriterion):
+        return threshold.of_map(_map(sc, "metric_map", shape), sc.threshold)
+    if isinstance(sc, dipys.BinaryStoppingCriterion):
+        mask = _map(sc, "mask", shape) if isinstance(sc, BinaryStoppingCriterion) else _read_mask(sc, shape)
+        return binary.prepare({"stop_mask": mask}, _no_fa, Options("binary"), ())  # type: ignore[arg-type]
+    if isinstance(sc, ActStoppingCriterion | CmcStoppingCriterion):
+        maps = {name: _map(sc, name, shape) for name in anatomy.INCLUDED}
+    elif isinstance(sc, dipys.ActStoppingCriterion):
+        maps = _read_tissues(sc, shape)
+    else:
+        raise _unknown(sc)
+    if isinstance(sc, CmcStoppingCriterion):
+        return anatomy.prepare_cmc(maps, _no_fa, Options("cmc", sc.step_size), (sc.average_voxel_size,))
+    return anatomy.prepare_act(maps, _no_fa, Options("act"), ())
+
+
+def _no_fa() -> Array:
+    raise AssertionError("a rule with maps of its own needs no FA")
+
+
+def _map(sc: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Return a map that a criterion of this module has kept."""
+    made = volume(name, getattr(sc, name), 3, WANTED)
+    if made.shape != tuple(shape):
+        raise InputError(f"{name} of sc has {made.shape} voxels, but the data have {tuple(shape)}: give one grid")
+    return made
+
+
+def _read_mask(sc: dipys.BinaryStoppingCriterion, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Ask a criterion about the centre of each voxel, which tells its mask."""
+    _check_grid(sc, shape)
+    inside = [sc.check_point(voxel) == StreamlineStatus.TRACKPOINT for voxel in _centres(shape)]
+    return np.reshape(inside, shape).astype(np.float32)
+
+
+def _read_tissues(sc: dipys.ActStoppingCriterion, shape: tuple[int, ...]) -> dict[str, npt.NDArray[np.float32]]:
+    """Ask a criterion for its maps at the centre of each voxel, where interpolation returns their values."""
+    _check_grid(sc, shape)
+    centres, asked = _centres(shape), (sc.get_include, sc.get_exclude)
+    values = [np.reshape([ask(voxel) for voxel in centres], shape) for ask in asked]
+    return {name: volume(name, some, 3, WANTED) for name, some in zip(anatomy.INCLUDED, values, strict=True)}
+
+
+def _centres(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Return the centres of all voxels, (n, 3), voxel."""
+    return np.indices(shape, np.float64).reshape(3, -1).T.copy()
+
+
+def _check_grid(sc: Any, shape: tuple[int, ...]) -> None:
+    """Check that the last voxel of the data is in a criterion's maps, and the one beyond it along each axis is not."""
+    last = np.array(shape, np.float64) - 1
+    beyond = [sc.check_point(last + axis) == StreamlineStatus.OUTSIDEIMAGE for axis in np.eye(3)]
+    if sc.check_point(last) == StreamlineStatus.OUTSIDEIMAGE or not all(beyond):
+        raise InputError(f"the maps of sc do not have the {tuple(shape)} voxels of the data: give one grid")
+
+
+def _unknown(sc: Any) -> ParameterError:
+    """Return the error of a criterion whose maps cannot be known."""
+    kind = type(sc).__name__
+    if isinstance(sc, dipys.ThresholdStoppingCriterion | dipys.CmcStoppingCriterion):
+        name = next(cls.__name__ for cls in type(sc).__mro__ if cls.__module__ == dipys.__name__)
+        return ParameterError(
+            f"sc is DIPY's {kind}, whose maps cannot be read: make it with tistreamlines.dipy.{name}, which takes the "
+            "same arguments"
+        )
+    known = "ThresholdStoppingCriterion, BinaryStoppingCriterion, ActStoppingCriterion or CmcStoppingCriterion"
+    return ParameterError(f"sc is of the kind {kind}: give an instance of tistreamlines.dipy's {known}")

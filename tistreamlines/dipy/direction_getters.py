@@ -1,0 +1,206 @@
+"""DIPY's direction getters, which also keep what they are made of, for :class:`.local_tracking.LocalTracking`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy.typing as npt
+from dipy import direction as dipys
+from dipy.data import default_sphere
+
+from ..errors import ParameterError
+from ..methods.boot import ATTEMPTS
+from . import fields
+from .fields import Field
+
+if TYPE_CHECKING:
+    from dipy.core.sphere import Sphere
+
+Array = npt.NDArray[Any]
+PEAKS = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions
+B_TOL = 20
+
+
+class FromPmf:
+    """Constructors of the getters that follow orientation functions, with the arguments and defaults of DIPY.
+
+    Attributes
+    ----------
+    DG : str
+        Name of the direction getter in the registry.
+    OPTIONS : dict
+        Its options with DIPY's defaults, which the constructors take as keywords.
+    FIXED : dict
+        Its options that the class determines.
+    """
+
+    DG: ClassVar[str]
+    OPTIONS: ClassVar[dict[str, Any]] = PEAKS
+    FIXED: ClassVar[dict[str, Any]] = {}
+    field: Field
+
+    @classmethod
+    def from_pmf(cls, pmf: Array, max_angle: float, sphere: Sphere, pmf_threshold: float = 0.1, **kwargs: Any) -> Any:
+        """Make a direction getter from values at the vertices of a sphere.
+
+        Parameters
+        ----------
+        pmf : ndarray, (x, y, z, n)
+            Values at the n vertices, in any scale.
+        max_angle : float
+            Greatest angle between two steps, degrees.
+        sphere : Sphere
+            DIPY's sphere or hemisphere.
+        pmf_threshold : float
+            Directions with a value below this share of the greatest value are never taken.
+        **kwargs : float
+            Options of DIPY's class, e.g. ``relative_peak_threshold``.
+
+        Returns
+        -------
+        DirectionGetter
+            The direction getter.
+        """
+        made = super().from_pmf(pmf, max_angle, sphere, pmf_threshold=pmf_threshold, **kwargs)  # type: ignore[misc]
+        options = cls._options(max_angle, pmf_threshold, kwargs)
+        made.field = fields.of_functions(cls.DG, None, pmf, sphere, None, True, options)
+        return made
+
+    @classmethod
+    def from_shcoeff(
+        cls, shcoeff: Array, max_angle: float, sphere: Sphere = default_sphere, pmf_threshold: float = 0.1,
+        basis_type: str | None = None, legacy: bool = True, sh_to_pmf: bool = False, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """Make a direction getter from spherical harmonic coefficients.
+
+        Parameters
+        ----------
+        shcoeff : ndarray, (x, y, z, n)
+            Coefficients.
+        max_angle, sphere, pmf_threshold : float, Sphere, float
+            See :meth:`from_pmf`.
+        basis_type, legacy : str or None, bool
+            Basis of the coefficients; None is descoteaux07.
+        sh_to_pmf : bool
+            Whether coefficients are sampled on the sphere before tracking, with 0 for negative values.
+        **kwargs : float
+            See :meth:`from_pmf`.
+
+        Returns
+        -------
+        DirectionGetter
+            The direction getter.
+        """
+        made = super().from_shcoeff(  # type: ignore[misc]
+            shcoeff, max_angle, sphere=sphere, pmf_threshold=pmf_threshold, basis_type=basis_type, legacy=legacy,
+            sh_to_pmf=sh_to_pmf, **kwargs,
+        )  # fmt: skip
+        options = cls._options(max_angle, pmf_threshold, kwargs) | {"pmf_rows": "sampled" if sh_to_pmf else "sh"}
+        made.field = fields.of_functions(cls.DG, shcoeff, None, sphere, basis_type, legacy, options)
+        return made
+
+    @classmethod
+    def _options(cls, max_angle: float, pmf_threshold: float, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of the method, by their name in the registry."""
+        _check_known(kwargs, cls.OPTIONS)
+        return {**cls.OPTIONS, **kwargs, **cls.FIXED, "max_angle": max_angle, "pmf_threshold": pmf_threshold}
+
+
+def _check_known(kwargs: dict[str, Any], known: dict[str, Any]) -> None:
+    """Check that all options are known here."""
+    for name in kwargs:
+        if name not in known:
+            raise ParameterError(f"{name} is not supported: the options are {', '.join(known)}")
+
+
+class ProbabilisticDirectionGetter(FromPmf, dipys.ProbabilisticDirectionGetter):
+    """DIPY's direction getter that draws directions by their probability."""
+
+    DG = "prob"
+
+
+class DeterministicMaximumDirectionGetter(FromPmf, dipys.DeterministicMaximumDirectionGetter):
+    """DIPY's direction getter that takes the direction of the greatest value within the angle."""
+
+    DG = "det"
+    FIXED: ClassVar[dict[str, Any]] = {"det_rule": "max"}
+
+
+class ClosestPeakDirectionGetter(FromPmf, dipys.ClosestPeakDirectionGetter):
+    """DIPY's direction getter that takes the closest peak."""
+
+    DG = "det"
+    FIXED: ClassVar[dict[str, Any]] = {"det_rule": "closest"}
+
+
+class PTTDirectionGetter(FromPmf, dipys.PTTDirectionGetter):
+    """DIPY's direction getter of parallel transport tractography."""
+
+    DG = "ptt"
+    OPTIONS: ClassVar[dict[str, Any]] = PEAKS | {
+        "probe_length": 0.5, "probe_radius": 0.0, "probe_quality": 3, "probe_count": 1, "data_support_exponent": 1.0,
+    }  # fmt: skip
+
+
+class BootDirectionGetter(dipys.BootDirectionGetter):
+    """DIPY's direction getter of the residual bootstrap, of its models OPDT and CSA."""
+
+    field: Field
+
+    @classmethod
+    def from_data(
+        cls, data: Array, model: Any, max_angle: float, sphere: Sphere = default_sphere, sh_order: int = 0,
+        max_attempts: int = 5, b_tol: float = 20, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """Make a direction getter from a series and a model.
+
+        Parameters
+        ----------
+        data : ndarray, (x, y, z, n)
+            Diffusion series with b0s and one shell.
+        model : OpdtModel or CsaOdfModel
+            Model of DIPY, see :func:`.fields.of_model`.
+        max_angle : float
+            Greatest angle between two steps, degrees.
+        sphere : Sphere
+            Sphere on which peaks are searched.
+        sh_order : int
+            Order of the fit from which residuals are drawn, which must be that of the model; 0 is 4, as in DIPY.
+        max_attempts, b_tol : int, float
+            Must be DIPY's defaults, 5 and 20.
+        **kwargs : float
+            ``relative_peak_threshold`` and ``min_separation_angle`` (degrees).
+
+        Returns
+        -------
+        BootDirectionGetter
+            The direction getter.
+        """
+        if (max_attempts, b_tol) != (ATTEMPTS, B_TOL):
+            raise ParameterError(
+                f"max_attempts is {max_attempts} and b_tol is {b_tol}: leave them at {ATTEMPTS} and {B_TOL}, the only "
+                "values that are supported"
+            )
+        _check_known(kwargs, PEAKS)
+        made = super().from_data(data, model, max_angle, sphere=sphere, sh_order=sh_order, **kwargs)
+        options = PEAKS | kwargs | {"max_angle": max_angle}
+        made.field = fields.of_model(data, model, sphere, sh_order, options)
+        return made
+
+
+def field_of(direction_getter: Any) -> Field:
+    """Return what a direction getter of this module follows, or raise a ParameterError that says what to import."""
+    found = getattr(direction_getter, "field", None)
+    if isinstance(found, Field):
+        return found
+    kind, known = type(direction_getter).__name__, ", ".join(GETTERS)
+    raise ParameterError(
+        f"direction_getter is of the kind {kind}, whose arrays cannot be read: make it with from_pmf, from_shcoeff or "
+        f"from_data of a class of tistreamlines.dipy, one of {known}"
+    )
+
+
+GETTERS = (
+    "ProbabilisticDirectionGetter", "DeterministicMaximumDirectionGetter", "ClosestPeakDirectionGetter",
+    "PTTDirectionGetter", "BootDirectionGetter",
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""What a direction getter follows: orientation functions or signals, the sphere, and its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..cuslines import arrays
+from ..errors import InputError, ParameterError
+from ..fit.models import MODELS
+from ..methods.given import OrientationFunctions, Signals
+from ..sphere.harmonics import BASES
+from .volumes import volume
+
+if TYPE_CHECKING:
+    from dipy.core.sphere import Sphere
+
+Array = npt.NDArray[Any]
+MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}
+RESIDUALS_ORDER = 4  # of DIPY's BootDirectionGetter, unless the model has an attribute sh_order
+SMOOTH = 0.006  # DIPY's default
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """What a direction getter follows.
+
+    Parameters
+    ----------
+    dg : str
+        Name of the direction getter in the registry.
+    follows : OrientationFunctions or Signals
+        Data on the voxel grid, along the voxel axes.
+    sphere : tuple of ndarray
+        Vertices (v, 3) and edges (e, 2).
+    options : dict
+        Options of the method, by their name in :class:`tistreamlines.Parameters`.
+    """
+
+    dg: str
+    follows: OrientationFunctions | Signals
+    sphere: tuple[Array, Array]
+    options: dict[str, Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of voxels along each axis."""
+        data = self.follows.data if isinstance(self.follows, Signals) else self.follows.values
+        return data.shape[:3]
+
+
+def of_functions(
+    dg: str, sh: Any, sf: Any, sphere: Sphere | None, basis_type: str | None, legacy: bool, options: dict[str, Any]
+) -> Field:
+    """Return what a getter follows, from coefficients or from samples on a sphere.
+
+    Parameters
+    ----------
+    dg : str
+        Name of the direction getter.
+    sh, sf : ndarray, (x, y, z, n), or None
+        Spherical harmonic coefficients, or values at the vertices of the sphere; one of them.
+    sphere : Sphere or None
+        DIPY's sphere or hemisphere; None is DIPY's ``default_sphere``, for ``sh`` only.
+    basis_type, legacy : str or None, bool
+        Basis of the coefficients, as in DIPY.
+    options : dict
+        Options of the method.
+
+    Returns
+    -------
+    Field
+        What the getter follows.
+
+    Raises
+    ------
+    ParameterError
+        If both or none are given, or the sphere or the basis cannot be used.
+    InputError
+        If an array has the wrong shape or values.
+    """
+    given = [name for name, value in (("sh", sh), ("sf", sf)) if value is not None]
+    if len(given) != 1:
+        raise ParameterError(f"{' and '.join(given) or 'neither sh nor sf'} given: give one of sh and sf")
+    if sf is None:
+        values = volume("sh", sh, 4, "spherical harmonic coefficients (x, y, z, n)")
+        follows = OrientationFunctions("sh", values, _basis(basis_type, legacy))
+        return Field(dg, follows, _vertices_and_edges(sphere), options)
+    if sphere is None:
+        raise ParameterError("sphere is missing: give the sphere at whose vertices sf has its values")
+    values, own = volume("sf", sf, 4, "values at the vertices of the sphere, (x, y, z, n)"), _vertices_and_edges(sphere)
+    if values.shape[3] != len(own[0]):
+        raise InputError(f"sf has {values.shape[3]} values per voxel, but the sphere has {len(own[0])} vertices")
+    return Field(dg, OrientationFunctions("pmf", values), own, options)
+
+
+def of_model(data: Any, model: Any, sphere: Sphere | None, sh_order: int, options: dict[str, Any]) -> Field:
+    """Return what the bootstrap follows, from a series and a DIPY model.
+
+    Parameters
+    ----------
+    data : ndarray, (x, y, z, n)
+        Diffusion series.
+    model : OpdtModel or CsaOdfModel
+        Model of DIPY. One with another ``smooth`` than 0.006 needs this number in an attribute ``smooth``, since
+        DIPY does not keep it.
+    sphere : Sphere or None
+        DIPY's sphere or hemisphere on which peaks are searched; None is ``default_sphere``.
+    sh_order : int
+        Order of the fit from which residuals are drawn; 0 is DIPY's default.
+    options : dict
+        Options of the method.
+
+    Returns
+    -------
+    Field
+        What the getter follows.
+
+    Raises
+    ------
+    ParameterError
+        If the model is of another kind, or its residuals would be of another order.
+    InputError
+        If the series does not fit the model.
+    """
+    name = MODEL_NAMES.get(type(model).__name__)
+    if name is None:
+        raise ParameterError(f"model is of the kind {type(model).__name__}: give DIPY's {' or '.join(MODEL_NAMES)}")
+    order = sh_order or getattr(model, "sh_order", RESIDUALS_ORDER)
+    if order != model.sh_order_max:
+        raise ParameterError(
+            f"model has sh_order_max {model.sh_order_max}, but residuals are drawn from a fit of order {order}: both "
+            "must be of one order, 4 by default"
+        )
+    signals = volume("data", data, 4, "the diffusion series (x, y, z, n)")
+    arrays.check_series(model.gtab, signals)
+    chosen = {
+        "model": name, "sh_order": order, "sm_lambda": _smooth_of(model), "min_signal": float(model.min_signal)
+    }  # fmt: skip
+    assert name in MODELS
+    return Field("boot", Signals(signals, model.gtab), _vertices_and_edges(sphere), chosen | options)
+
+
+def _smooth_of(model: Any) -> float:
+    """Return the regularisation of a model, checked by fitting again with it."""
+    smooth = float(getattr(model, "smooth", SMOOTH))
+    again = type(model)(model.gtab, model.sh_order_max, smooth=smooth, min_signal=model.min_signal)
+    own, made = (np.concatenate([np.ravel(part) for part in one._fit_matrix]) for one in (model, again))
+    if model.assume_normed or not np.allclose(own, made, rtol=1e-6, atol=1e-9):
+        raise ParameterError(
+            f"model was not made with smooth={smooth:g} and assume_normed=False: DIPY does not keep smooth, so set "
+            "model.smooth to the number that you gave"
+        )
+    return smooth
+
+
+def _basis(basis_type: str | None, legacy: bool) -> str:
+    """Return the name of a basis of DIPY; None is descoteaux07."""
+    name = f"{basis_type or 'descoteaux07'}{'_legacy' if legacy else ''}"
+    if name not in BASES:
+        raise ParameterError(f"basis_type is {basis_type!r}: give descoteaux07, tournier07 or None")
+    return name
+
+
+def _vertices_and_edges(sphere: Sphere | None) -> tuple[Array, Array]:
+    """Return vertices (v, 3) and edges (e, 2) of a sphere on which opposite directions are the same, as in DIPY."""
+    if sphere is None:
+        from dipy.data import default_sphere as sphere
+    if not hasattr(sphere, "vertices") or not hasattr(sphere, "edges"):
+        raise ParameterError(f"sphere is of the kind {type(sphere).__name__}: give DIPY's Sphere or HemiSphere")
+    vertices, edges = arrays.check_sphere(sphere.vertices, sphere.edges)
+    try:
+        arrays.is_symmetric(vertices, True)
+    except ParameterError:
+        raise ParameterError(
+            f"sphere has {len(vertices)} vertices of which some have no opposite vertex: give half a sphere, e.g. "
+            "DIPY's default_sphere, or a sphere of opposite pairs, e.g. repulsion724"
+        ) from None
+    return vertices, edges

@@ -1,0 +1,180 @@
+"""Streamlines as DIPY returns them: one by one, in the space of the affine."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..devices import choose
+from ..engine.engine import Engine
+from ..engine.filters import ValidEnds
+from ..errors import ParameterError
+from ..io.tractogram import Space
+from ..methods.given import Given
+from ..methods.registry import METHODS
+from ..run.parameters import Parameters
+from ..run.pipeline import settings_of
+from . import criteria, volumes
+from .fields import Field
+
+Array = npt.NDArray[Any]
+MOST_STEPS = 10_000  # of a half, as with max_steps
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Bounds of the number of steps, which is one less than that of the points.
+
+    Parameters
+    ----------
+    fewest, most : int, int or None
+        Of an accepted streamline; None is no bound. Streamlines without a step are always dropped.
+    half : int
+        Greatest number of steps on one side of the seed.
+    """
+
+    fewest: int
+    most: int | None
+    half: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.half <= MOST_STEPS:
+            raise ParameterError(
+                f"streamlines may have {self.half} steps on each side of the seed: give a greatest length of at least "
+                f"two and at most {MOST_STEPS} steps"
+            )
+
+    @classmethod
+    def of_tracker(cls, fewest: int, most: int, return_all: bool) -> Lengths:
+        """Return the bounds of DIPY's ``TrackerParameters``, from numbers of points.
+
+        DIPY asks its criterion at step ``most - 1`` of a half too, but never keeps this step.
+        """
+        return cls(fewest - 1, most - 1, most - 2 if return_all else most - 1)
+
+    @classmethod
+    def of_local(cls, fewest: int, most: int, return_all: bool) -> Lengths:
+        """Return the bounds of DIPY's ``LocalTracking``, from numbers of points."""
+        if fewest > most:
+            raise ParameterError(f"the least number of points is {fewest}, the greatest {most}: give least <= greatest")
+        return cls(0, None, most) if return_all else cls(fewest - 1, most - 1, most)
+
+
+def points_of(step_size: float, least: float, greatest: float) -> tuple[int, int]:
+    """Return the numbers of points that DIPY makes of two lengths, mm: the lengths divided by the step size, mm."""
+    if not step_size > 0:
+        raise ParameterError(f"step_size is {step_size}: give a length above 0, mm")
+    return int(least / step_size), int(greatest / step_size)
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where and how streamlines are computed.
+
+    Parameters
+    ----------
+    arch : str
+        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
+    nbr_threads : int
+        CPU threads; 0 is one per core.
+    random_seed : int or None
+        RNG seed. None and 0 draw another one each time, as in DIPY.
+    seed_buffer_fraction : float
+        Greatest share of the seeds that are tracked at a time, above 0 to 1.
+    """
+
+    arch: str = "auto"
+    nbr_threads: int = 0
+    random_seed: int | None = None
+    seed_buffer_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seed_buffer_fraction <= 1:
+            raise ParameterError(f"seed_buffer_fraction is {self.seed_buffer_fraction}: give a share in (0, 1]")
+        seed = self.random_seed
+        if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
+            raise ParameterError(f"random_seed is {seed!r}: give a whole number from 0 to 2**64 - 1")
+
+    def options(self, seeds: int) -> dict[str, Any]:
+        """Return the options of a run, by their name in :class:`tistreamlines.Parameters`."""
+        chunk = None if self.seed_buffer_fraction == 1 else max(1, int(np.ceil(seeds * self.seed_buffer_fraction)))
+        return {"arch": self.arch, "threads": max(self.nbr_threads, 0) or None, "chunk_size": chunk}
+
+    def rng_seed(self) -> int:
+        """Return the RNG seed of the next run."""
+        return int(self.random_seed or 0) or secrets.randbits(63)
+
+
+class Streamlines:
+    """Streamlines that are grown when they are iterated over, each time anew.
+
+    Parameters
+    ----------
+    field : Field
+        What the direction getter follows.
+    sc : StoppingCriterion
+        See :func:`.criteria.tables_of`.
+    seeds : ndarray, (n, 3)
+        Seeds in the space of the affine.
+    space : Space
+        Voxel grid of the data, with the affine.
+    step_size : float
+        Step size, mm.
+    lengths : Lengths
+        Bounds of the number of steps.
+    running : Running
+        Where and how to compute.
+    voxel_size : array_like, (3,), or None
+        Sides of a voxel, mm; None is those of the affine.
+    directions : ndarray, (n, 3), or None
+        Initial direction of each seed, a unit vector along the voxel axes. None is the highest peaks at the seed.
+    one_way : bool
+        Whether streamlines grow only along the initial direction, not also backward.
+    either_sense : bool
+        Whether streamlines of one way go along the initial direction or opposite to it, at random.
+    return_all : bool
+        Whether streamlines with invalid ends are returned.
+    save_seeds : bool
+        Whether pairs of streamline and seed are returned.
+    """
+
+    def __init__(
+        self, field: Field, sc: Any, seeds: Array, space: Space, step_size: float, lengths: Lengths, running: Running,
+        *, voxel_size: Any = None, directions: Array | None = None, one_way: bool = False,
+        either_sense: bool = False, return_all: bool = True, save_seeds: bool = False,
+    ) -> None:  # fmt: skip
+        sides = volumes.sides_of(voxel_size, space)
+        parameters = Parameters(
+            dg=field.dg, step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
+            **field.options, **running.options(len(seeds)),
+        )  # fmt: skip
+        self._device = choose(running.arch)
+        settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
+        self._running, self._settings = running, replace(settings, either_sense=either_sense)
+        self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
+        given = Given(
+            field.follows, criteria.tables_of(sc, space.shape), self._voxels, field.sphere, step_size, sides
+        )  # fmt: skip
+        self._prepared = METHODS[field.dg].prepare(given, parameters)
+        # Streamlines grow in mm along the voxel axes, so that voxel_size need not be that of the affine.
+        scale = np.diag([*sides, 1.0])
+        self._grid, self._outward = Space(scale, space.shape), Space(space.affine @ np.linalg.inv(scale), space.shape)
+        self._filters, self._save_seeds = () if return_all else (ValidEnds(),), save_seeds
+
+    def __iter__(self) -> Iterator[Any]:
+        """Grow the streamlines; yield the points (m, 3) of each, float64, or pairs of these and the seed (3,)."""
+        settings = replace(self._settings, rng_seed=self._running.rng_seed())
+        engine = Engine(self._prepared, self._grid, self._device, settings, self._filters)
+        with closing(engine.track(self._voxels, directions=self._directions)) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                points = self._outward.to_ras(batch.points)
+                for number, first, end in zip(batch.seed_number, batch.offsets, batch.offsets[1:], strict=False):
+                    # a copy, so that one streamline that is kept does not keep the whole batch in memory
+                    line = points[first:end].copy()
+                    yield (line, self._seeds[number].copy()) if self._save_seeds else line

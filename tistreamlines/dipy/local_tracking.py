@@ -1,0 +1,159 @@
+"""DIPY's ``LocalTracking``, on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from . import volumes
+from .direction_getters import field_of
+from .fields import Field
+from .growing import Lengths, Running, Streamlines
+
+Array = npt.NDArray[Any]
+
+
+class LocalTracking:
+    """Streamlines from seeds, with the arguments of DIPY's ``LocalTracking``.
+
+    Iterating over the object tracks; each iteration tracks anew.
+
+    Parameters
+    ----------
+    direction_getter : DirectionGetter
+        One of the direction getters of :mod:`tistreamlines.dipy`.
+    stopping_criterion : StoppingCriterion
+        A criterion of :mod:`tistreamlines.dipy`, or a ``BinaryStoppingCriterion`` or ``ActStoppingCriterion`` of DIPY.
+    seeds : ndarray, (n, 3)
+        Seeds in the space of the affine.
+    affine : ndarray, (4, 4)
+        From voxel coordinates to the space of seeds and streamlines; without shear.
+    step_size : float
+        Step size, mm.
+    max_cross : int or None
+        Greatest number of initial directions of a seed, the highest peaks first. None is all.
+    maxlen : int
+        Greatest number of steps on each side of the seed, and of points if not ``return_all``.
+    minlen : int
+        Streamlines with fewer points are dropped if not ``return_all``.
+    fixedstep : bool
+        Must be True.
+    return_all : bool
+        Whether streamlines are returned whatever their length and their ends.
+    random_seed : int or None
+        RNG seed. None and 0 draw another one each time.
+    save_seeds : bool
+        Whether to yield pairs of streamline and seed.
+    unidirectional : bool
+        Whether streamlines grow only along the initial direction, so that the seed is their first point.
+    randomize_forward_direction : bool
+        Whether the initial direction is turned round at random. Without ``unidirectional`` it has no effect; in DIPY it
+        then changes which end of a streamline comes first.
+    initial_directions : ndarray, (n, k, 3), or None
+        Up to k initial directions of each seed, along the voxel axes; those of length 0 are left out.
+    arch : str
+        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
+    nbr_threads : int
+        CPU threads; 0 is one per core.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is out of bounds or not supported.
+    InputError
+        If an array has the wrong shape or values.
+    DeviceError
+        If the device cannot be used.
+    """
+
+    def __init__(
+        self, direction_getter: Any, stopping_criterion: Any, seeds: Array, affine: Array, step_size: float, *,
+        max_cross: int | None = None, maxlen: int = 500, minlen: int = 2, fixedstep: bool = True,
+        return_all: bool = True, random_seed: int | None = None, save_seeds: bool = False,
+        unidirectional: bool = False, randomize_forward_direction: bool = False,
+        initial_directions: Array | None = None, arch: str = "auto", nbr_threads: int = 0,
+    ) -> None:  # fmt: skip
+        if not fixedstep:
+            raise ParameterError(f"fixedstep={fixedstep} is not supported: leave it at True")
+        running = Running(arch, nbr_threads, random_seed)
+        self._streamlines = local_streamlines(
+            field_of(direction_getter), stopping_criterion, seeds, affine, step_size, running, max_cross=max_cross,
+            lengths=Lengths.of_local(int(minlen), int(maxlen), return_all), initial_directions=initial_directions,
+            one_way=unidirectional, either_sense=randomize_forward_direction, return_all=return_all,
+            save_seeds=save_seeds,
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[Any]:
+        """Track; yield the points (m, 3) of each streamline, or pairs of streamline and seed (3,)."""
+        return iter(self._streamlines)
+
+
+def local_streamlines(
+    field: Field, sc: Any, seeds: Any, affine: Any, step_size: float, running: Running, *, lengths: Lengths,
+    max_cross: int | None = None, initial_directions: Array | None = None, name: str = "seeds", **options: Any,
+) -> Streamlines:  # fmt: skip
+    """Return the streamlines of DIPY's ``LocalTracking`` from what a direction getter follows.
+
+    Parameters
+    ----------
+    field : Field
+        What the direction getter follows.
+    sc, seeds, affine, step_size, running, lengths : object
+        See :class:`.growing.Streamlines`.
+    max_cross, initial_directions : int or None, ndarray (n, k, 3) or None
+        See :class:`LocalTracking`.
+    name : str
+        The caller's name of the seeds, for errors.
+    **options : object
+        Further arguments of :class:`.growing.Streamlines`.
+
+    Returns
+    -------
+    Streamlines
+        The streamlines.
+    """
+    space = volumes.grid(affine, field.shape, regular=True)
+    points, directions = volumes.seeds_of(name, seeds, space), None
+    if initial_directions is None:
+        field = replace(field, options=field.options | {"max_directions": max_cross})
+    else:
+        points, directions = spread(points, initial_directions, max_cross)
+    return Streamlines(field, sc, points, space, step_size, lengths, running, directions=directions, **options)
+
+
+def spread(seeds: Array, directions: Any, max_cross: int | None = None) -> tuple[Array, Array]:
+    """Repeat each seed for each of its directions.
+
+    Parameters
+    ----------
+    seeds : ndarray, (n, 3)
+        Seeds.
+    directions : array_like, (n, k, 3)
+        Directions of each seed; those of length 0 are left out.
+    max_cross : int or None
+        Greatest number of directions of a seed.
+
+    Returns
+    -------
+    tuple of ndarray
+        Seeds (m, 3), and for each of them a unit vector (m, 3).
+
+    Raises
+    ------
+    ParameterError
+        If the directions are no array (n, k, 3) of finite numbers.
+    """
+    vectors = np.asarray(directions, np.float64)
+    if vectors.ndim != 3 or (len(vectors), vectors.shape[2]) != seeds.shape or not np.isfinite(vectors).all():
+        raise ParameterError(f"initial_directions has the shape {vectors.shape}: give directions ({len(seeds)}, k, 3)")
+    norms = np.linalg.norm(vectors, axis=2)
+    kept = norms > 0
+    if max_cross is not None:
+        kept &= np.cumsum(kept, axis=1) <= max_cross
+    number, rank = np.nonzero(kept)
+    return seeds[number], vectors[number, rank] / norms[number, rank, None]

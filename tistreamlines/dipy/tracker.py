@@ -1,0 +1,222 @@
+"""DIPY's tracking functions, on any device: the names, arguments and defaults of ``dipy.tracking.tracker``.
+
+The arguments of all functions are described at :func:`probabilistic_tracking`; ``arch`` is the only one that DIPY does
+not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from . import fields, volumes
+from .direction_getters import PEAKS
+from .fields import Field
+from .growing import Lengths, Running, Streamlines, points_of
+from .local_tracking import local_streamlines
+
+if TYPE_CHECKING:
+    from dipy.core.sphere import Sphere
+
+Array = npt.NDArray[Any]
+PROBE = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent")
+UNIT = (0.99, 1.01)  # lengths that DIPY takes for those of unit vectors
+
+
+def probabilistic_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
+    pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.2,
+    voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
+    basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
+    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+) -> Iterator[Any]:  # fmt: skip
+    """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``.
+
+    Parameters
+    ----------
+    seed_positions : ndarray, (n, 3)
+        Seeds in the space of the affine.
+    sc : StoppingCriterion
+        A criterion of :mod:`tistreamlines.dipy`, or a ``BinaryStoppingCriterion`` or ``ActStoppingCriterion`` of DIPY.
+    affine : ndarray, (4, 4)
+        From voxel coordinates to the space of seeds and streamlines.
+    seed_directions : ndarray, (n, 3), or None
+        Initial direction of each seed, a unit vector along the voxel axes. None is the highest peak at the seed.
+        Functions that are DIPY's ``LocalTracking`` take (n, k, 3) of any length instead, and with None each peak.
+    sh : ndarray, (x, y, z, n), or None
+        Spherical harmonic coefficients along the voxel axes.
+    pam : PeaksAndMetrics
+        Not supported: give ``sh=pam.shm_coeff``.
+    sf : ndarray, (x, y, z, n), or None
+        Values at the vertices of ``sphere``, instead of ``sh``.
+    min_len, max_len : float
+        Least and greatest length, mm. They are divided by ``step_size`` and compared with the number of points, as in
+        DIPY.
+    step_size : float
+        Step size, mm.
+    voxel_size : ndarray, (3,), or None
+        Sides of a voxel, mm; None is those of the affine.
+    max_angle : float
+        Greatest angle between two steps, degrees.
+    pmf_threshold : float
+        Directions with a value below this share of the greatest value are never taken.
+    sphere : Sphere or None
+        Sphere or hemisphere whose vertices are the directions; None is DIPY's ``default_sphere``.
+    basis_type, legacy : str or None, bool
+        Basis of the coefficients, as in DIPY; None is descoteaux07.
+    nbr_threads : int
+        CPU threads; 0 is one per core.
+    random_seed : int
+        RNG seed; 0 draws another one in each call.
+    seed_buffer_fraction : float
+        Greatest share of the seeds that are tracked at a time, which does not change the result.
+    return_all : bool
+        Whether streamlines are returned that do not have two valid ends.
+    save_seeds : bool
+        Whether to yield pairs of streamline and seed.
+    arch : str
+        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
+
+    Returns
+    -------
+    iterator
+        Streamlines, (m, 3) float64 in the space of the affine, or pairs of a streamline and its seed, (3,). They are
+        tracked while they are taken.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is out of bounds or not supported.
+    InputError
+        If an array has the wrong shape or values, or is on another grid.
+    DeviceError
+        If the device cannot be used.
+    """
+    return _tracked("prob", SimpleNamespace(**locals()))
+
+
+def deterministic_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
+    pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.2,
+    voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
+    basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
+    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+) -> Iterator[Any]:  # fmt: skip
+    """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`.
+    """
+    return _tracked("det", SimpleNamespace(**locals()))
+
+
+def ptt_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
+    pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.5,
+    voxel_size: Array | None = None, max_angle: float = 10, pmf_threshold: float = 0.1, probe_length: float = 1.5,
+    probe_radius: float = 0, probe_quality: int = 7, probe_count: int = 1, data_support_exponent: float = 1, sphere:
+    Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
+    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+) -> Iterator[Any]:  # fmt: skip
+    """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`. The length of a probe and the radius of its circle of
+    lines are in mm. In probes, ``pmf_threshold`` is absolute.
+    """
+    asked = SimpleNamespace(**locals())
+    return _tracked("ptt", asked, probe_rule="tracker", **{name: getattr(asked, name) for name in PROBE})
+
+
+def closestpeak_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
+    Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.5, voxel_size: Array | None =
+    None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere: Sphere | None = None, basis_type: str | None =
+    None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0, seed_buffer_fraction: float = 1.0,
+    return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+) -> Iterator[Any]:  # fmt: skip
+    """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`. Bounds of length hold only if not ``return_all``, and
+    ``voxel_size`` is not used, as in DIPY.
+    """
+    asked = SimpleNamespace(**locals())
+    options = PEAKS | {"max_angle": max_angle, "pmf_threshold": pmf_threshold, "det_rule": "closest"}
+    return _locally(fields.of_functions("det", sh, sf, sphere, basis_type, legacy, options), asked)
+
+
+def bootstrap_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, data: Array | None = None,
+    model: Any = None, sh: Array | None = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500,
+    step_size: float = 0.5, voxel_size: Array | None = None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere:
+    Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
+    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+) -> Iterator[Any]:  # fmt: skip
+    """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`. ``data`` is the diffusion series (x, y, z, n) and
+    ``model`` DIPY's ``OpdtModel`` or ``CsaOdfModel`` of order 4. Bounds of length hold only if not ``return_all``. As
+    in DIPY, ``sh``, ``sf``, ``sphere``, ``voxel_size`` and ``pmf_threshold`` are not used.
+    """
+    if data is None or model is None:
+        raise ParameterError("data or model is missing: give the diffusion series and DIPY's OpdtModel or CsaOdfModel")
+    asked = SimpleNamespace(**locals())
+    return _locally(fields.of_model(data, model, None, 0, PEAKS | {"max_angle": max_angle}), asked)
+
+
+def pft_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
+    Array | None = None, pam: Any = None, max_cross: int | None = None, min_len: float = 2, max_len: float = 500,
+    step_size: float = 0.2, voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere:
+    Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
+    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, pft_back_tracking_dist: float = 2,
+    pft_front_tracking_dist: float = 1, pft_max_trial: int = 20, particle_count: int = 15, save_seeds: bool = False,
+    min_wm_pve_before_stopping: float = 0, unidirectional: bool = False, randomize_forward_direction: bool = False,
+    arch: str = "auto",
+) -> Iterator[Any]:  # fmt: skip
+    """Track with a particle filter, as DIPY's ``pft_tracking``, which is not supported yet."""
+    raise ParameterError("pft_tracking is not supported yet: use probabilistic_tracking with an ActStoppingCriterion")
+
+
+def _tracked(dg: str, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
+    """Track as DIPY's ``generic_tracking``: along the highest peak of a seed, or along its direction."""
+    if asked.pam is not None:
+        raise ParameterError("pam is not supported: give its coefficients, sh=pam.shm_coeff")
+    options |= {"max_angle": asked.max_angle, "pmf_threshold": asked.pmf_threshold, "max_directions": 1}
+    field = fields.of_functions(dg, asked.sh, asked.sf, asked.sphere, asked.basis_type, asked.legacy, options)
+    space = volumes.grid(asked.affine, field.shape, regular=False)
+    seeds, directions = volumes.seeds_of("seed_positions", asked.seed_positions, space), asked.seed_directions
+    if directions is not None:
+        seeds, directions = _with_unit_vectors(seeds, directions)
+    lengths = Lengths.of_tracker(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
+    return iter(Streamlines(
+        field, asked.sc, seeds, space, asked.step_size, lengths, _running(asked), voxel_size=asked.voxel_size,
+        directions=directions, return_all=asked.return_all, save_seeds=asked.save_seeds,
+    ))  # fmt: skip
+
+
+def _locally(field: Field, asked: SimpleNamespace) -> Iterator[Any]:
+    """Track as DIPY's functions that use its ``LocalTracking``, whose bounds of length are numbers of points."""
+    lengths = Lengths.of_local(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
+    return iter(local_streamlines(
+        field, asked.sc, asked.seed_positions, asked.affine, asked.step_size, _running(asked), name="seed_positions",
+        lengths=lengths, initial_directions=asked.seed_directions, return_all=asked.return_all,
+        save_seeds=asked.save_seeds,
+    ))  # fmt: skip
+
+
+def _running(asked: SimpleNamespace) -> Running:
+    return Running(asked.arch, asked.nbr_threads, asked.random_seed, asked.seed_buffer_fraction)
+
+
+def _with_unit_vectors(seeds: Array, directions: Any) -> tuple[Array, Array]:
+    """Return the seeds (m, 3) whose direction is a unit vector, and these (m, 3); DIPY tracks no others."""
+    vectors = np.asarray(directions, np.float64)
+    if vectors.shape != seeds.shape:
+        raise ParameterError(f"seed_directions has the shape {vectors.shape}: give a unit vector a seed, {seeds.shape}")
+    norms = np.linalg.norm(vectors, axis=1)
+    unit = (norms >= UNIT[0]) & (norms <= UNIT[1])
+    return seeds[unit], vectors[unit] / norms[unit, None]
