@@ -21,8 +21,8 @@ import tistreamlines as ts
 from tistreamlines.devices import ARCHS
 from tistreamlines.engine.directed import initial_codes
 from tistreamlines.engine.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
+from tistreamlines.engine.place_seeds import draw_share, place_in_ball
 from tistreamlines.engine.seeds import along_voxel_axes
-from tistreamlines.kernels.seeds import draw_share, place_in_ball
 from tistreamlines.methods.registry import METHODS
 from tistreamlines.option import ball_of
 from tistreamlines.sphere.harmonics import sampling_matrix

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import ParameterError
 from ..io.tractogram import Space
-from ..kernels.seeds import draw_share, place_in_ball, place_in_voxel
+from .place_seeds import draw_share, place_in_ball, place_in_voxel
 from .seeds import MOST, Seeds, corners_of, drawn
 
 Voxels = npt.NDArray[np.int32]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..io.tractogram import Space
-from ..kernels.seeds import place_seed
 from ..linker.lang import Twin
+from .place_seeds import place_seed
 
 OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
 MOST = 2**32 - 1  # seeds of a run, whose numbers are counted with 32 bits
@@ -57,7 +57,7 @@ def corners_of(voxels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
 def drawn(
     kernel: Twin, width: int, first: int, count: int, key: int, threads: int | None, **values: Any
 ) -> npt.NDArray[np.float32]:
-    """Run a kernel of :mod:`..kernels.seeds` on the host.
+    """Run a kernel of :mod:`.place_seeds` on the host.
 
     Parameters
     ----------

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Batch, Space
-from ..kernels.unpack import Affine, Laid, unpack
 from ..linker.lang import LANES, fields_of
 from ..linker.records import REALS, spread
 from ..methods.given import Prepared
 from .chunk import Chunk
+from .lay_out import Affine, Laid, unpack
 from .linking import source_of
 
 Array = npt.NDArray[Any]

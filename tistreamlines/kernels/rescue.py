@@ -12,27 +12,7 @@ from __future__ import annotations
 
 from ..linker.lang import *
 from ..linker.rng import PARTICLE, TRIAL
-from .particles import (
-    FIRST,
-    GROWING,
-    INVALID_END,
-    LEFT,
-    MIN_WHITE,
-    NO_DIRECTION,
-    NOW,
-    OUTSIDE_IMAGE,
-    TRIED,
-    TURN,
-    TURNS,
-    WHITE,
-    Particles,
-    balance,
-    drawn,
-    next_growing,
-    note_step,
-    send_out,
-    white_matter,
-)  # fmt: skip
+from .particles import *
 from .peaks import NONE
 from .propagate import (
     BRANCH,

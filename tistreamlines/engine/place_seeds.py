@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..kernels.propagate import Rules
 from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox, uniform
-from .propagate import Rules
 
 TRIES = 64  # more would be needed once in 1e20 seeds
 

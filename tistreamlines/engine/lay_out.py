@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..kernels.peaks import NONE
+from ..kernels.propagate import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
 from ..linker.lang import *
-from .peaks import NONE
-from .propagate import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
 
 
 class Affine(Record):
