@@ -3,10 +3,10 @@
     python benchmarks/anatomy.py DATA [--rules binary,act,cmc] [--dgs prob,det] [--pft] [--nseeds N] [--arch NAME]
         [--out FILE]
 
-DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. It has no tissue fractions, so they are made of FA
-and the mean b0: cerebrospinal fluid is bright, white matter has a high FA, the rest of the mask is grey matter. DIPY
-runs twice, with two RNG seeds, which shows how far runs differ by chance. With --pft both filter particles, which needs
-the rules act or cmc and the getters prob or boot.
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. If it has no tissue fractions (pve_wm.nii.gz and
+so on, as the demo writes them), they are made of FA and the mean b0: cerebrospinal fluid is bright, white matter has a
+high FA, the rest of the mask is grey matter. DIPY runs twice, with two RNG seeds, which shows how far runs differ by
+chance. With --pft both filter particles, which needs the rules act or cmc and the getters prob or boot.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import nibabel as nib
 import numpy as np
 
 from tistreamlines.benchmarks import dipy as peer
@@ -40,8 +41,12 @@ BRIGHT = (1.3, 2.3)  # b0 over its median where fluid begins, and where there is
 WHITE = (0.1, 0.25)  # FA where white matter begins, and where there is nothing else
 
 
-def tissues(problem: Problem) -> dict[str, np.ndarray]:
-    """Return made-up tissue fractions, and a mask of white matter, each (x, y, z) float32."""
+def tissues(problem: Problem, folder: Path) -> dict[str, np.ndarray]:
+    """Return tissue fractions, made up if the folder has none, and a mask of white matter, each (x, y, z) float32."""
+    paths = {name: folder / f"{name}.nii.gz" for name in ("pve_wm", "pve_gm", "pve_csf")}
+    if all(path.exists() for path in paths.values()):
+        maps = {name: nib.load(path).get_fdata(dtype=np.float32) for name, path in paths.items()}
+        return maps | {"stop_mask": (maps["pve_wm"] > 0.5).astype(np.float32)}
     b0 = problem.data[..., problem.gtab.b0s_mask].mean(axis=-1)
     fluid = np.clip((b0 / np.median(b0[problem.mask]) - BRIGHT[0]) / (BRIGHT[1] - BRIGHT[0]), 0, 1)
     white = np.clip((problem.fa - WHITE[0]) / (WHITE[1] - WHITE[0]), 0, 1) * (1 - fluid)
@@ -157,7 +162,7 @@ def main() -> None:
         save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
         for dg in options.dgs.split(","):
             problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
-            maps = tissues(problem)
+            maps = tissues(problem, options.data)
             for rule in options.rules.split(","):
                 results.append(compared(problem, rule, maps, options.arch, options.pft))
                 sys.stdout.write(f"{json.dumps(results[-1])}\n")

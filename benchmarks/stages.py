@@ -21,20 +21,6 @@ from archs import load
 
 from tistreamlines.benchmarks.problem import seeds_in
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import (
-    Constant,
-    Ints,
-    Reals,
-    barrier,
-    i32,
-    lane,
-    lanes,
-    minimum,
-    real,
-    twin,
-    u32,
-    vec3,
-)
 from tistreamlines.kernels.methods.boot import (
     PASS,
     PASSES,
@@ -48,7 +34,21 @@ from tistreamlines.kernels.methods.boot import (
     sample_odf,
 )
 from tistreamlines.kernels.peaks import closest_peak, collect_maxima, direction, keep_separated
-from tistreamlines.kernels.rng import philox
+from tistreamlines.linker.lang import (
+    Constant,
+    Ints,
+    Reals,
+    barrier,
+    i32,
+    lane,
+    lanes,
+    minimum,
+    real,
+    twin,
+    u32,
+    vec3,
+)
+from tistreamlines.linker.rng import philox
 
 STAGES = ("INTERPOLATE", "DRAW", "FIT", "SAMPLE", "MAXIMA", "CHOOSE")
 INTERPOLATE = Constant("1: the stage is run")

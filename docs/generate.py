@@ -47,7 +47,7 @@ def _value(name: str, option: Any) -> str:
     """What an option takes: its words, or its unit."""
     if kind(name) == "flag":
         return f"flag; `{flag(option.off)}` turns it off" if option.off else "flag"
-    return ", ".join(f"`{word}`" for word in option.choices) or option.unit
+    return ", ".join(f"`{word}`" for word in option.choices) or _plain(option.unit)
 
 
 def track_options() -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tistreamlines.backends.numba.program import NumbaProgram
-from tistreamlines.kernels.lang import Twin
 from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.lang import Twin
 from tistreamlines.linker.source import Source
 
 FACES = ("python", "numba64", "numba32")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
-from tistreamlines.kernels.lang import *
-from tistreamlines.kernels.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.linker.lang import *
+from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 
 GROWING, END_POINT, MAX_LENGTH = int(Stop.GROWING), int(Stop.END_POINT), int(Stop.MAX_LENGTH)
 

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
-from tistreamlines.kernels.lang import Ints, Reals, Record, i32, twin, u32, vec3, where
 from tistreamlines.kernels.propagate import Rules
-from tistreamlines.kernels.rng import philox, uniform
 from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.linker.lang import Ints, Reals, Record, i32, twin, u32, vec3, where
+from tistreamlines.linker.rng import philox, uniform
 
 STEP, STRAIGHT, RESAMPLING = 0.5, 0.6, 3 << 28
 Point = tuple[float, float, float]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tistreamlines.kernels.lang import *
 from tistreamlines.kernels.peaks import VERTEX_CHUNKS
 from tistreamlines.kernels.pmf import Pmf, PmfScratch, probability, sample, toward
+from tistreamlines.linker.lang import *
 
 
 @twin

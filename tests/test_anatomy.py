@@ -16,13 +16,15 @@ from test_prob import computed
 import tistreamlines as ts
 from tistreamlines.backends import open_program
 from tistreamlines.devices import ARCHS, choose
+from tistreamlines.errors import InputError
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, Record, barrier, i32, twin, u32, vec3
 from tistreamlines.kernels.propagate import Stopping, classify
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act, binary, cmc
+from tistreamlines.linker.lang import Ints, Reals, Record, barrier, i32, twin, u32, vec3
 from tistreamlines.linker.source import Source
 from tistreamlines.methods.registry import STOPPING_RULES
+from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.run.parameters import Parameters
 
 SHAPE, STEP, WIDTH = (7, 6, 5), 0.5, 32
@@ -207,6 +209,21 @@ def test_streamlines_end_beside_the_tissue_that_ends_them(head, fractions):
     assert wrong < 0.25 * ends  # where the streamline bends at its end
 
 
+def test_fractions_in_one_image_are_those_of_three(head, tmp_path):
+    save_phantom(head.phantom, tmp_path)
+    three = {f"pve_{name}": str(tmp_path / f"pve_{name}.nii.gz") for name in ("wm", "gm", "csf")}
+    images = [nib.load(path) for path in three.values()]
+    for name, order in (("pve", (0, 1, 2)), ("fast", (2, 1, 0))):
+        volumes = np.stack([images[place].get_fdata(dtype=np.float32) for place in order], axis=-1)
+        nib.save(nib.Nifti1Image(volumes, images[0].affine), tmp_path / f"{name}.nii.gz")
+    expected, found = (tracked(head, given, "act") for given in (three, {"pve": str(tmp_path / "pve.nii.gz")}))
+    assert np.array_equal(ts.Batch.concatenate(found.batches).points, ts.Batch.concatenate(expected.batches).points)
+    with pytest.raises(InputError, match="less white matter"):
+        tracked(head, {"pve": str(tmp_path / "fast.nii.gz")}, "act")
+    with pytest.raises(InputError, match="give an image of 3 volumes"):
+        tracked(head, {"pve": three["pve_wm"]}, "act")
+
+
 def test_maps_of_include_and_exclude_are_those_of_the_fractions(head, fractions, tmp_path):
     white, grey, fluid = (nib.load(fractions[f"pve_{name}"]) for name in ("wm", "gm", "csf"))
     background = (white.get_fdata() + grey.get_fdata() + fluid.get_fdata()) == 0
@@ -254,7 +271,7 @@ def test_maps_that_are_no_fractions_are_one_line(head, tmp_path, changes, words)
 @pytest.mark.parametrize(
     ("rule", "names", "words"),
     [
-        ("act", (), "act needs include_map and exclude_map, or pve_wm, pve_gm, pve_csf"),
+        ("act", (), "act needs include_map and exclude_map, or pve_wm, pve_gm, pve_csf, or pve"),
         ("cmc", ("pve_wm", "pve_gm"), "pve_wm needs pve_csf"), ("binary", (), "binary needs stop_mask"),
         ("threshold", ("stop_mask",), "stop_mask can be used with stopping binary, not with stopping threshold"),
     ],

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import nibabel as nib
 import numpy as np
 import pytest
 
@@ -59,6 +60,18 @@ def test_tables_and_messages_are_the_same(head, named):
     assert log.notes == other.notes
     assert log.watcher.words == other.watcher.words
     assert other.seconds["load"] > 0
+
+
+def test_seeds_are_the_same(head, tmp_path):
+    """The voxels of a mask, the weights of a map, and balls."""
+    rng, shape = np.random.default_rng(0), head.phantom.mask.shape
+    nib.save(nib.Nifti1Image(rng.uniform(size=shape).astype(np.float32), head.phantom.affine), tmp_path / "map.nii")
+    middle = (*head.phantom.affine[:3, 3] + head.phantom.affine[:3, :3] @ np.array(shape) / 2, 20)
+    ways = {"seed_image": tmp_path / "map.nii"}, {"seed_sphere": [middle, middle]}, {"seed_grid": 2}
+    for named in (*ways, {"seeds_per_voxel": 2}):
+        here, there = (planned(head, make, **named)[0] for make in (make_tables, make_apart))
+        np.testing.assert_array_equal(here.seeds.points(0, 500), there.seeds.points(0, 500))
+        np.testing.assert_array_equal(here.prepared.arrays["volume_index"], there.prepared.arrays["volume_index"])
 
 
 def test_shapes_come_first_and_fit_the_tables(head):

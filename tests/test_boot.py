@@ -13,7 +13,6 @@ from scipy.stats import chi2
 from synthetic import boot_case, gradients, noisy_crossing
 
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, twin, u32, vec3
 from tistreamlines.kernels.methods import boot
 from tistreamlines.kernels.methods.boot import (
     COEFFICIENTS,
@@ -25,6 +24,7 @@ from tistreamlines.kernels.methods.boot import (
     odf_peaks,
 )
 from tistreamlines.kernels.peaks import AGAIN, closest_peak
+from tistreamlines.linker.lang import Ints, Reals, barrier, i32, twin, u32, vec3
 from tistreamlines.sphere.polynomials import from_harmonics
 from tistreamlines.sphere.sphere import load_sphere
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from conftest import python
 
-from tistreamlines.option import flag
-from tistreamlines.run.parameters import companions, defaults, options
+from tistreamlines.option import companions, flag
+from tistreamlines.run.parameters import defaults, options
 
 STATS = {
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "stop_reasons",

@@ -16,7 +16,7 @@ from transport import framed
 from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lanes import cross, normalised
-from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
+from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
 
 SHAPE = (24, 24, 13)
 RISE = {"circle": 0.0, "helix": np.radians(20.0)}  # angle to the plane

@@ -15,7 +15,8 @@ from test_plan import plan_of
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
-from tistreamlines.io import nifti, pipes
+from tistreamlines.io import pipes
+from tistreamlines.io.seeds import load_seeds
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
 from tistreamlines.sphere.sphere import most_peaks
@@ -81,7 +82,7 @@ class TestSeeds:
         with (tmp_path / "seeds.npy").open("wb") as file:
             np.savez(file, seeds=np.zeros((2, 3)))
         with pytest.raises(InputError, match=r"seeds\.npy: cannot be read .*; "):
-            nifti.load_seeds(tmp_path / "seeds.npy")
+            load_seeds(tmp_path / "seeds.npy")
 
 
 class TestNames:

@@ -10,7 +10,7 @@ from scipy.ndimage import map_coordinates
 
 from tistreamlines.engine.ordering import near_together
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, inside, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, at, i32, put, twin, vec3
+from tistreamlines.linker.lang import Ints, Reals, at, i32, put, twin, vec3
 
 SHAPE = (5, 6, 7)
 POINTS = 300

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from faces import FACES, ints, reals, run
 
-from tistreamlines.kernels import lang
-from tistreamlines.kernels.lang import (
+from tistreamlines.linker import lang
+from tistreamlines.linker.lang import (
     Constant,
     Ints,
     Reals,

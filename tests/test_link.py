@@ -19,9 +19,9 @@ from faces import program, reals, run
 import tistreamlines.kernels
 from tistreamlines.backends.numba import face as _numba
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
-from tistreamlines.kernels import lang
-from tistreamlines.kernels.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
 from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker import lang
+from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
 from tistreamlines.linker.link import link
 
 SCALE = Constant("a number that the test fills in")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from faces import FACES, reals, run
 
-from tistreamlines.kernels.lang import Ints, Reals, at, i32, put, twin
-from tistreamlines.kernels.maths import divide, exp, log, quarter_turn, reciprocal_root, square_root
+from tistreamlines.linker.lang import Ints, Reals, at, i32, put, twin
+from tistreamlines.linker.maths import divide, exp, log, quarter_turn, reciprocal_root, square_root
 
 TINY, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 

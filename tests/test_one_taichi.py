@@ -24,7 +24,7 @@ from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Batch, Space
-from tistreamlines.kernels.lang import Ints, Reals, i32, twin
+from tistreamlines.linker.lang import Ints, Reals, i32, twin
 from tistreamlines.linker.source import Source
 
 SIDE = 6

@@ -2,15 +2,18 @@
 
 import inspect
 import math
+import re
 from dataclasses import fields
+from pathlib import Path
 
+import numpy as np
 import pytest
 from dipy.tracking import tracker
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.methods.registry import METHODS
-from tistreamlines.option import GROUPS, bounds, flag
+from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several
 from tistreamlines.run.option_groups import SOURCES
 from tistreamlines.run.parameters import Parameters, absent, defaults, kind, options
 
@@ -89,6 +92,40 @@ class TestValues:
 
     def test_whole_floats_count_as_whole(self):
         assert Parameters(nseeds=1e3).nseeds == 1000  # type: ignore[arg-type]
+
+
+REGIONS = Option("Regions", "Regions.", "FILE|x,y,z,r")
+
+
+class TestSeveral:
+    """Options that can be given several times."""
+
+    @pytest.mark.parametrize(
+        ("given", "values"),
+        [
+            ("1,2,3,4", ("1,2,3,4",)),
+            (["1,2,3,4", "5,6,7,8"], ("1,2,3,4", "5,6,7,8")),
+            ((1, 2.5, 3, 4), ("1.0,2.5,3.0,4.0",)),
+            (np.array([1, 2.5, 3, 4]), ("1.0,2.5,3.0,4.0",)),
+            ([(1, 2, 3, 4), "a.nii"], ("1.0,2.0,3.0,4.0", "a.nii")),
+            (Path("a.nii"), (Path("a.nii"),)),
+        ],
+    )
+    def test_one_or_more(self, given, values):
+        assert several(given) == values
+        assert checked("regions", REGIONS, several(given), "list") == values
+
+    def test_arrays_of_voxels_are_kept(self):
+        image = np.ones((2, 2, 2))
+        assert several(image)[0] is several([image])[0] is image
+
+    @pytest.mark.parametrize(
+        ("given", "part"),
+        [(3, "is a int: give FILE|x,y,z,r"), ("", "is empty"), ([], "is an empty list"), (["a", None], "is a None")],
+    )
+    def test_one_line_for_what_is_no_text(self, given, part):
+        with pytest.raises(ParameterError, match=f"regions {re.escape(part)}"):
+            checked("regions", REGIONS, several(given), "list")
 
 
 class TestRelations:
@@ -174,7 +211,6 @@ class TestGetters:
             ({"det_rule": "max"}, "dg det"),
             ({"dg": "prob", "det_rule": "max"}, "dg det"),
             ({"pmf_threshold": 0.1}, "dg prob"),
-            ({"max_directions": 1}, "dg prob"),
             ({"model": "csd"}, "dg prob"),
             ({"dg": "prob", "sm_lambda": 0.1}, "model opdt or csa"),
             ({"fa_response": 0.5}, "model csd"),

@@ -15,7 +15,7 @@ from test_boot import KEYS, harmonics_of, refits, refitted
 from tistreamlines.benchmarks.cases import METHODS, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS
-from tistreamlines.engine.linking import NO_FILTER
+from tistreamlines.engine.linking import PLAIN
 from tistreamlines.fit.tensor import tensor_fa
 from tistreamlines.kernels import propagate
 from tistreamlines.linker import interpreted as _python
@@ -31,7 +31,7 @@ LIMIT = 60
 
 def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
     """Arrays of the halves grown from seeds, by the kernels alone."""
-    linked = program(face, ROOTS, NO_FILTER | prepared.fill, prepared.scratch)
+    linked = program(face, ROOTS, PLAIN | prepared.fill, prepared.scratch)
     n, most = len(seeds), prepared.scalars["seeds_most"]
     values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
     values |= {f"rules_step_{a}": step for a in "xyz"} | {"rules_max_steps": LIMIT, "rules_first_seed": 0}
@@ -47,8 +47,8 @@ def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) ->
         "halves_point": linked.array(reals(6 * count)),
     }
     linked.run("enlist", n, values)
-    linked.run("advance", count, values | {"stride": 2, "steps": 1})
-    linked.run("advance", 2 * count, values | {"stride": 1, "steps": LIMIT})
+    linked.run("advance", count, values | {"stride": 2, "offset": 0, "steps": 1})
+    linked.run("advance", 2 * count, values | {"stride": 1, "offset": 0, "steps": LIMIT})
     return values
 
 
@@ -129,7 +129,7 @@ def test_initial_directions_in_both_precisions(crop):
     prepared = prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds)
     found = []
     for face in ("numba32", "numba64"):
-        linked = program(face, ROOTS, NO_FILTER | prepared.fill, prepared.scratch)
+        linked = program(face, ROOTS, PLAIN | prepared.fill, prepared.scratch)
         values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
         values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
         values["seeds_peaks"] = ints(800 * prepared.scalars["seeds_most"])

@@ -12,7 +12,9 @@ from dipy.direction.peaks import peak_directions
 from dipy.reconst.shm import real_sh_descoteaux
 from faces import ints, reals, run
 
-from tistreamlines.kernels.lang import (
+from tistreamlines.kernels.peaks import VERTEX_CHUNKS, PeakRule, PeakScratch, closest_peak, direction, find_peaks
+from tistreamlines.kernels.peaks import Sphere as SphereTables
+from tistreamlines.linker.lang import (
     Constant,
     Ints,
     Reals,
@@ -27,8 +29,6 @@ from tistreamlines.kernels.lang import (
     twin,
     vec3,
 )
-from tistreamlines.kernels.peaks import VERTEX_CHUNKS, PeakRule, PeakScratch, closest_peak, direction, find_peaks
-from tistreamlines.kernels.peaks import Sphere as SphereTables
 from tistreamlines.linker.records import spread
 from tistreamlines.sphere.sphere import SPHERES, load_sphere, sphere_tables
 

@@ -17,16 +17,16 @@ from test_propagate import fingerprint, joined, lines
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.linking import NO_FILTER
+from tistreamlines.engine.linking import PLAIN
 from tistreamlines.engine.pace import Pace
 from tistreamlines.engine.settings import Settings
 from tistreamlines.io.tractogram import Space
 from tistreamlines.kernels import propagate
-from tistreamlines.kernels.lang import Ints, barrier, i32, lane, put, take, twin, u32
 from tistreamlines.kernels.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act
 from tistreamlines.kernels.vertex_steps import read_row
+from tistreamlines.linker.lang import Ints, barrier, i32, lane, put, take, twin, u32
 from tistreamlines.methods import pmf
 from tistreamlines.methods.given import Given, OrientationFunctions
 from tistreamlines.methods.particles import particle_fill, team_memory
@@ -61,7 +61,7 @@ def fill_of(**named: Any) -> dict[str, Any]:
         "moved": moved_walk, "read": read_row, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS,
         "STOP_CHANNEL": ROW - 2, "STOP_CHANNELS": 2,
     }  # fmt: skip
-    return own | NO_FILTER | particle_fill(options(**named), 0.5)
+    return own | PLAIN | particle_fill(options(**named), 0.5)
 
 
 def starts(count: int) -> np.ndarray:
@@ -85,9 +85,9 @@ def walks(face: str, count: int, max_steps: int, launches: tuple[int, ...], **na
     memory = {"scratch_row": ("reals", ROW)} | team_memory(fill)
     linked = program(face, [propagate.advance], fill, memory)
     held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-    linked.run("advance", count, held | {"steps": 1, "stride": 2})
+    linked.run("advance", count, held | {"steps": 1, "stride": 2, "offset": 0})
     for steps in launches:
-        linked.run("advance", 2 * count, held | {"steps": steps, "stride": 1})
+        linked.run("advance", 2 * count, held | {"steps": steps, "stride": 1, "offset": 0})
     codes = held["halves_codes"].reshape(-1, max_steps)
     return [(c[:n].tolist(), Stop(r)) for c, (n, r) in zip(codes, held["halves_state"].reshape(-1, 2), strict=True)]
 

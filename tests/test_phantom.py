@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import maximum_filter
 
+import tistreamlines as ts
 from tistreamlines.phantom.phantom import joined_share, make_phantom, save_phantom, spread_directions
 
 SHAPE = (44, 52, 40)
@@ -94,6 +96,34 @@ def test_grey_matter_stops_a_streamline(phantom):
     assert np.quantile(fa, 0.99) < 0.1
 
 
+def test_tissues_fill_the_head(phantom):
+    white, grey, fluid = (phantom.tissues[name] for name in ("wm", "gm", "csf"))
+    total = white.astype(float) + grey + fluid
+    assert np.allclose(total[phantom.mask], 1, atol=1e-6)
+    assert not total[~phantom.mask].any()
+    assert min(white.min(), grey.min(), fluid.min()) >= 0
+    bundles = np.sum([bundle.membership for bundle in phantom.bundles], axis=0)
+    assert (white[bundles > 0.5] > 0.4).all()
+    assert 20 < (fluid > 0.5).sum() < 0.01 * phantom.mask.sum()
+    assert np.allclose(fluid, fluid[::-1], atol=1e-6)
+
+
+def test_act_ends_streamlines_at_the_cortex(phantom, tmp_path):
+    series = save_phantom(phantom, tmp_path)
+    tissues = {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in phantom.tissues}
+    result = ts.track(
+        *series, mask=tmp_path / "mask.nii.gz", dg="prob", arch="cpu", nseeds=500, stopping="act", keep="valid-ends",
+        **tissues,
+    )  # fmt: skip
+    batch = ts.Batch.concatenate(result.batches)
+    ends = np.concatenate([batch.points[batch.offsets[:-1]], batch.points[batch.offsets[1:] - 1]])
+    near = tuple(np.rint(voxels(phantom, ends)).astype(int).T)
+    step = maximum_filter(phantom.tissues["gm"], 3)
+    assert len(batch) > 200
+    assert (batch.stop_reasons == ts.Stop.VALID_END).mean() > 0.99
+    assert (step[near] > 0.5).mean() > 0.99  # a step more would be in grey matter
+
+
 def test_bundles_cross(phantom):
     membership = {bundle.name: bundle.membership for bundle in phantom.bundles}
     for side in ("left", "right"):
@@ -146,6 +176,7 @@ def test_saved_files_read_back(phantom, tmp_path):
     folder = tmp_path / "new" / "folder"
     save_phantom(phantom, folder)
     names = {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "bundles.nii.gz"}
+    names |= {f"pve_{tissue}.nii.gz" for tissue in phantom.tissues}
     assert {path.name for path in folder.iterdir()} == names
     image = nibabel.load(folder / "dwi.nii.gz")
     assert np.array_equal(image.get_fdata(dtype=np.float32), phantom.data)
@@ -155,6 +186,8 @@ def test_saved_files_read_back(phantom, tmp_path):
     assert np.allclose(bvecs, phantom.bvecs, atol=1e-7)
     assert np.loadtxt(folder / "dwi.bvec").shape == (3, 68)
     assert np.array_equal(np.asarray(nibabel.load(folder / "mask.nii.gz").dataobj) > 0, phantom.mask)
+    for tissue, share in phantom.tissues.items():
+        assert np.array_equal(np.asarray(nibabel.load(folder / f"pve_{tissue}.nii.gz").dataobj), share)
     labels = np.asarray(nibabel.load(folder / "bundles.nii.gz").dataobj)
     assert set(np.unique(labels)) == set(range(15))
     assert sum(path.stat().st_size for path in folder.iterdir()) < 4e6

@@ -27,9 +27,9 @@ from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError, InputError, ParameterError
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.lang import Hole, Ints, Reals, barrier, each, i32, minimum, real, twin, u32, vec3
 from tistreamlines.kernels.methods.prob import draw
 from tistreamlines.kernels.pmf import Pmf, PmfScratch, initial_directions, sample
+from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, i32, minimum, real, twin, u32, vec3
 from tistreamlines.methods.given import Prepared
 from tistreamlines.sphere.harmonics import sampling_matrix
 from tistreamlines.sphere.sphere import SPHERES, load_sphere

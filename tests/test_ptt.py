@@ -13,7 +13,6 @@ from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, 
 from tistreamlines.errors import ParameterError
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import nearest_vertex, read_stop
-from tistreamlines.kernels.lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, twin, u32, vec3
 from tistreamlines.kernels.methods.ptt import (
     Ptt,
     PttScratch,
@@ -24,6 +23,7 @@ from tistreamlines.kernels.methods.ptt import (
     moved_by_try,
 )
 from tistreamlines.kernels.propagate import Rules
+from tistreamlines.linker.lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, twin, u32, vec3
 from tistreamlines.sphere.nearest_vertex import cell_table
 from tistreamlines.sphere.sphere import load_sphere, sphere_tables
 

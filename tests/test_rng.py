@@ -9,9 +9,9 @@ from scipy.stats import chi2
 from synthetic import boot_case
 
 from tistreamlines.kernels import seeds as seeding
-from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, lane, lanes, minimum, put, twin, u32, where
 from tistreamlines.kernels.methods.boot import PASS, PASSES, SIGNAL_CHUNKS, SPAN, Boot, BootScratch, draw_pass
-from tistreamlines.kernels.rng import philox, uniform
+from tistreamlines.linker.lang import Ints, Reals, barrier, i32, lane, lanes, minimum, put, twin, u32, where
+from tistreamlines.linker.rng import philox, uniform
 
 # Random123's kat_vectors: counter, key, answer of philox4x32 with 10 rounds
 KNOWN = [

@@ -39,9 +39,9 @@ from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
 from tistreamlines.io.tractogram import Space
 from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.peaks import dot
+from tistreamlines.linker.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
 from tistreamlines.linker.link import link
 from tistreamlines.linker.source import Source
 from tistreamlines.linker.store import load

@@ -12,7 +12,7 @@ from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
 from tistreamlines.backends.taichi.front_end import quick_import
 from tistreamlines.io.images import reading
-from tistreamlines.kernels.lang import Reals, i32, real, twin
+from tistreamlines.linker.lang import Reals, i32, real, twin
 from tistreamlines.linker.source import Source
 
 

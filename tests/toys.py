@@ -41,6 +41,6 @@ def prepare_fading(
 
 
 FADING = StoppingRule(
-    title="ends at a threshold, or by chance", prepare=prepare_fading, options=ThresholdOptions, maps=("stop_map",),
+    title="ends at a threshold, or by chance", prepare=prepare_fading, options=ThresholdOptions, maps={"stop_map": 0},
     needs_fa=needs_fa,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tables import prepare_ptt, probe
 from test_prob import fibres, unit
 
 from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
-from tistreamlines.kernels.lang import Reals, i32, real, twin, vec3
+from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
 from tistreamlines.methods.ptt import Probe
 
 KEY = np.array([17, -3])

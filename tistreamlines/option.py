@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import numbers
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import ParameterError
 
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 
     PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
     ImageLike = PointsLike | SpatialImage
+    Value = TypeVar("Value")
+    OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path
 # headings of the help, in its order
-GROUPS = SEEDS, MODEL, FILES, GROWTH, OUTPUT, RUNNING = (
-    "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth", "Output",
-    "Running",
+GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
+    "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
+    "Regions of interest and selection", "Output", "Running",
 )  # fmt: skip
+FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
 
@@ -85,6 +89,11 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def companions(fact: str, words: Collection[str]) -> str:
+    """Write options with their values as on the command line: '--dg prob or det', '--odf or --pmf'."""
+    return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
+
+
 def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     """Check the value of an option.
 
@@ -102,7 +111,7 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     Returns
     -------
     object
-        The value, converted to int or float if it is a number.
+        The value, converted to int or float if it is a number, and to a tuple if the option can be given several times.
 
     Raises
     ------
@@ -115,11 +124,86 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
         raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
     if sort == "flag" and not isinstance(value, bool):
         raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
+    if sort == "list":
+        return _checked_list(name, option, value)
     if sort == "path" and not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
     if sort == "path" and not str(value):
         raise ParameterError(f"{flag(name)} is empty: give a path, or leave it out")
     return value
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    """Return the values of an option that can be given several times, of which Python callers may give one or many.
+
+    Parameters
+    ----------
+    value : object
+        One value, or a list or tuple of values. A list, tuple or one-dimensional array of numbers is one value, such as
+        x, y, z and a radius.
+
+    Returns
+    -------
+    tuple
+        The values. Numbers are joined with commas, as on the command line.
+    """
+    many = isinstance(value, list | tuple) and not _are_numbers(value)
+    return tuple(_joined(one) for one in (value if many else (value,)))
+
+
+def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
+    """Return the centre and the radius of a ball, mm, from text such as '10,-20.5,3,5'.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    text : str
+        x,y,z,r in RASmm.
+
+    Raises
+    ------
+    ParameterError
+        If the text is anything else than four numbers, or the radius not above 0.
+    """
+    try:
+        x, y, z, radius = map(float, str(text).split(","))
+    except ValueError:
+        x = y = z = radius = math.nan
+    if not (radius > 0 and all(abs(one) <= FARTHEST for one in (x, y, z, radius))):
+        raise ParameterError(
+            f"{flag(name)} is {str(text)!r}: give x,y,z,r in RASmm, four numbers with a radius above 0, at most "
+            f"{FARTHEST:g}"
+        )
+    return x, y, z, radius
+
+
+def _joined(value: Any) -> Any:
+    flat = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
+    return ",".join(f"{float(one)!r}" for one in value) if flat and _are_numbers(value) else value
+
+
+def recorded(value: Any) -> Any:
+    """Return the value of an option as written to the record: paths are strings, several values a list."""
+    if isinstance(value, tuple):
+        return [recorded(one) for one in value]
+    return str(value) if isinstance(value, os.PathLike) else value
+
+
+def _are_numbers(values: Any) -> bool:
+    return len(values) > 0 and all(isinstance(one, numbers.Real) for one in values)
+
+
+def _checked_list(name: str, option: Option, values: Any) -> tuple[Any, ...]:
+    """Check each value of an option that can be given several times: text or something path-like."""
+    for one in values:
+        if not isinstance(one, str | os.PathLike):
+            raise ParameterError(f"{flag(name)} is a {type(one).__name__}: give {option.unit}, or several in a list")
+        if not str(one):
+            raise ParameterError(f"{flag(name)} is empty: give {option.unit}, or leave it out")
+    if not values:
+        raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
+    return values
 
 
 def _number(name: str, option: Option, value: Any, sort: str) -> int | float:

@@ -25,10 +25,10 @@ from tistreamlines.engine.linking import source_of
 from tistreamlines.engine.ordering import exclusive_sum, near_together
 from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
-from tistreamlines.kernels.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
 from tistreamlines.kernels.methods.boot import BootScratch
 from tistreamlines.kernels.propagate import start
-from tistreamlines.kernels.rng import philox
+from tistreamlines.linker.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
+from tistreamlines.linker.rng import philox
 
 SEEDS = 1000
 

@@ -20,6 +20,10 @@ WORDS = (
     "", " ", "-", "--", "no such word", "\n", "é", "\udcff", "a\0b", "x" * 300, "x" * 100_000, "\x1b[31m", "%s{}",
     "[bold]",
 )  # fmt: skip
+BALLS = (
+    "30,20,20,5", "30,20,20,1e5", "1e300,0,0,1e300", "0,0,0,1e-300", "nan,0,0,1", "0,0,0,inf", "0,0,0", "0,0,0,1,2",
+    ",,,", "1;2;3;4", "0 0 0 1", "-9e5,0,0,1e6",
+)  # fmt: skip
 NAMES = (
     "", ".", "..", "/", "../out", "../out/", ".trx", "../out/b.trx", "../out/b.TRX", "../out/b.trk", "../out/b.tck",
     "../out/b.trx.gz", "../out/b", "../out/b.json", "../out/é.trx", "../out/\udcff.trx", "../out/a\nb.trx",
@@ -82,6 +86,8 @@ def options(rng: random.Random, room: Room) -> list[str]:
 def _value(rng: random.Random, name: str, kind: str, choices: tuple[str, ...]) -> str:
     if kind == "path":
         return rng.choice((*NAMES, *WORDS, "dwi.nii.gz", "mask.nii.gz", "seeds.npy", "dwi.bval"))
+    if kind == "list":
+        return rng.choice((*WORDS, *BALLS))
     if name in COMPILED:
         return rng.choice((*WORDS, "nan", "-1", "1e308"))
     fitting = NUMBERS if name != "nseeds" else [number for number in NUMBERS if not number.startswith(("2147", "4294"))]

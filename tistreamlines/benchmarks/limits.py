@@ -21,7 +21,7 @@ from ..backends import open_program
 from ..backends.program import Program
 from ..devices import Device, free_memory
 from ..errors import DeviceError
-from ..kernels.lang import *
+from ..linker.lang import *
 from ..linker.source import Source
 
 Array = npt.NDArray[Any]

@@ -9,13 +9,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..option import Option, bounds, flag
-from ..run.parameters import absent, applies_with, companions, defaults, kind, options
+from ..option import Option, bounds, companions, flag
+from ..run.parameters import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
-_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "path": click.STRING, "text": click.STRING}
+_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT}
+_TYPES |= dict.fromkeys(("path", "text", "list"), click.STRING)
 
 
 class GroupedOption(click.Option):
@@ -93,6 +94,8 @@ def verbosity(function: Any) -> Any:
 def explanation(name: str, option: Option) -> str:
     """Return the help of an option: its meaning, companions, bounds and default."""
     notes = [f"with {companions(fact, words)}" for fact, words in applies_with(name).items()]
+    if kind(name) == "list":
+        notes.append("can be given several times")
     if bounds(option) != "a number":
         notes.append(bounds(option).removeprefix("a number "))
     return f"{option.help}  [{'; '.join([*notes, f'default: {_default(name, option)}'])}]"
@@ -119,4 +122,5 @@ def _settings(name: str, option: Option) -> dict[str, Any]:
         return {**common, "is_flag": True, "default": defaults()[name]}
     if option.choices:
         return {**common, "type": click.Choice(tuple(option.choices)), "default": None}
-    return {**common, "type": _TYPES[kind(name)], "default": None, "metavar": option.unit.upper().replace(" ", "_")}
+    metavar = option.unit.upper().replace(" ", "_")
+    return {**common, "type": _TYPES[kind(name)], "default": None, "metavar": metavar, "multiple": kind(name) == "list"}

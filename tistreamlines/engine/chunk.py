@@ -23,6 +23,8 @@ class Chunk:
     branch : (m,) int32, number of its initial direction among those of the seed.
     number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
     state : (m, 2, 2) int32, of the forward half and of the backward half its steps and its stop reason.
+    met : (m, 2, 3) int32, of both halves the bits of their points, see :class:`..kernels.propagate.Halves`; (m, 0) if
+        points have none.
     """
 
     first_seed: int
@@ -31,13 +33,18 @@ class Chunk:
     branch: Array
     number: Array
     state: Array
+    met: Array
 
     @cached_property
     def steps(self) -> Array:
         """Steps of each streamline, both halves together, (m,)."""
         return self.state[:, 0, 0] + self.state[:, 1, 0]
 
+    def first(self, count: int) -> Chunk:
+        """Return the chunk with its first streamlines, and their seeds."""
+        return replace(self.some(slice(count)), seeds=self.seeds[: int(self.seed[count - 1]) + 1])
+
     def some(self, places: Array | slice) -> Chunk:
         """Return the chunk with some of its streamlines."""
-        named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state")}
+        named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state", "met")}
         return replace(self, **named)

@@ -9,7 +9,7 @@ grows the next.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -21,6 +21,7 @@ from ..devices import Device
 from ..errors import ParameterError
 from ..io.tractogram import Batch, Space
 from ..methods.given import Prepared
+from .directed import initial_codes
 from .filters import Filter, Length
 from .growth import Growth
 from .products import Points, Product
@@ -58,6 +59,8 @@ class Engine:
         begun = time.perf_counter()
         if prepared.fill["CARRIED"]:
             settings = replace(settings, exact=True)
+        if not prepared.fill.get("SYMMETRIC", 1):
+            settings = replace(settings, either_sense=False)
         self.settings = settings
         self.points = Points(Unpacker(prepared, space), settings.threads, device.arch == "cpu")
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
@@ -80,13 +83,20 @@ class Engine:
         """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
         return self.growth.room.seeds
 
-    def track(self, seeds: Array, first_seed: int = 0) -> Iterator[Batch]:
+    def track(
+        self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Batch]:  # fmt: skip
         """Grow streamlines from seeds.
 
         Parameters
         ----------
         seeds : (n, 3) voxel coordinates, centre of voxel = integer.
         first_seed : number of the first seed; random numbers are counted by the seeds' numbers.
+        directions : (n, 3) unit vectors along the voxel axes: the one initial direction of each seed, which is moved to
+            the nearest vertex of the sphere. Without them, the peaks at each seed are its initial directions.
+        most : end after so many accepted streamlines, in the order of seeds and directions.
+        enough : asked before each chunk; if it returns True, tracking ends.
 
         Yields
         ------
@@ -96,7 +106,7 @@ class Engine:
         Raises
         ------
         ParameterError
-            If a seed's number does not fit 32 bits.
+            If a seed's number does not fit 32 bits, or if there is not one unit vector for each seed.
         """
         if not 0 <= first_seed <= first_seed + len(seeds) <= 2**32:
             raise ParameterError(
@@ -104,24 +114,35 @@ class Engine:
                 "for seeds from 0 to 2**32 - 1: give fewer seeds, or a lower number to the first"
             )
         begun = time.perf_counter()
-        for batch in self._batches(np.asarray(seeds, np.float32), first_seed):
+        points = np.asarray(seeds, np.float32)
+        codes = None
+        if directions is not None:
+            codes = initial_codes(directions, points, self.growth.prepared, self.settings.threads)
+        for batch in self._batches(points, first_seed, codes, 2**62 if most is None else most, enough):
             self.tally.seconds["track"] = time.perf_counter() - begun
             yield batch
         self.tally.seconds["track"] = time.perf_counter() - begun
         self.tally.seconds["kernels"] = self.growth.program.kernel_seconds()
 
-    def _batches(self, seeds: Array, first_seed: int) -> Iterator[Batch]:
+    def _batches(
+        self, seeds: Array, first_seed: int, codes: Array | None, left: int, enough: Callable[[], bool]
+    ) -> Iterator[Batch]:
         growth, points, first = self.growth, self.points, 0
         try:
-            while first < len(seeds):
+            while first < len(seeds) and left and not enough():
                 with self.tally.stage("start"):
-                    chunk = growth.begin(seeds[first : first + growth.ready()], first_seed + first)
+                    some = slice(first, first + growth.ready())
+                    chunk = growth.begin(seeds[some], first_seed + first, None if codes is None else codes[some])
                 points.lay_out(growth)
                 while points.waiting:
                     with growth.pace.away():
                         yield points.next(growth)
                 chunk = growth.finish(chunk)
                 verdicts = reduce(np.logical_and, [one.accepted(chunk) for one in self.filters])
+                if (count := int(np.count_nonzero(verdicts))) >= left:  # what comes after the last one does not count
+                    verdicts = verdicts[: np.flatnonzero(verdicts)[left - 1] + 1]
+                    chunk = chunk.first(len(verdicts))
+                left -= min(count, left)
                 accepted = chunk if verdicts.all() else chunk.some(np.flatnonzero(verdicts))
                 for product in self.products:
                     product.collect(growth, accepted)

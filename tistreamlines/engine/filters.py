@@ -1,9 +1,9 @@
 """Filters: what decides which streamlines are accepted.
 
-A filter looks at a chunk's streamlines when they have ended.  A filter that rejects streamlines by the points that they
-visit can also end them early: it fills the holes ``Filter`` and ``reject`` of :mod:`..kernels.propagate`, and REJECTS
-with 1.  Then ``reject`` is called with each new point, the seed excepted, and its verdict is the half's stop reason.
-An engine can have one such filter.
+A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
+visit can also end them early: it fills the holes ``Filter`` (a record that extends Demands) and ``marks`` of
+:mod:`..kernels.propagate`, and MARKS with 1.  Then ``marks`` is called with each point and returns its bits, see
+:mod:`..kernels.regions`.  An engine can have one such filter.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from ..backends import open_program
 from ..devices import Device, free_memory
 from ..kernels import propagate
-from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop
+from ..linker.lang import Twin
 from ..linker.records import spread
 from ..methods.given import Prepared
 from .chunk import Chunk
@@ -56,20 +56,26 @@ class Growth:
         roots: Sequence[Twin],
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
-        fill = {name: value for one in filters for name, value in one.fill.items()}
+        fill = {"MARKS": 0, "IN_TURN": int(settings.truncate)} | settings.fill
+        for one in filters:
+            fill |= one.fill
+        self.marks = fill["MARKS"]
+        self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
         self.program = open_program(
             device, source_of([*ROOTS, *roots], prepared, **fill), exact=settings.exact, threads=settings.threads,
             profile=settings.profile,
         )  # fmt: skip
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
-        rules = propagate.Rules(step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, key=key, first_seed=0)
+        rules = propagate.Rules(
+            step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0
+        )
         self.rules = spread("rules", rules)
         values = prepared.arrays | prepared.scalars | self.rules
         for one in filters:
             values |= one.values
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        self.room = self._fit(4 * sum(array.size for array in arrays.values()))
+        self.room = self._fit(4 * sum(array.size for array in arrays.values()), fill)
         with memory_for("the tables"):
             self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
         self.buffers = Buffers(self.program, self.room, self.values)
@@ -80,14 +86,14 @@ class Growth:
         """Forget how fast the device has been."""
         self.pace = Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
 
-    def _fit(self, tables: int) -> Room:
+    def _fit(self, tables: int, fill: dict[str, Any]) -> Room:
         """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
         chosen, free = self.settings, None
         cpu = self.device.arch == "cpu"
         if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
         return room_for(
-            self.prepared.fill | self.prepared.scalars, chosen.max_steps, tables, asked=chosen.chunk_size,
+            self.prepared.fill | self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
             limit=chosen.memory_limit, free=free,
             most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
         )  # fmt: skip
@@ -104,13 +110,14 @@ class Growth:
         """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
         return max(1, min(self.room.seeds, int(0.9 * self._most_streamlines() / self._density)))
 
-    def begin(self, seeds: Array, first_seed: int) -> Chunk:
+    def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
         """Start a chunk; the device may still be at work on return.
 
         Parameters
         ----------
         seeds : (n, 3) float32, voxel coordinates.
         first_seed : number of the first one in the run.
+        codes : (n,) int32, the code of the one initial direction of each seed, or -1; without them, peaks are found.
 
         Returns
         -------
@@ -122,7 +129,10 @@ class Growth:
         for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
             self.buffers.hold(name, n)
         self.program.upload(values["seeds_points"], seeds.ravel())
-        self.program.run("start", n, values)
+        if codes is None:
+            self.program.run("start", n, values)
+        else:
+            self._direct(codes)
         near = near_together(seeds)
         counts = self.fetch(values["seeds_counts"], n)
         most = self._most_streamlines()
@@ -136,39 +146,67 @@ class Growth:
         self._launch(slot, int(counts.sum()))
         seed = np.repeat(np.arange(n, dtype=np.int32), counts)
         branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
-        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, np.zeros((0, 2, 2), np.int32))
+        none = np.zeros((0, 2, 2), np.int32)
+        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
+
+    def _direct(self, codes: Array) -> None:
+        """Give each seed the initial direction of its code (n,), or none where that is -1."""
+        peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
+        peaks[:, 0] = codes
+        self.program.upload(self.values["seeds_peaks"], peaks.ravel())
+        self.program.upload(self.values["seeds_counts"], (codes >= 0).astype(np.int32))
 
     def _launch(self, slot: Array, count: int) -> None:
         """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
         self.program.upload(self.values["slot"], slot)
-        for name in ("seed", "branch", "initial", "point", "state", "codes"):
+        for name in ("seed", "branch", "initial", "point", "state", "codes", *(("met",) if self.marks else ())):
             self.buffers.hold(f"halves_{name}", count)
         self.program.run("enlist", len(slot), self.values)
-        # the backward halves need to know whether the first step stands
-        first = 1 + self.prepared.fill["DROPS_DEAD_END"]
-        steps = min(self.pace.steps(2 * count), self.settings.max_steps)
-        self.pace.begin(2 * count, first + steps, anew=True)
-        self.program.run("advance", count, self.values | {"stride": 2, "steps": first})
-        self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
+        if self.turns[0] is None:
+            # the backward halves need to know whether the first step stands
+            self._advance(count, 1 + self.prepared.fill["DROPS_DEAD_END"], 0)
+        self._steps(count, self.turns[0], (2 if self.turns[0] is None else 1) * count, anew=True)
 
-    def _settle(self, count: int) -> tuple[Array, int]:
+    def _advance(self, count: int, steps: int, turn: int | None) -> None:
+        """Launch the forward halves of streamlines (turn 0), their backward halves (1) or both (None)."""
+        stride, offset = (1, 0) if turn is None else (2, turn)
+        # halves that have ended stand still
+        self.program.run(
+            "advance", 2 * count // stride, self.values | {"stride": stride, "offset": offset, "steps": steps}
+        )
+
+    def _steps(self, count: int, turn: int | None, growing: int, *, anew: bool = False) -> None:
+        """Launch as many steps as a launch may take, of which ``anew`` has had the first one or two."""
+        steps = min(self.pace.steps(growing), self.settings.max_steps)
+        self.pace.begin(growing, steps + anew * (1 + self.prepared.fill["DROPS_DEAD_END"]), anew=anew)
+        self._advance(count, steps, turn)
+
+    def _settle(self, count: int, turn: int | None) -> tuple[Array, int]:
         """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
         state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
         self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
-        return state, int(np.count_nonzero(state[..., 1] == Stop.GROWING))
+        reasons = state[..., 1] if turn is None else state[:, turn : turn + 1, 1]
+        if self.marks:  # what is left of a rejected streamline need not grow
+            reasons = reasons[(state[..., 1] != Stop.REJECTED).all(axis=1)]
+        return state, int(np.count_nonzero(reasons == Stop.GROWING))
 
     def finish(self, chunk: Chunk) -> Chunk:
         """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
         count = len(chunk.seed)
         with self.tally.stage("grow"):
-            state, growing = self._settle(count)
-            while growing:
-                steps = min(self.pace.steps(growing), self.settings.max_steps)
-                self.pace.begin(growing, steps)
-                # halves that have taken their last step stand still
-                self.program.run("advance", 2 * count, self.values | {"stride": 1, "steps": steps})
-                state, growing = self._settle(count)
-        return replace(chunk, state=np.take(state, chunk.number, axis=0))
+            for turn in self.turns:
+                if turn == 1:
+                    self._steps(count, turn, count)
+                state, growing = self._settle(count, turn)
+                while growing:
+                    self._steps(count, turn, growing)
+                    state, growing = self._settle(count, turn)
+        if not self.marks:
+            return replace(chunk, state=np.take(state, chunk.number, axis=0), met=np.zeros((count, 0), np.int32))
+        # how far the other half of a rejected one has come by then depends on the device
+        state[(state[..., 1] == Stop.REJECTED).any(axis=1)] = 0, Stop.REJECTED
+        met = self.fetch(self.values["halves_met"], 6 * count).reshape(-1, 2, 3)
+        return replace(chunk, state=np.take(state, chunk.number, axis=0), met=np.take(met, chunk.number, axis=0))
 
     def count(self, chunk: Chunk) -> None:
         """Add the seeds of a finished chunk and the ends of its streamlines to the tally."""
@@ -195,7 +233,7 @@ class Growth:
             return
         for _ in range(1 if self.device.software else IDLE):
             with self.pace.idle():
-                self.program.run("advance", 2, self.values | {"stride": 1, "steps": 1})
+                self._advance(1, 1, None)
                 self.fetch(self.values["halves_state"], 4)
         for count in () if self.device.software else TRIALS:
             begun = time.perf_counter()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.lang import Record, Twin
+from ..linker.lang import Record, Twin
 from ..linker.records import INTS, REALS
 from ..linker.source import Source
 from ..methods.given import Prepared
 
-NO_FILTER = {"Filter": Record, "REJECTS": 0}
-NO_PARTICLES = {"Particles": Record, "PARTICLES": 0, "REMEMBERED": 0}
+# what a filter, particle filtering, and other ways to grow than both halves at the same time put in their place
+PLAIN = {
+    "Filter": Record, "MARKS": 0, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "Particles": Record, "PARTICLES": 0,
+    "REMEMBERED": 0,
+}  # fmt: skip
 
 
 def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
@@ -25,4 +28,4 @@ def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
     """
     read = {name: prepared.arrays[name] for name in prepared.often_read}
     tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
-    return Source(roots, NO_FILTER | NO_PARTICLES | prepared.fill | fill, prepared.scratch, prepared.shares, tables)
+    return Source(roots, PLAIN | prepared.fill | fill, prepared.scratch, prepared.shares, tables)

@@ -21,8 +21,8 @@ from ..backends.threads import thread_pool
 from ..devices import usable_cores
 from ..io.tractogram import Batch
 from ..kernels import propagate
-from ..kernels.lang import Twin
 from ..kernels.stop_reasons import Stop
+from ..linker.lang import Twin
 from .chunk import Chunk
 from .growth import Growth
 from .ordering import exclusive_sum
@@ -82,7 +82,7 @@ class Points(Product):
         state, none = np.array([1, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
         growth.program.upload(growth.values["halves_state"], state)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
-        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2))
+        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
         self.unpacker.batch(self._packed(growth, chunk), growth.rules)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:

@@ -17,6 +17,9 @@ class Settings:
     step_mm : step size in mm.
     max_steps : maximum number of steps of a half-streamline.
     fewest_steps, most_steps : streamlines with fewer or more steps are dropped, and always those without a step.
+    truncate : end streamlines at ``most_steps`` instead; the backward half has what the forward half leaves.
+    one_way : grow no backward halves.
+    either_sense : let streamlines of one way take one of both senses of a direction at random, where it has both.
     rng_seed : RNG seed for tracking, an integer of 64 bits.
     exact : same bits on every device; if False, the compiler may reorder arithmetic.  A method that carries a frame
         from step to step is always exact, since the host repeats its steps and must reach the same points.
@@ -30,6 +33,9 @@ class Settings:
     max_steps: int = 500
     fewest_steps: int = 1
     most_steps: int | None = None
+    truncate: bool = False
+    one_way: bool = False
+    either_sense: bool = True
     rng_seed: int = 0
     exact: bool = True
     threads: int | None = None
@@ -41,6 +47,11 @@ class Settings:
     def bounds(self) -> tuple[int, int]:
         """Minimum and maximum number of steps of an accepted streamline."""
         return max(self.fewest_steps, 1), 2 * self.max_steps if self.most_steps is None else self.most_steps
+
+    @property
+    def fill(self) -> dict[str, int]:
+        """Constants of the kernels."""
+        return {"ONE_WAY": self.one_way * (1 + self.either_sense), "TRUNCATES": int(self.truncate)}
 
 
 def steps_within(step_mm: float, min_mm: float, max_mm: float | None = None) -> tuple[int, int | None]:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Batch, Space
-from ..kernels.lang import LANES, fields_of
 from ..kernels.unpack import Affine, Laid, unpack
+from ..linker.lang import LANES, fields_of
 from ..linker.records import REALS, spread
 from ..methods.given import Prepared
 from .chunk import Chunk

@@ -1,13 +1,11 @@
-"""Reading of diffusion series, gradients, masks, maps and seeds, with checks before anything is computed.
+"""Reading of diffusion series, gradients, masks and maps, with checks before anything is computed.
 
 nibabel and DIPY are imported inside the functions, so that importing this module is fast.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +38,6 @@ B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b
 LARGEST_B = 1e6  # s/mm^2
 AFFINE_TOLERANCE = 1e-3  # mm
 NORM_TOLERANCE = 0.01
-FARTHEST = 1e6  # mm; voxel coordinates of farther seeds might overflow 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,74 +133,39 @@ def load_mask(
     return mask
 
 
-def load_map(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArray[np.float32]:
-    """Read a scalar map on the grid of the series or of the orientations.
+def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0) -> npt.NDArray[np.float32]:
+    """Read a scalar map, or several in one file, on the grid of the series or of the orientations.
 
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file.
+        3-D NIfTI file, or a 4-D one with so many ``volumes``.
     space : Space
         Grid that the map must have.
     note : callable
         Receives a message if there are NaN values, which become 0; programs write NaN where nothing was fitted.
+    volumes : int
+        Number of volumes of a 4-D file; 0 for a 3-D one.
 
     Returns
     -------
-    values : (x, y, z) float32, C-contiguous
+    values : (x, y, z) or (x, y, z, volumes) float32, C-contiguous
 
     Raises
     ------
     InputError
         If the file is missing or damaged, on another grid, or has infinite values.
     """
-    return np.ascontiguousarray(_load_volume(path, space, note)[1], np.float32)
+    return np.ascontiguousarray(_load_volume(path, space, note, (volumes,) if volumes else ())[1], np.float32)
 
 
-def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
-    """Read seed points.
-
-    Parameters
-    ----------
-    path : str or Path
-        NumPy file (.npy), or text with three numbers per line, separated by spaces, tabs or commas.
-
-    Returns
-    -------
-    seeds : (n, 3) float64, RASmm
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged, or if a seed is not finite or too far away.
-    """
-    given, path = path, Path(path) if isinstance(path, InMemory) else existing(path)
-    with reading(path):
-        if isinstance(given, InMemory):
-            seeds = np.asarray(given.values)
-        elif path.suffix.lower() == ".npy":
-            with path.open("rb") as file:
-                seeds = np.lib.format.read_array(file, allow_pickle=False)
-        else:
-            text = path.read_text(encoding="utf-8")
-            seeds = np.loadtxt(StringIO(re.sub(r"[\t,]", " ", text)), ndmin=2)
-    if seeds.size == 0:
-        raise InputError(f"{path}: 0 seeds; give at least one line of x y z in RASmm")
-    if seeds.ndim != 2 or seeds.shape[1] != 3 or seeds.dtype.kind not in "fiu":
-        raise InputError(f"{path}: {seeds.dtype} array of shape {seeds.shape}; give x y z in RASmm, shape (n, 3)")
-    seeds = seeds.astype(np.float64)
-    bad = np.flatnonzero(~(np.abs(seeds) <= FARTHEST).all(axis=1))
-    if len(bad):
-        raise InputError(
-            f"{path}: seed {bad[0]} is {seeds[bad[0]].tolist()}; remove the {len(bad)} seeds that are not "
-            f"finite or more than {FARTHEST:g} mm away"
-        )
-    return seeds
-
-
-def _load_volume(path: AnyPath, space: Space, note: Tell) -> tuple[Path, npt.NDArray[Any]]:
+def _load_volume(
+    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = ()
+) -> tuple[Path, npt.NDArray[Any]]:
     path, image = open_image(path)
-    if tuple(image.shape) != space.shape:
+    if tuple(image.shape[:3]) == space.shape and image.shape[3:] != volumes and volumes:
+        raise InputError(f"{path}: shape {tuple(image.shape)}; give an image of {volumes[0]} volumes")
+    if tuple(image.shape) != space.shape + volumes:
         raise InputError(
             f"{path}: shape {tuple(image.shape)}, but the series or orientations have {space.shape}; "
             "resample it to that grid"

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
 from ..sphere.harmonics import basis_of, count_of, degree_shares, order_of
+from ..sphere.nearest_vertex import closest_vertices
 from ..sphere.sphere import SPHERES, load_sphere
 from .images import Tell, check_finite, grid_of, open_image, read_array, read_series, silent, without_nan
 from .nifti import AFFINE_TOLERANCE
@@ -182,18 +183,12 @@ def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
     for first in range(0, len(used), BLOCK):
         block = used[first : first + BLOCK]
         part = flat[block].astype(np.float64)
-        nearest = np.stack([_closest(part[:, i], points) for i in range(part.shape[1])], axis=1)
+        nearest = np.stack([closest_vertices(part[:, i], points) for i in range(part.shape[1])], axis=1)
         places = nearest + len(points) * np.arange(len(block))[:, None]
         amplitudes = np.linalg.norm(part, axis=2)
         sums = np.bincount(places.ravel(), amplitudes.ravel(), len(block) * len(points))
         rows[block] = sums.reshape(len(block), -1)
     return out
-
-
-def _closest(directions: npt.NDArray[np.float64], vertices: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    # written out, because a matrix product may add in another order than DIPY and decide ties differently
-    x, y, z = (directions[:, None, i] * vertices[:, i] for i in range(3))
-    return np.argmax(np.abs(x + y + z), axis=1)
 
 
 def _open(path: str | Path, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:

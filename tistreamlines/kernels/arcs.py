@@ -6,9 +6,9 @@ Its rows say how far the arc leads, and where the tangent and the binormal point
 
 from __future__ import annotations
 
+from ..linker.lang import *
+from ..linker.maths import floored, quarter_turn, reciprocal_root
 from .lanes import normalised
-from .lang import *
-from .maths import floored, quarter_turn, reciprocal_root
 
 EXACT_ARCS = Constant("1: arcs are exact, 0: of second order as in DIPY, which leads farther the more an arc bends")
 SMALL = 1.0e-4  # curvature, 1/mm, that counts as none

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
 
 HALF_ORDER = Constant("half the order of the spherical harmonics")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
 
 ROW_CHUNKS = Constant("length of a voxel's row, in units of 32 reals")
 STOP_CHANNEL = Constant("first channel of the row's end, which the stopping rule reads")

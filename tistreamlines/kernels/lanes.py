@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..linker.lang import *
+from ..linker.maths import floored, reciprocal_root
 from .interpolate import CHUNK_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
-from .lang import *
-from .maths import floored, reciprocal_root
 from .peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 
 CELLS = Constant("cells along an edge of each of the three maps of half the sphere")

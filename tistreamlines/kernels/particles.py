@@ -6,12 +6,12 @@ DIPY's ``_pft`` in ``localtrack.pyx``.
 
 from __future__ import annotations
 
+from ..linker.lang import *
+from ..linker.maths import divide
+from ..linker.rng import RESAMPLING, STREAM, philox, uniform
 from .interpolate import STOP_CHANNEL
-from .lang import *
-from .maths import divide
 from .peaks import NONE
 from .propagate import PARTICLES
-from .rng import RESAMPLING, STREAM, philox, uniform
 from .stop_reasons import Stop
 
 MIN_WHITE = Constant("share of white matter that a half must reach before it may end validly; 0: none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
 
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
 CANDIDATES = Constant("maximum number of local maxima, far more than an ODF has")

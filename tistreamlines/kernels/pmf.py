@@ -7,8 +7,8 @@ ones, count as 0 (DIPY's ``prepare_pmf``).
 
 from __future__ import annotations
 
+from ..linker.lang import *
 from .harmonics import harmonic
-from .lang import *
 from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
 SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ..linker.lang import *
+from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
-from .lang import *
 from .peaks import NONE
+from .regions import EXCLUDE, LIMIT, gathered
 from .stop_reasons import KEPT, KEPT_ENDS, Stop
 
 Method = Hole("record of the direction getter")
@@ -16,9 +18,12 @@ depart = Hole("sets what a half carries at its seed, for methods that carry more
 choose = Hole("the method's choice of a step")
 moved = Hole("the point that a step leads to")
 classify = Hole("the stopping rule")
-Filter = Hole("record of what rejects streamlines by their points")
-reject = Hole("GROWING, or the stop reason of a streamline with this point")
-REJECTS = Constant("1: reject is asked about each point, 0: nothing rejects streamlines by their points")
+Filter = Hole("record of what is demanded of the points of streamlines, which extends Demands")
+marks = Hole("bits of a point, see the module regions")
+MARKS = Constant("1: points have bits, 0: nothing is demanded of points")
+IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0: both grow at the same time")
+ONE_WAY = Constant("1: there are no backward halves, 2: forward halves take one of both senses at random, 0: both halves grow")
+TRUNCATES = Constant("1: a streamline ends with its greatest number of steps, 0: both halves may have as many as rules allow")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("number of reals, besides its point, that a half carries from step to step (0: its last code suffices)")
 Particles = Hole("team memory of particle filtering")
@@ -26,6 +31,7 @@ recall = Hole("restores what a half remembers for particle filtering")
 remember = Hole("stores it")
 judged = Hole("the stop reason, or GROWING where a half may not end yet")
 rescue = Hole("what comes next where a half or a particle has stopped")
+bits_along = Hole("bits of the points of a half that has ended")
 PARTICLES = Constant("number of particles that find a way on where a half ends invalidly, at most 32; 0: such ends stand")
 REMEMBERED = Constant("number of reals that a half remembers for particle filtering, 0 without it")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
@@ -35,6 +41,8 @@ GROWING = int(Stop.GROWING)
 OUTSIDE_IMAGE = int(Stop.OUTSIDE_IMAGE)
 NO_DIRECTION = int(Stop.NO_DIRECTION)
 MAX_LENGTH = int(Stop.MAX_LENGTH)
+OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
+ALL_INCLUDED, NOT_GROWN = int(Stop.ALL_INCLUDED), int(Stop.NOT_GROWN)
 
 
 # in the particles' ``plan``: what ``rescue`` answers
@@ -56,7 +64,8 @@ class Halves(Record):
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
     ``initial``, the code of its initial direction (with particles, of the forward half's first step once it is taken).  For
     each half: ``point``, its last point, what it carries and what it remembers; ``state``, steps taken and stop reason;
-    ``codes``, one code a step.
+    ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and those of the last
+    but one.
     """
 
     seed: Ints
@@ -65,10 +74,12 @@ class Halves(Record):
     point: Reals
     state: Ints
     codes: Ints
+    met: Ints
 
 
 class Rules(Record):
-    """Step size in voxels along each axis, maximum number of steps, RNG key, number of the chunk's first seed.
+    """Step size in voxels along each axis, maximum number of steps of a half and of a streamline that is truncated, RNG key,
+    number of the chunk's first seed.
 
     The two words of the key are read from memory where they are used: if compilers kept them and the values derived from
     them in registers, a GPU could run only two thirds of its threads.
@@ -78,6 +89,7 @@ class Rules(Record):
     step_y: real
     step_z: real
     max_steps: i32
+    most: i32
     key: Ints
     first_seed: u32
 
@@ -95,17 +107,27 @@ def start(item: i32, seeds: Seeds, volume: Volume, method: Method, scratch: Scra
 
 
 @twin
-def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves):
+def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
     """Create a streamline for each direction of seed ``item``, the first one with number ``slot[item]``."""
     for i in each(seeds.counts[item]):
         streamline = slot[item] + i
         halves.seed[streamline] = item
         halves.branch[streamline] = i
-        halves.initial[streamline] = seeds.peaks[item * seeds.most + i]
+        initial = seeds.peaks[item * seeds.most + i]
+        if ONE_WAY == 2:
+            number = u32(item) + rules.first_seed
+            w = philox(number, u32(0), u32(i + 1), u32(SEEDING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
+            initial = initial ^ i32(w[0] & u32(1))
+        halves.initial[streamline] = initial
         for side in range(2):
             half = 2 * streamline + side
             halves.state[2 * half] = 0
             halves.state[2 * half + 1] = GROWING
+            if MARKS:
+                for k in range(3):
+                    halves.met[3 * half + k] = 0
+            if ONE_WAY:
+                halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
             for axis in range(3):
                 halves.point[(3 + CARRIED + REMEMBERED) * half + axis] = seeds.points[3 * item + axis]
             if REMEMBERED:
@@ -175,9 +197,7 @@ def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
 
 
 @twin
-def visit(
-    p: vec3, volume: Volume, stopping: Stopping, filter: Filter, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints
-) -> i32:
+def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Read the rows at a point; return the reason to stop there, or GROWING."""
     reason = OUTSIDE_IMAGE
     barrier()
@@ -185,10 +205,28 @@ def visit(
         read(volume, p, row)
         barrier()
         reason = classify(stopping, volume, p, row, c0, c1, c2, key)
-        if REJECTS:
-            if reason == GROWING:
-                reason = reject(filter, p)
     return reason
+
+
+@twin
+def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
+    """Greatest number of steps of a half."""
+    most = rules.max_steps
+    if TRUNCATES:
+        most = minimum(most, rules.most)
+        if (half & 1) == 1:
+            most = minimum(most, rules.most - halves.state[2 * half - 2])
+    return most
+
+
+@twin
+def met_before(half: i32, taken: i32, halves: Halves) -> i32:
+    """Bits that a half has met; one that grows after the other begins with what that one has met."""
+    met = halves.met[3 * half]
+    if IN_TURN:
+        if ((half & 1) == 1) & (taken == 0):
+            met = halves.met[3 * half - 3]
+    return met
 
 
 @twin
@@ -210,6 +248,7 @@ def grow(
         code = heading_code(half, halves, rules)
         taken = halves.state[2 * half]
         last = taken + steps
+        most = most_steps(half, halves, rules)
         place = (3 + CARRIED + REMEMBERED) * half
         p = vec3(halves.point[place], halves.point[place + 1], halves.point[place + 2])
         seed = u32(halves.seed[half >> 1]) + rules.first_seed
@@ -221,18 +260,30 @@ def grow(
             keeps = KEPT | KEPT_ENDS
             branch = recall(half, halves, particles)
         status = GROWING
+        if TRUNCATES:
+            status = where(taken >= most, MAX_LENGTH, GROWING)
+        met = 0  # bits of the points that certainly stay: all but p, which is dropped where it is a dead end
+        here = 0  # bits of p
+        before = 0  # bits of the point before p
+        found = 0
+        if MARKS:
+            met = met_before(half, taken, halves)
+            before = halves.met[3 * half + 2]
         attempt = 0
         ahead = p
         moves = 0  # 1: ahead is a step on from p, 0: it is p, whose row is read
         goes_on = 1
         while goes_on == 1:
-            reason = visit(
-                ahead, volume, stopping, filter, scratch.row, seed, u32(taken + moves), branch, rules.key
-            )
+            reason = visit(ahead, volume, stopping, scratch.row, seed, u32(taken + moves), branch, rules.key)
+            if MARKS:
+                found = marks(filter, ahead)
             if moves == 1:
                 status = reason
                 if PARTICLES:
                     status = judged(reason, taken, scratch.row, rules, particles)
+                if MARKS:
+                    if (status == GROWING) & ((found & LIMIT) < filter.limited):
+                        status = OUTSIDE_LIMIT
                 if (keeps >> status) & 1 == 1:
                     p = ahead
                     if PARTICLES:
@@ -240,16 +291,33 @@ def grow(
                             halves.initial[half >> 1] = code
                     halves.codes[half * rules.max_steps + taken] = code
                     taken = taken + 1
-                    if (status == GROWING) & (taken == rules.max_steps):
+                    if MARKS:
+                        before = here
+                        here = found
+                        if filter.stops == 1:
+                            if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+                                status = ALL_INCLUDED
+                    if (status == GROWING) & (taken == most):
                         status = MAX_LENGTH
-            elif reason == OUTSIDE_IMAGE:
-                status = OUTSIDE_IMAGE
+            else:
+                if reason == OUTSIDE_IMAGE:
+                    status = OUTSIDE_IMAGE
+                if MARKS:
+                    here = found
+                    if (found & LIMIT) < filter.limited:
+                        status = REJECTED  # a seed outside the limit mask
+                    if ONE_WAY:
+                        if taken == 0:
+                            halves.met[3 * half + 4] = here  # the other end is the seed
             goes_on = 0
             if (status == GROWING) & (taken < last):
                 choice = choose(volume, p, code, method, scratch, attempt, seed, u32(taken + 1), branch, rules.key)
                 if choice == NONE:
                     status = NO_DIRECTION
                     if DROPS_DEAD_END:
+                        if MARKS:
+                            if taken > 0:
+                                here = before
                         taken = maximum(taken - 1, 0)
                 else:
                     # for another draw the row of the same point is read again, since the method may have overwritten it
@@ -262,6 +330,11 @@ def grow(
                         code = choice
                         moves = 1
                         ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
+                        if MARKS & (PARTICLES == 0):
+                            met = gathered(filter, met, here)
+                            if ((met & EXCLUDE) != 0) | (halves.state[2 * (half ^ 1) + 1] == REJECTED):
+                                status = REJECTED
+                                goes_on = 0
             if PARTICLES:
                 # a particle takes one step at a time as if it were a half; rescue says which half or particle is next
                 if goes_on == 0:
@@ -275,6 +348,17 @@ def grow(
                     ahead = p
                     moves = 0
                     attempt = 0
+        if MARKS:
+            if status != GROWING:
+                if PARTICLES:  # points that particles have visited, or that were taken back, do not count
+                    met = bits_along(filter, half, taken, seeds, halves, rules, method, scratch)
+                    here = marks(filter, p)
+                met = gathered(filter, met, here)
+                if (met & EXCLUDE) != 0:
+                    status = REJECTED
+            halves.met[3 * half] = met
+            halves.met[3 * half + 1] = here
+            halves.met[3 * half + 2] = before
         lay_down(half, p, taken, status, halves, scratch, particles)
 
 
@@ -282,6 +366,7 @@ def grow(
 def advance(
     item: i32,
     stride: i32,
+    offset: i32,
     steps: i32,
     seeds: Seeds,
     halves: Halves,
@@ -293,8 +378,10 @@ def advance(
     scratch: Scratch,
     particles: Particles,
 ):
-    """Grow half ``item * stride``."""
-    grow(item * stride, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, particles)
+    """Grow half ``item * stride + offset``."""
+    grow(
+        item * stride + offset, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, particles
+    )  # fmt: skip
 
 
 @twin

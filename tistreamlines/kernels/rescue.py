@@ -10,7 +10,8 @@ the particle leaves the image.  Girard et al. 2014.
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
+from ..linker.rng import PARTICLE, TRIAL
 from .particles import (
     FIRST,
     GROWING,
@@ -42,14 +43,16 @@ from .propagate import (
     REMEMBERED,
     STATUS,
     TAKEN,
+    Filter,
     Halves,
     Method,
     Rules,
     Scratch,
     Seeds,
+    marks,
     moved,
 )  # fmt: skip
-from .rng import PARTICLE, TRIAL
+from .regions import gathered
 from .stop_reasons import Stop
 
 BACK_STEPS = Constant("steps that a half goes back, at most")
@@ -97,17 +100,42 @@ def judged(reason: i32, taken: i32, row: Reals, rules: Rules, particles: Particl
 
 
 @twin
+def seed_of(half: i32, seeds: Seeds, halves: Halves) -> vec3:
+    """The point where a half begins."""
+    place = 3 * halves.seed[half >> 1]
+    return vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+
+
+@twin
+def step_again(p: vec3, half: i32, k: i32, halves: Halves, rules: Rules, method: Method, scratch: Scratch) -> vec3:
+    """The point to which step number ``k`` of a half has led from the point before it."""
+    seed = u32(halves.seed[half >> 1]) + rules.first_seed
+    branch = u32(counted(half, halves, NONE, 0))
+    return moved(p, halves.codes[half * rules.max_steps + k], method, scratch, seed, u32(k + 1), branch, rules)
+
+
+@twin
 def retraced(
     half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, method: Method, scratch: Scratch
 ) -> vec3:
     """The point of a half after ``count`` steps."""
-    place = 3 * halves.seed[half >> 1]
-    p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
-    seed = u32(halves.seed[half >> 1]) + rules.first_seed
-    branch = u32(counted(half, halves, NONE, 0))
+    p = seed_of(half, seeds, halves)
     for k in range(count):
-        p = moved(p, halves.codes[half * rules.max_steps + k], method, scratch, seed, u32(k + 1), branch, rules)
+        p = step_again(p, half, k, halves, rules, method, scratch)
     return p
+
+
+@twin
+def bits_along(
+    filter: Filter, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, method: Method, scratch: Scratch
+) -> i32:
+    """Bits of the points of a half before the last one."""
+    met = 0
+    p = seed_of(half, seeds, halves)
+    for k in range(count):
+        met = gathered(filter, met, marks(filter, p))
+        p = step_again(p, half, k, halves, rules, method, scratch)
+    return met
 
 
 @twin

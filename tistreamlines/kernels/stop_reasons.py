@@ -18,6 +18,10 @@ class Stop(IntEnum):
     MAX_LENGTH = 4
     VALID_END = 5
     INVALID_END = 6
+    OUTSIDE_LIMIT = 7
+    REJECTED = 8
+    ALL_INCLUDED = 9
+    NOT_GROWN = 10
 
 
 KEEPS_LAST_POINT = {
@@ -28,8 +32,15 @@ KEEPS_LAST_POINT = {
     Stop.MAX_LENGTH: True,
     Stop.VALID_END: False,
     Stop.INVALID_END: False,
+    Stop.OUTSIDE_LIMIT: False,  # as MRtrix3's -mask
+    Stop.REJECTED: False,
+    Stop.ALL_INCLUDED: True,
+    Stop.NOT_GROWN: True,
 }
-VALID = (Stop.END_POINT, Stop.VALID_END, Stop.OUTSIDE_IMAGE)  # ends of streamlines that DIPY keeps if not return_all
+# ends of streamlines that DIPY keeps if not return_all, and those that the user has asked for
+VALID = (
+    Stop.END_POINT, Stop.VALID_END, Stop.OUTSIDE_IMAGE, Stop.OUTSIDE_LIMIT, Stop.ALL_INCLUDED, Stop.NOT_GROWN,
+)  # fmt: skip
 KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
 # DIPY's particle filtering keeps the points where the stopping rule ends a streamline
 KEPT_ENDS = 1 << Stop.VALID_END | 1 << Stop.INVALID_END
@@ -42,4 +53,8 @@ LABELS = {
     Stop.MAX_LENGTH: "maximum number of steps",
     Stop.VALID_END: "the stopping rule found a valid end",
     Stop.INVALID_END: "the stopping rule found an invalid end",
+    Stop.OUTSIDE_LIMIT: "left the limit mask",
+    Stop.REJECTED: "rejected by a region",
+    Stop.ALL_INCLUDED: "all include regions were visited",
+    Stop.NOT_GROWN: "the seed of one-way tracking",
 }

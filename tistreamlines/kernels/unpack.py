@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lang import *
+from ..linker.lang import *
 from .peaks import NONE
 from .propagate import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
 

@@ -6,8 +6,8 @@ more than its last code.
 
 from __future__ import annotations
 
+from ..linker.lang import *
 from .interpolate import Volume, interpolate_row
-from .lang import *
 from .peaks import direction
 from .propagate import Method, Rules, Scratch, stepped
 

@@ -1,1 +1,1 @@
-"""From kernels to the text of one compiler, and the folder in which compiled code is kept."""
+"""The kernel language, its mathematics and random numbers, and how kernels become the text of one compiler."""

@@ -19,7 +19,7 @@ from operator import truediv as divide
 from numpy import log
 from numpy import sqrt as square_root
 
-from tistreamlines.kernels.lang import *
+from tistreamlines.linker.lang import *
 '''
 NATIVE = ("divide", "square_root", "log")
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..kernels import lang
+from . import lang
 from .face import Face
 from .rewriter import Rewriter
 

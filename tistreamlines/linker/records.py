@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..kernels import lang
+from . import lang
 
 REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool vec words reals ints nothing".split()
 KINDS = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from ..kernels import lang
+from . import lang
 from .face import Face
 from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WORDS, flat_fields, is_record
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..kernels.lang import Twin
+from .lang import Twin
 
 Arrays = Mapping[str, tuple[str, int]]  # kind, 'reals' or 'ints', and number of elements, by flat name
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 INCLUDED = ("include_map", "exclude_map")
 TISSUES = ("pve_wm", "pve_gm", "pve_csf")
+MAPS = dict.fromkeys((*INCLUDED, *TISSUES), 0) | {"pve": len(TISSUES)}  # options, and volumes of a 4-D image
 TOLERANCE = 1e-3  # of fractions and their sums
 
 
@@ -30,11 +31,15 @@ class FractionOptions:
 
     include_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines may end: grey matter, and the background.", unit="FILE",
-        absent="made of the tissue fractions", requires=("exclude_map",), excludes=TISSUES,
+        absent="made of the tissue fractions", requires=("exclude_map",), excludes=(*TISSUES, "pve"),
     )  # fmt: skip
     exclude_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines must not end: cerebrospinal fluid.", unit="FILE",
-        absent="made of the tissue fractions", requires=("include_map",), excludes=TISSUES,
+        absent="made of the tissue fractions", requires=("include_map",), excludes=(*TISSUES, "pve"),
+    )  # fmt: skip
+    pve: ImageLike | None = option(
+        None, SEEDS, "Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal "
+        "fluid. The files of FSL's FAST have the opposite order.", unit="FILE", absent="none", excludes=TISSUES,
     )  # fmt: skip
     pve_wm: ImageLike | None = option(
         None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
@@ -62,7 +67,8 @@ def prepare_act(
     Parameters
     ----------
     maps : mapping
-        ``include_map`` and ``exclude_map``, or ``pve_wm``, ``pve_gm`` and ``pve_csf``, each an ndarray (x, y, z).
+        ``include_map`` and ``exclude_map``, or ``pve_wm``, ``pve_gm`` and ``pve_csf``, each an ndarray (x, y, z); or
+        ``pve``, (x, y, z, 3).
     anisotropy : unused
         See :class:`tistreamlines.methods.registry.StoppingRule`.
     options : AnatomyOptions
@@ -116,21 +122,35 @@ def prepare_cmc(
 
 def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.float32]:
     """Return the maps of DIPY's ``from_pve``, (x, y, z, 2): grey matter and background, cerebrospinal fluid."""
+    paths = {name: str(getattr(options, name, None)) for name in maps}
+    if "pve" in maps:
+        maps, paths = _volumes(maps["pve"], paths["pve"])
     given = [name for name in (*INCLUDED, *TISSUES) if name in maps]
     if tuple(given) not in (INCLUDED, TISSUES):
         raise ParameterError(
             f"--stopping {options.stopping} needs {' and '.join(map(flag, INCLUDED))}, "
-            f"or {', '.join(map(flag, TISSUES))}"
+            f"or {', '.join(map(flag, TISSUES))}, or --pve"
         )
     total = np.stack([maps[name] for name in given]).sum(axis=0, dtype=np.float64)
     for name in given:
-        _check(maps[name], -TOLERANCE, f"{getattr(options, name)}: has")
-    files = ", ".join(str(getattr(options, name)) for name in given)
+        _check(maps[name], -TOLERANCE, f"{paths[name]}: has")
+    files = ", ".join(dict.fromkeys(paths[name] for name in given))
     _check(total, -np.inf, f"{files}: have a sum of")
     include, exclude = maps[given[-2]].copy(), maps[given[-1]]
     if given[0] in TISSUES:
         include[total == 0] = 1
     return np.clip(np.stack([include, exclude], axis=-1), 0, 1).astype(np.float32)
+
+
+def _volumes(fractions: Array, path: str) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return the volumes of a 4-D image of tissue fractions as separate maps, and what messages call them."""
+    maps: dict[str, Array] = dict(zip(TISSUES, np.moveaxis(fractions, -1, 0), strict=True))
+    if maps["pve_wm"].sum() < maps["pve_csf"].sum():
+        raise InputError(
+            f"{path}: has less white matter (first volume) than cerebrospinal fluid (third volume): order the volumes, "
+            f"or give three files with {', '.join(map(flag, TISSUES))}"
+        )
+    return maps, {name: path for name in maps}
 
 
 def _check(values: Array, low: float, whose: str) -> None:

@@ -21,7 +21,7 @@ from ..sphere.sphere import most_peaks, padded, sphere_tables
 from .given import Given, Prepared, Signals
 from .options import MethodOptions
 from .rows import build_volume, touched
-from .shared import harmonic_operations, peak_rule, stop_fill
+from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -211,7 +211,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         bias=_wide(bias, 32 * tables.groups), change=tables.change(options.sh_order).ravel(), signals=tables.signals,
         min_signal=options.min_signal, angular_weight=options.angular_weight,
     )  # fmt: skip
-    most = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
+    peaks = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
     fill = ball | stop_fill(given.stop, row_width) | _constants(options, tables, degrees) | HOLES
     # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
     # coefficients are made from them
@@ -219,7 +219,8 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_sums", 0),
     }  # fmt: skip
-    team = _team(tables, fill, most)
+    team = _team(tables, fill, peaks)
+    most = most_directions(peaks, options)
     return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
 
 

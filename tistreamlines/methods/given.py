@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kernels.interpolate import Volume
-from ..kernels.lang import Record
+from ..linker.lang import Record
 from ..linker.records import memory, spread
 from ..sphere.sphere import load_sphere
 from .particles import team_memory

@@ -22,6 +22,10 @@ class MethodOptions(FitOptions):
     min_separation_angle: float = option(
         None, MODEL, "Peaks closer than this to a higher peak are ignored.", unit="degrees", low=0, high=90,
     )  # fmt: skip
+    max_directions: int | None = option(
+        None, MODEL, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
+        low=1, high=1000, absent="one for each peak",
+    )  # fmt: skip
     max_angle: float = option(
         None, GROWTH, "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
         "most this angle times the mean voxel side in mm, as in DIPY.", unit="degrees", low=0, high=90, above=True,

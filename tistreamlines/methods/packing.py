@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Space
-from ..kernels.lang import Record
+from ..linker.lang import Record
 from .given import Prepared
 
 Arrays = dict[str, npt.NDArray[Any]]

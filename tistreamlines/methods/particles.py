@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ParameterError
 from ..kernels import particles, rescue
-from ..kernels.lang import LANES
+from ..linker.lang import LANES
 from ..linker.records import memory
 from ..option import SEEDS, option
 
@@ -24,7 +24,7 @@ class ParticleOptions:
     pft: bool = option(
         False, SEEDS, "Particle filtering: where a streamline ends invalidly or finds no direction, it goes back a "
         "little, and particles look for another way. The points where the stopping rule ends a streamline are kept, as "
-        "in DIPY.",
+        "in DIPY.", excludes=("limit_mask", "stop_when_included", "too_long"),
     )  # fmt: skip
     pft_back: float = option(
         2.0, SEEDS, "How far a streamline goes back before particles are sent out.", unit="mm", low=0, above=True,
@@ -79,7 +79,7 @@ def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
         "PARTICLES": options.pft_particles, "REMEMBERED": 2, "BACK_STEPS": back, "FRONT_STEPS": front,
         "TRIALS": options.pft_max_trial, "MIN_WHITE": float(options.pft_min_wm), "Particles": particles.Particles,
         "recall": rescue.recall, "remember": rescue.remember, "judged": rescue.judged,
-        "rescue": rescue.rescue,
+        "rescue": rescue.rescue, "bits_along": rescue.bits_along,
     }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from ..sphere.sphere import SPHERES, most_peaks, padded, sphere_tables
 from .given import Given, OrientationFunctions, Prepared
 from .options import MethodOptions
 from .rows import build_volume, near_marks, touched
-from .shared import harmonic_operations, peak_rule, stop_fill
+from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_neighbours")
@@ -46,10 +46,6 @@ class PmfOptions(MethodOptions):
         "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
         "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
-    )  # fmt: skip
-    max_directions: int | None = option(
-        None, MODEL, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
-        low=1, high=1000, absent="one for each peak",
     )  # fmt: skip
 
 
@@ -142,7 +138,7 @@ def prepare_pmf(
     shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
     if rows.half_order == 0:
         shares["scratch_pmf"] = ("scratch_row", 0)
-    most = min(peaks, options.max_directions or peaks)
+    most = most_directions(peaks, options)
     return Prepared(method, given.stop.record, _volume(given, rows, reach), team, fill, most, shares, OFTEN_READ)
 
 

@@ -80,8 +80,8 @@ class StoppingRule:
         Makes its tables from the maps (by option name), a function that fits FA, the options, and a voxel's sides, mm.
     options : type
         Class of its options, a base class of Parameters.
-    maps : tuple of str
-        Options that name images on the grid of the series.
+    maps : dict of str to int
+        Options that name images on the grid of the series, and the number of volumes of each; 0 for a 3-D image.
     needs_fa : callable
         Returns whether FA must be fitted, from the options.
     references : tuple of str
@@ -95,7 +95,7 @@ class StoppingRule:
     title: str
     prepare: Callable[[Mapping[str, Any], Callable[[], Any], Any, tuple[float, ...]], StopTables]
     options: type
-    maps: tuple[str, ...]
+    maps: Mapping[str, int]
     needs_fa: Callable[[Any], bool] = lambda _: False
     references: tuple[str, ...] = ()
     step_in_tables: bool = False
@@ -129,17 +129,16 @@ METHODS: dict[str, Method] = {
 STOPPING_RULES: dict[str, StoppingRule] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
-        ("stop_map",), threshold.needs_fa,
+        {"stop_map": 0}, threshold.needs_fa,
     ),
-    "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, ("stop_mask",)),
+    "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
-        anatomy.AnatomyOptions, (*anatomy.INCLUDED, *anatomy.TISSUES), references=("Smith 2012",), passed=0.25,
+        anatomy.AnatomyOptions, anatomy.MAPS, references=("Smith 2012",), passed=0.25,
     ),
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
-        anatomy.AnatomyOptions, (*anatomy.INCLUDED, *anatomy.TISSUES), references=("Girard 2014",),
-        step_in_tables=True, passed=0.25,
+        anatomy.AnatomyOptions, anatomy.MAPS, references=("Girard 2014",), step_in_tables=True, passed=0.25,
     ),
 }  # fmt: skip
 

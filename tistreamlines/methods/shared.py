@@ -19,6 +19,11 @@ def peak_rule(options: MethodOptions) -> PeakRule:
     )
 
 
+def most_directions(peaks: int, options: MethodOptions) -> int:
+    """Return the greatest number of initial directions of a seed that can have so many peaks."""
+    return min(peaks, options.max_directions or peaks)
+
+
 def stop_fill(stop: StopTables, width: int) -> dict[str, Any]:
     """Return the constants and holes of the stopping rule, whose maps end a row of ``width`` numbers."""
     return stop.fill | {"ROW_CHUNKS": width // 32, "STOP_CHANNEL": width - stop.count, "STOP_CHANNELS": stop.count}

@@ -12,6 +12,8 @@ _HEAD = (
     ((0.0, -0.50, -0.52), (0.56, 0.40, 0.36)),
     ((0.0, -0.17, -0.58), (0.28, 0.24, 0.41)),
 )
+# The ventricle of the right half, which is mirrored.
+_VENTRICLE = ((0.09, -0.05, 0.12), (0.06, 0.30, 0.09))
 CORTEX_STARTS = 0.87  # fraction of the ellipsoids' radii at which grey matter begins
 
 # Each bundle is a tube around a curve: rows of (x right, y front, z up, half-width across, half-width along the sheet
@@ -99,10 +101,19 @@ def anatomy() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def depth(shape: tuple[int, int, int]) -> np.ndarray:
     """Return the scaled radius (x, y, z) in the nearest of the head's ellipsoids: 0 at a centre, 1 on the surface."""
-    x, y, z = np.meshgrid(*(np.linspace(-1, 1, n) for n in shape), indexing="ij", sparse=True)
-    return np.min(
-        [np.sqrt(sum(((u - c) / r) ** 2 for u, c, r in zip((x, y, z), *e, strict=True))) for e in _HEAD], axis=0
-    )
+    return np.min([_radius(shape, *ellipsoid) for ellipsoid in _HEAD], axis=0)
+
+
+def ventricles(shape: tuple[int, int, int]) -> np.ndarray:
+    """Return the scaled radius (x, y, z) in the nearer ventricle."""
+    (x, y, z), radii = _VENTRICLE
+    return np.minimum(_radius(shape, (x, y, z), radii), _radius(shape, (-x, y, z), radii))
+
+
+def _radius(shape: tuple[int, int, int], centre: tuple[float, ...], radii: tuple[float, ...]) -> np.ndarray:
+    """Return the scaled radius (x, y, z) in an ellipsoid on [-1, 1]^3."""
+    axes = np.meshgrid(*(np.linspace(-1, 1, n) for n in shape), indexing="ij", sparse=True)
+    return np.sqrt(sum(((u - c) / r) ** 2 for u, c, r in zip(axes, centre, radii, strict=True)))
 
 
 def _strands(rows: np.ndarray, sheet: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:

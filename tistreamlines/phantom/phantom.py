@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .anatomy import CORTEX_STARTS, anatomy, depth, tube
+from .anatomy import CORTEX_STARTS, anatomy, depth, tube, ventricles
 
 # Signal of the b0s (integers, as scanners store them) and diffusivities in mm^2/s.
 _WHITE, _GREY = 300.0, 390.0
@@ -53,6 +53,9 @@ class Phantom:
         From voxel coordinates (integers are centres) to RAS mm. The first voxel axis points left, so that FSL's and
         DIPY's reading of bvecs agree.
     bundles : tuple of Bundle
+    tissues : dict of (x, y, z) float32
+        Fractions of white matter, grey matter (the cortex) and cerebrospinal fluid (the ventricles): 'wm', 'gm', 'csf'.
+        Their sum is 1 in the mask and 0 outside. The signal of the ventricles is that of grey matter.
     """
 
     data: np.ndarray
@@ -61,6 +64,7 @@ class Phantom:
     mask: np.ndarray
     affine: np.ndarray
     bundles: tuple[Bundle, ...]
+    tissues: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def make_phantom(
     affine[:3, 3] = -affine[:3, :3] @ (np.array(shape) - 1) / 2
     radius = depth(shape)
     mask = radius < 1
-    white = 1 / (1 + np.exp((radius - CORTEX_STARTS) / 0.015))
+    white = _within(radius, CORTEX_STARTS)
     tubes = {name: tube(rows, sheet, shape) for name, (rows, sheet) in anatomy().items()}
     crowding = np.maximum(np.sum([t.fraction for t in tubes.values()], axis=0), 1.0)
     fractions = [(t.fraction / crowding * white).astype(np.float32) for t in tubes.values()]
@@ -121,7 +125,15 @@ def make_phantom(
         Bundle(name, fraction, t.ends, (t.centreline @ affine[:3, :3].T + affine[:3, 3]).astype(np.float32))
         for fraction, (name, t) in zip(fractions, tubes.items(), strict=True)
     )
-    return Phantom(data, bvals, bvecs, mask, affine, bundles)
+    fluid = _within(ventricles(shape), 1.0) * white * np.maximum(1 - np.sum(fractions, axis=0), 0)
+    tissues = {"wm": white - fluid, "gm": 1 - white, "csf": fluid}
+    tissues = {name: (share * mask).astype(np.float32) for name, share in tissues.items()}
+    return Phantom(data, bvals, bvecs, mask, affine, bundles, tissues)
+
+
+def _within(radius: np.ndarray, edge: float) -> np.ndarray:
+    """Return 1 where a scaled radius is below ``edge`` and 0 above, with a soft edge."""
+    return 1 / (1 + np.exp(np.minimum((radius - edge) / 0.015, 80.0)))
 
 
 def spread_directions(n: int, seed: int = 0, iterations: int = 300) -> np.ndarray:
@@ -193,9 +205,10 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
 
 
 def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
-    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz`` and ``bundles.nii.gz`` (labels from 1).
+    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz``, ``bundles.nii.gz`` and tissue fractions.
 
-    Each file appears only when it is complete; the gradient files have FSL's format.
+    The labels of the bundles count from 1; the fractions are ``pve_wm.nii.gz``, ``pve_gm.nii.gz`` and
+    ``pve_csf.nii.gz``. Each file appears only when it is complete; the gradient files have FSL's format.
 
     Parameters
     ----------
@@ -229,6 +242,7 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
         "dwi.bvec": table(phantom.bvecs.T, "%.8f"),
         "mask.nii.gz": image(phantom.mask, np.uint8),
         "bundles.nii.gz": image(labels, np.uint8),
+        **{f"pve_{name}.nii.gz": image(share, np.float32) for name, share in phantom.tissues.items()},
     }
     for name, write in writers.items():
         # the suffix must come last, because nibabel compresses by suffix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
@@ -13,10 +13,11 @@ import numpy.typing as npt
 from ..backends import warm_up
 from ..devices import Device
 from ..engine.engine import Engine
-from ..engine.seeds import RandomSeeds
+from ..engine.filters import Filter
 from ..engine.settings import Settings
+from ..io.tractogram import Space
 from .parameters import Parameters
-from .tables import Shapes
+from .tables import Shapes, seeds_of
 
 
 class Ahead:
@@ -27,12 +28,14 @@ class Ahead:
     parameters : all options.
     device : where streamlines are computed.
     settings : returns the settings of the engine for voxels of given sides in mm.
+    filters : those of the run, made for the same kernels.
     """
 
     def __init__(
-        self, parameters: Parameters, device: Device, settings: Callable[[npt.NDArray[np.float64]], Settings]
-    ) -> None:
-        self._parameters, self._device, self._settings = parameters, device, settings
+        self, parameters: Parameters, device: Device, settings: Callable[[npt.NDArray[np.float64]], Settings],
+        filters: Sequence[Filter],
+    ) -> None:  # fmt: skip
+        self._parameters, self._device, self._settings, self._filters = parameters, device, settings, filters
         self._given: SimpleQueue[Shapes | None] = SimpleQueue()
         self._thread = Thread(target=self._compile, name="compile")
 
@@ -58,7 +61,8 @@ class Ahead:
         with suppress(Exception):  # it occurs again in the run itself
             warm_up(self._device, exact=self._parameters.exact)
             if self._parameters.seeds is None:
-                RandomSeeds(np.zeros((1, 3), np.int32), 1, 0, self._parameters.threads).points(0, 1)
+                voxel = np.zeros((1, 3), np.int32), np.ones(1, np.float32)
+                seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
             if shapes := self._given.get():
                 prepared, space = shapes()
-                Engine(prepared, space, self._device, self._settings(space.voxel_sizes))
+                Engine(prepared, space, self._device, self._settings(space.voxel_sizes), self._filters)

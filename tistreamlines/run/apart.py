@@ -29,7 +29,7 @@ from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
 from .inputs import Series
 from .log import Log, Watcher
-from .parameters import INPUTS, Parameters
+from .parameters import Parameters
 from .tables import Shapes, Tables, make_tables
 
 FEWEST_CORES = 4
@@ -52,7 +52,7 @@ def process_for(series: Series, parameters: Parameters) -> Generator[Process | N
     """Start a process that can make the tables of a run; None where it saves nothing, or an input is no file."""
     rows = METHODS[parameters.dg], STOPPING_RULES[parameters.stopping]
     known = all(row.prepare.__module__.startswith(f"{__name__.split('.')[0]}.") for row in rows)
-    inputs = [*series.values(), *(getattr(parameters, name) for name in INPUTS)]
+    inputs = [*series.values(), *parameters.inputs().values()]
     files = not any(isinstance(one, InMemory) for one in inputs)
     if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from ..option import ImageLike, PointsLike
     from .keywords import Options
 
-# inputs that lie on the grid of an image; those that may define the grid come first
-_IMAGES = ("dwi", *SOURCES, *(name for name in INPUTS if name not in ("seeds", *SOURCES)))
-
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -63,7 +60,7 @@ def track(
     ----------
     dwi : str, Path, nibabel image or (x, y, z, n) ndarray, optional
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
-        or ``peaks``, together with a ``stop_map``, and ``seed_mask`` or ``seeds``.
+        or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere`` or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0.
     bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
@@ -82,8 +79,8 @@ def track(
         Is told of the stages, notes, warnings and progress.
     **options
         The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
-        ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays; ``seeds`` is a path or
-        an (n, 3) array in RASmm.
+        ``seed_image``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays;
+        ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm.
 
     Returns
     -------
@@ -193,8 +190,9 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
 
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the one that was given, or that of the first image."""
-    named = {name: series.get(name, getattr(parameters, name, None)) for name in _IMAGES}
-    images = {name: value for name, value in named.items() if value is not None}
+    given = {name: source for name, source in parameters.inputs().items() if name != "seeds"}
+    first = {name: given.pop(name) for name in SOURCES if name in given}
+    images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **given}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}
     if not arrays:
         if affine is not None:
@@ -211,8 +209,16 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
     if matrix.shape != (4, 4):
         raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
     located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
-    others = {name: value for name, value in located.items() if name != "dwi"}
+    others = {name: _relocated(parameters, name, located) for name in INPUTS if getattr(parameters, name) is not None}
     return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
+
+
+def _relocated(parameters: Parameters, name: str, located: Mapping[str, Any]) -> Any:
+    """Return the value of an option with its arrays located."""
+    value = getattr(parameters, name)
+    if isinstance(value, tuple):
+        return [located.get(f"{name} {i}", one) for i, one in enumerate(value, 1)]
+    return located.get(name, value)
 
 
 def _affine_of(source: Any) -> Any:

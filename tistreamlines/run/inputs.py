@@ -16,14 +16,14 @@ import numpy.typing as npt
 from ..backends.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames
-from ..io import images, nifti, orientations, pipes, sidecar
+from ..io import images, nifti, orientations, pipes, seeds, sidecar
 from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
 from ..io.tractogram import Space
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..option import flag, listed
 from .log import Log
-from .option_groups import SOURCES
+from .option_groups import PLACES, SOURCES
 from .parameters import Parameters
 
 PathLike = str | os.PathLike[str]
@@ -43,6 +43,7 @@ class Inputs:
     mask, seed_mask : (x, y, z), if they were given.
     maps : (x, y, z) maps of the stopping rule, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
+    seed_image : (x, y, z), if it was given.
     """
 
     space: Space
@@ -52,6 +53,7 @@ class Inputs:
     seed_mask: Mask | None
     maps: dict[str, Map]
     frames: dict[str, Any]
+    seed_image: Map | None = None
 
 
 def needs_series(parameters: Parameters) -> str:
@@ -63,8 +65,9 @@ def needs_series(parameters: Parameters) -> str:
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
-    if parameters.seed_mask is None and parameters.seeds is None:
-        return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give --seed-mask or --seeds"
+    if all(getattr(parameters, name) is None for name in PLACES):
+        places = listed(map(flag, PLACES))
+        return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give {places}"
     return ""
 
 
@@ -127,8 +130,9 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     seed_mask = None
     if sources.seed_mask is not None:
         seed_mask = nifti.load_mask(sources.seed_mask, space, log.note, log.warn)
-    named = {name: getattr(parameters, name) for name in STOPPING_RULES[parameters.stopping].maps}
-    maps = {name: nifti.load_map(path, space, log.note) for name, path in named.items() if path is not None}
+    image = None if sources.seed_image is None else seeds.load_weights(sources.seed_image, space, log.note)
+    asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
+    maps = {name: nifti.load_map(path, space, log.note, n) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))
@@ -140,7 +144,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken)
+    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image)
 
 
 def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:

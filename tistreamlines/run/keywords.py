@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from ..option import ImageLike, PathLike, PointsLike
+    from collections.abc import Sequence
+
+    from ..option import ImageLike, OneOrMore, PathLike, PointsLike
 
 
 class Options(TypedDict, total=False):
@@ -18,8 +20,12 @@ class Options(TypedDict, total=False):
     # Seeds and region
     mask: ImageLike | None
     seed_mask: ImageLike | None
+    seed_image: ImageLike | None
+    seed_sphere: OneOrMore[str | Sequence[float]] | None
     seeds: PointsLike | None
     nseeds: int | None
+    seeds_per_voxel: int | None
+    seed_grid: int | None
     seed_seed: int | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
     stopping: str | None
@@ -29,6 +35,7 @@ class Options(TypedDict, total=False):
     stop_mask: ImageLike | None
     include_map: ImageLike | None
     exclude_map: ImageLike | None
+    pve: ImageLike | None
     pve_wm: ImageLike | None
     pve_gm: ImageLike | None
     pve_csf: ImageLike | None
@@ -48,9 +55,9 @@ class Options(TypedDict, total=False):
     sphere: Literal["default", "full", "small"] | None
     relative_peak_threshold: float | None
     min_separation_angle: float | None
+    max_directions: int | None
     pmf_threshold: float | None
     pmf_rows: Literal["sh", "sampled"] | None
-    max_directions: int | None
     det_rule: Literal["max", "closest"] | None
     probe_length: float | None
     probe_radius: float | None
@@ -79,8 +86,20 @@ class Options(TypedDict, total=False):
     max_steps: int | None
     min_length: float | None
     max_length: float | None
+    too_long: Literal["drop", "truncate"] | None
+    one_way: bool | None
     keep: Literal["all", "valid-ends"] | None
     rng_seed: int | None
+    # Regions of interest and selection
+    include: OneOrMore[ImageLike] | None
+    exclude: OneOrMore[ImageLike] | None
+    include_ordered: OneOrMore[ImageLike] | None
+    limit_mask: OneOrMore[ImageLike] | None
+    stop_when_included: bool | None
+    ends_in: OneOrMore[ImageLike] | None
+    select: int | None
+    max_seeds: int | None
+    time_limit: float | None
     # Output
     force: bool | None
     json_stats: PathLike | None

@@ -1,4 +1,4 @@
-"""Options of every direction getter, stopping rule and model: seeds, orientation files, growth, output, running."""
+"""Options of every direction getter, stopping rule and model: seeds, orientation files, output, running."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
-from ..option import FILES, GROWTH, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
+from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
 
 if TYPE_CHECKING:
-    from ..option import ImageLike, PointsLike
+    from collections.abc import Sequence
 
-SEED_FA = 0.25  # without --seeds and --seed-mask, random seeds are placed where FA is above this
+    from ..option import ImageLike, OneOrMore, PointsLike
+
+SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
+PLACES = ("seed_mask", "seed_image", "seed_sphere", "seeds")  # options that say where seeds are placed
 SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name an orientation file, which is used instead of a model
 DEFAULTS = default_method("signals"), default_method("functions")
 
@@ -26,14 +29,37 @@ class SeedOptions:
         absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
-        None, SEEDS, "Mask in which random seeds are placed.", unit="FILE",
-        absent=f"FA > {SEED_FA} in the mask", excludes=("seeds",),
+        None, SEEDS, "Mask in which seeds are placed.", unit="FILE",
+        absent=f"FA > {SEED_FA} in the mask", excludes=("seeds", "seed_image", "seed_sphere"),
+    )  # fmt: skip
+    seed_image: ImageLike | None = option(
+        None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
+        "more.", unit="FILE", absent="as --seed-mask", excludes=("seeds", "seed_mask", "seed_sphere"),
+    )  # fmt: skip
+    seed_sphere: OneOrMore[str | Sequence[float]] | None = option(
+        None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "
+        "lies in one of them with a probability proportional to its volume; where they overlap, there are more seeds.",
+        unit="x,y,z,r", absent="as --seed-mask", excludes=("seeds", "seed_mask", "seed_image"),
     )  # fmt: skip
     seeds: PointsLike | None = option(
-        None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line.", unit="FILE",
-        absent="random seeds", excludes=("nseeds", "seed_seed"),
+        None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "
+        "dx dy dz also give the direction in which a seed's one streamline starts, instead of the peaks. It is moved "
+        "to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.", unit="FILE",
+        absent="random seeds", excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"),
     )  # fmt: skip
-    nseeds: int = option(100_000, SEEDS, "Number of random seeds.", unit="seeds", low=1, high=2**32 - 1)
+    nseeds: int = option(
+        100_000, SEEDS, "Number of random seeds.", unit="seeds", low=1, high=2**32 - 1,
+        excludes=("seeds_per_voxel", "seed_grid"),
+    )  # fmt: skip
+    seeds_per_voxel: int | None = option(
+        None, SEEDS, "Number of random seeds in each voxel of --seed-mask, instead of --nseeds.", unit="seeds", low=1,
+        high=1_000_000, absent="--nseeds in all", excludes=("nseeds", "seed_grid", "seed_image", "seed_sphere"),
+    )  # fmt: skip
+    seed_grid: int | None = option(
+        None, SEEDS, "Number of seeds along each side of a voxel of --seed-mask: a regular grid, of n^3 seeds in a "
+        "voxel, instead of random seeds.", unit="seeds", low=1, high=100, absent="random seeds",
+        excludes=("nseeds", "seed_seed", "seed_image", "seed_sphere"),
+    )  # fmt: skip
     seed_seed: int = option(0, SEEDS, "RNG seed for the random seed points.", unit="number", low=0, high=2**64 - 1)
     bvecs_frame: str = option(
         "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "
@@ -95,31 +121,6 @@ class FileOptions:
         False, FILES, "Keep opposite directions of --odf or --pmf apart. This needs --sphere full.",
         only={"source": ("odf", "pmf")},
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class GrowthOptions:
-    """Options of streamline growth for every direction getter."""
-
-    step_size: str | float = option(
-        "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
-    )  # fmt: skip
-    max_steps: int = option(
-        500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
-    )  # fmt: skip
-    min_length: float = option(
-        0.0, GROWTH, "Drop streamlines shorter than this. No minimum length is applied unless you ask for one: 4 to "
-        "22 % of a brain's streamlines are under 10 mm.", unit="mm", low=0,
-    )  # fmt: skip
-    max_length: float | None = option(
-        None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
-    )  # fmt: skip
-    keep: str = option(
-        "all", GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "
-        "ends them validly, or where they leave the image. Ends without a direction, at the maximum number of steps or "
-        "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"),
-    )  # fmt: skip
-    rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..errors import OutputError, ParameterError
 from ..io.in_memory import InMemory
 from ..io.sidecar import sidecar_path
 from ..io.writer import SINKS, check_target
-from .parameters import INPUTS, Parameters
+from .parameters import Parameters
 from .record import OURS
 
 
@@ -34,8 +34,7 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     if output is not None and not output.name:
         raise OutputError(f"{output}: is a folder; name a file in it")
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
-    given = (getattr(parameters, name) for name in INPUTS)
-    inputs = [Path(path) for path in (*series, *given) if path is not None and not isinstance(path, InMemory)]
+    inputs = [Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory)]
     for path in (stats, output, None if output is None else output.with_suffix(".json")):
         if path is not None:
             _check_name(path, inputs)

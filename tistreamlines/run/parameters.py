@@ -7,16 +7,18 @@ others are defined in ``option_groups``.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
+from ..engine.regions import ROLES, RegionOptions
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io.in_memory import source_of
+from ..io.regions import sphere_in
 from ..methods import registry
 from ..methods.anatomy import AnatomyOptions
 from ..methods.binary import BinaryOptions
@@ -26,38 +28,31 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, checked, flag, listed
+from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, recorded, several
 from ..sphere.harmonics import BASES, frame_of
-from .option_groups import (
-    SOURCES,
-    FileOptions,
-    GrowthOptions,
-    MethodChoice,
-    RunningOptions,
-    SeedOptions,
-)  # fmt: skip
+from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 # options that name files to read besides the series
-INPUTS = tuple(dict.fromkeys(
-    ["mask", "seed_mask", "seeds", *(name for rule in STOPPING_RULES.values() for name in rule.maps), *SOURCES]
-))  # fmt: skip
+_MAPS = (name for rule in STOPPING_RULES.values() for name in rule.maps)
+INPUTS = tuple(dict.fromkeys(["mask", "seed_mask", "seed_image", "seeds", *_MAPS, *SOURCES, *ROLES]))
 
 
 @dataclass(frozen=True)
 class Parameters(
-    RunningOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions,
-    ThresholdOptions, MethodChoice, SeedOptions,
+    RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions,
+    AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``sh``, ``odf``, ``pmf``, ``peaks`` and those of the stopping rule) are paths, nibabel images or
-    arrays; ``seeds`` is a path or an (n, 3) array in RASmm. Options that are None get the default of the direction
-    getter or the model.
+    ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
+    nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
+    'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
+    direction getter or the model.
 
     Raises
     ------
@@ -78,8 +73,7 @@ class Parameters(
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
-                value = source_of(name, value) if name in INPUTS else value
-                self._set(name, checked(name, option, value, kind(name)))
+                self._set(name, checked(name, option, self._sources(name, value), kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
@@ -88,6 +82,14 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
+        for text in self.seed_sphere or ():
+            ball_of("seed_sphere", text)
+
+    @staticmethod
+    def _sources(name: str, value: Any) -> Any:
+        """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
+        wrap = partial(source_of, name) if name in INPUTS else (lambda one: one)
+        return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -126,6 +128,29 @@ class Parameters(
             self._set("sh_frame", frame_of(self.sh_basis))
         if self.pmf_rows is None:
             self._set("pmf_rows", "sampled" if full else "sh")
+
+    @property
+    def seed_count(self) -> int:
+        """Greatest number of random seeds."""
+        several = self.max_seeds or min(SEEDS_EACH * (self.select or 0), 2**32 - 1)
+        return self.nseeds if self.select is None else several
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the files, arrays and images that are given.
+
+        Returns
+        -------
+        dict
+            Paths and what stands in for them, by option name; one of several is 'include 1'.
+        """
+        found: dict[str, Any] = {}
+        for name in INPUTS:
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
+            elif value is not None:
+                found[name] = value
+        return found
 
     @property
     def source(self) -> str:
@@ -235,13 +260,10 @@ class Parameters(
         dict
             Values by option name. Paths are strings; options that have no effect are None.
         """
-        values = {f.name: getattr(self, f.name) if self.applies(f.name) else None for f in fields(self)}
-        return {name: str(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
-
-
-def companions(fact: str, words: Collection[str]) -> str:
-    """Write options with their values as on the command line: '--dg prob or det', '--odf or --pmf'."""
-    return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
+        given = vars(self)["_given"]
+        barred = {other for name in given for other in options()[name].excludes if other not in given}
+        names = [f.name for f in fields(self)]
+        return {n: recorded(getattr(self, n)) if self.applies(n) and n not in barred else None for n in names}
 
 
 @cache
@@ -278,10 +300,12 @@ def defaults() -> dict[str, Any]:
 
 
 def kind(name: str) -> str:
-    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float' or 'text'."""
+    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
     if annotation == "str | float":
         return "text"
+    if annotation.startswith("OneOrMore["):
+        return "list"
     words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)

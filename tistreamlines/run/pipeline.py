@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import numpy.typing as npt
 from ..backends import import_beside, notes
 from ..devices import Device, choose
 from ..engine.engine import Engine
-from ..engine.filters import ValidEnds
+from ..engine.filters import Filter, ValidEnds
+from ..engine.regions import ROLES, Regions, check_regions
 from ..engine.settings import Settings, steps_within
-from ..errors import DeviceError, python_names
+from ..errors import DeviceError, ParameterError, python_names
 from ..io import sidecar
-from ..io.tractogram import Batch
+from ..io.regions import Region, load_region
+from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
 from .ahead import Ahead
 from .apart import process_for
@@ -33,6 +35,7 @@ from .result import PICTURED, TrackResult
 from .tables import make_tables
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
+NOWHERE = Space(np.eye(4), (1, 1, 1))
 
 
 @dataclass
@@ -63,25 +66,58 @@ class Run:
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
-        seeds, tally = self.plan.seeds, self.engine.tally
+        seeds, tally, select = self.plan.seeds, self.engine.tally, self.parameters.select
         self.log.watcher.stage("track")
         self.log.seconds |= {"track": 0.0, "kernels": 0.0}
-        for first in range(0, seeds.count, SEEDS_AT_ONCE):
-            block = np.asarray(seeds.points(first, min(SEEDS_AT_ONCE, seeds.count - first)))
-            with _threads_explained(self.parameters), closing(self.engine.track(block, first)) as grown:  # type: ignore[type-var]
+        enough, left = self._late(), select
+        for first in range(0, self.seed_count, SEEDS_AT_ONCE):
+            if left == 0 or enough():
+                break
+            count = min(SEEDS_AT_ONCE, self.seed_count - first)
+            block = np.asarray(seeds.points(first, count)), first, seeds.directions(first, count)
+            track = self.engine.track(*block, most=left, enough=enough)
+            with _threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
                 for batch in grown:
                     self._count(batch)
-                    self.log.watcher.progress(tally.seeds, seeds.count, self.counts.streamlines)
+                    self._progress()
                     yield batch
+            left = None if select is None else select - self.counts.streamlines
             for name in ("track", "kernels"):
                 self.log.seconds[name] += tally.seconds[name]
-        self.log.watcher.progress(seeds.count, seeds.count, self.counts.streamlines)
+        self._progress()
+        self._warn()
+
+    def _late(self) -> Callable[[], bool]:
+        """Return a function that tells whether the time limit has passed."""
+        limit, begun = self.parameters.time_limit, time.perf_counter()
+        return lambda: limit is not None and time.perf_counter() - begun >= limit
+
+    def _progress(self) -> None:
+        """Tell how many of the seeds, or of the selected streamlines, are there."""
+        seeds, select, count = self.engine.tally.seeds, self.parameters.select, self.counts.streamlines
+        self.log.watcher.progress(*((seeds, self.seed_count) if select is None else (count, select)), count)
+
+    def _warn(self) -> None:
+        """Say why there are fewer seeds or streamlines than the user asked for."""
+        seeds, all_seeds, count = self.engine.tally.seeds, self.seed_count, self.counts.streamlines
+        select, limit = self.parameters.select, self.parameters.time_limit
+        if limit is not None and seeds < all_seeds and count != select:
+            self.log.warn(
+                f"--time-limit {limit:g}: {seeds:,} of {all_seeds:,} seeds were tracked; how many depends on the device"
+            )
+        elif select is not None and count < select:
+            self.log.warn(
+                f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
+                "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
+            )
 
     def _count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
+        select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
-        every = -(-self.plan.seeds.count // PICTURED)
-        self.sample.append(batch[np.flatnonzero(batch.seed_number % every == 0)])
+        every = -(-(self.seed_count if select is None else select) // PICTURED)
+        numbers = batch.seed_number if select is None else before + np.arange(len(batch))
+        self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
 
     def collect(self) -> TrackResult:
         """Track all seeds and keep the streamlines in memory."""
@@ -108,6 +144,11 @@ class Run:
         return result
 
     @property
+    def seed_count(self) -> int:
+        """Greatest number of seeds."""
+        return min(self.plan.seeds.count, self.parameters.max_seeds or self.plan.seeds.count)
+
+    @property
     def step_mm(self) -> float:
         """Step size in mm."""
         return self.parameters.step_mm(self.plan.space.voxel_sizes)
@@ -118,7 +159,7 @@ class Run:
         return TrackResult(
             arch=self.device.arch,
             device=self.device.name,
-            seeds=self.plan.seeds.count,
+            seeds=self.engine.tally.seeds,
             **self.counts.summary(self.step_mm),
             stop_reasons=stop_reasons(self.engine.tally.stop_reasons),
             seconds={name: round(value, 4) for name, value in seconds.items()},
@@ -133,7 +174,7 @@ class Run:
 
     def _record(self, result: TrackResult) -> dict[str, Any]:
         """Gather what is written beside the tractogram."""
-        paths = {name: self.series.get(name, getattr(self.parameters, name, None)) for name in self.plan.hashes}
+        paths = {**self.parameters.inputs(), **self.series}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
         told = {"frames": self.plan.frames, "warnings": self.log.warnings}
         return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), result.as_dict()) | told
@@ -178,18 +219,39 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
 
         on_gpu = other is not None and device.arch != "cpu" and not device.software
         make = other.make_tables if other is not None and on_gpu else make_tables
-        with Ahead(parameters, device, settings) as ahead:
+        regions = regions_of(parameters, log)
+        with Ahead(parameters, device, settings, filters_of(parameters, regions)) as ahead:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             if plan.prepared.fill["CARRIED"] and not parameters.exact:
                 log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
             with log.stage("compile"):
                 ahead.join()
                 plan.seeds.points(0, 1)
-                kept = (ValidEnds(),) if parameters.keep == "valid-ends" else ()
-                engine = Engine(plan.prepared, plan.space, device, settings(plan.space.voxel_sizes), kept)
+                check_regions(regions, plan.space)
+                filters = filters_of(parameters, regions, plan.space)
+                chosen = settings(plan.space.voxel_sizes)
+                if plan.seeds.directions(0, 1) is not None:
+                    chosen = replace(chosen, either_sense=False)  # the directions say which one
+                engine = Engine(plan.prepared, plan.space, device, chosen, filters)
     for note in notes():
         log.note(note)
     return Run(series, parameters, device, log, plan, engine, begun)
+
+
+def regions_of(parameters: Parameters, log: Log) -> dict[str, list[Region]]:
+    """Read the regions of interest, by option name."""
+    given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
+    if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
+        raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
+    return {name: [load_region(name, one, log.note) for one in several] for name, several in given.items()}
+
+
+def filters_of(
+    parameters: Parameters, regions: Mapping[str, Sequence[Region]], space: Space = NOWHERE
+) -> list[Filter]:
+    """Return what accepts streamlines, besides their length; without a space, for kernels that are compiled ahead."""
+    ends: list[Filter] = [ValidEnds()] if parameters.keep == "valid-ends" else []
+    return [*ends, Regions(regions, space, parameters.stop_when_included)] if regions else ends
 
 
 def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int | None) -> Settings:
@@ -199,6 +261,8 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
         max_steps=parameters.max_steps,
         fewest_steps=fewest,
         most_steps=most,
+        truncate=parameters.too_long == "truncate",
+        one_way=parameters.one_way,
         rng_seed=parameters.rng_seed,
         exact=parameters.exact,
         threads=parameters.threads,

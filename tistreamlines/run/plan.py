@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..engine.regions import ROLES
 from ..engine.seeds import Seeds
 from ..io import pipes
 from ..io.cache import Cache
@@ -20,8 +21,9 @@ from .tables import Shapes, Tables, make_tables, seeds_of
 __all__ = ["Plan", "make_plan", "needs_series"]
 # options that change neither the stop map nor the tables; inputs are identified by the hash of their content
 _LATER = (
-    "nseeds", "seed_seed", "step_size", "max_steps", "min_length", "max_length", "keep", "rng_seed", "force",
-    "json_stats", "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
+    "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
+    "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
+    "force", "json_stats", "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
 )  # fmt: skip
 
 
@@ -59,11 +61,13 @@ def make_plan(
     ahead : see :func:`tistreamlines.run.tables.make_tables`.
     make : makes the tables that are not in the cache, in this process or in another one.
     """
-    given = {name: getattr(parameters, name) for name in INPUTS if getattr(parameters, name) is not None}
+    inputs = parameters.inputs()
+    given = {name: source for name, source in inputs.items() if name in INPUTS}
+    regions = {name: source for name, source in inputs.items() if name not in INPUTS}
     cache = Cache(parameters.cache_dir, log.watcher.note) if parameters.cache_dir is not None else None
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
-        hashes = hashing({**series, **given})
+        hashes, hashes_of_regions = hashing({**series, **given}), hashing(regions)
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, lambda *entry: (Tables.unpacked(*entry), entry[1])) if cache else None
     if kept is None:
@@ -76,8 +80,8 @@ def make_plan(
         tables, values = kept
         check_step(parameters, tables.space)
         log.tell(values["notes"], values["warnings"])
-    seeds = seeds_of(parameters, tables.space, tables.voxels)
-    return Plan(tables.prepared, tables.space, seeds, hashes(), tables.frames)
+    seeds = seeds_of(parameters, tables.space, tables.region)
+    return Plan(tables.prepared, tables.space, seeds, {**hashes(), **hashes_of_regions()}, tables.frames)
 
 
 def _causes(parameters: Parameters) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..engine.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
 from ..engine.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..errors import InputError
 from ..fit.fits import Fits
@@ -18,10 +19,12 @@ from ..io import nifti, orientations
 from ..io.cache import Cache
 from ..io.images import open_image
 from ..io.orientations import Orientations
+from ..io.seeds import load_seeds
 from ..io.tractogram import Space
 from ..methods.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
+from ..option import ball_of
 from ..sphere.harmonics import BASES, count_of
 from ..sphere.sphere import load_sphere
 from .inputs import Inputs, Series, read
@@ -30,7 +33,7 @@ from .option_groups import SEED_FA
 from .parameters import Parameters
 
 Array = npt.NDArray[Any]
-Voxels = npt.NDArray[np.int32]
+Region = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 Shapes = Callable[[], tuple[Prepared, Space]]
 SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
 
@@ -43,24 +46,24 @@ class Tables:
     ----------
     prepared : tables of the method and the stopping rule.
     space : grid of the series or the orientations.
-    voxels : (m, 3) voxels of random seeds; none if seeds are given.
+    region : voxels (m, 3) in which seeds are placed, and their weights (m,); none if seeds or balls are given.
     frames : axes of the directions of each input.
     """
 
     prepared: Prepared
     space: Space
-    voxels: Voxels
+    region: Region
     frames: dict[str, Any]
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
         arrays, values = pack_prepared(self.prepared, self.space)
-        return {**arrays, "region": self.voxels}, values | {"frames": self.frames}
+        return {**arrays, "region": self.region[0], "weights": self.region[1]}, values | {"frames": self.frames}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
         """Undo :meth:`packed`."""
-        return cls(*unpack_prepared(arrays, values), arrays["region"], values["frames"])
+        return cls(*unpack_prepared(arrays, values), (arrays["region"], arrays["weights"]), values["frames"])
 
 
 def make_tables(
@@ -81,22 +84,32 @@ def make_tables(
     ahead(lambda: _stand_in(series, parameters))
     with log.stage("load"):
         inputs = read(series, parameters, log)
-    prepared, voxels = _prepare(inputs, parameters, hashes, cache, log)
-    return Tables(prepared, inputs.space, voxels, inputs.frames)
+    prepared, region = _prepare(inputs, parameters, hashes, cache, log)
+    return Tables(prepared, inputs.space, region, inputs.frames)
 
 
-def seeds_of(parameters: Parameters, space: Space, voxels: Voxels) -> Seeds:
-    """Return the seeds that are given, or random ones in some voxels (m, 3)."""
+def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
+    """Return the seeds that are given, or those in balls or in voxels (m, 3) with weights (m,)."""
     given: Any = parameters.seeds  # Parameters has made an array path-like
     if given is not None:
-        return seeds_in_file(nifti.load_seeds(given), space, str(given))
-    return RandomSeeds(voxels, parameters.nseeds, parameters.seed_seed, parameters.threads)
+        return seeds_in_file(load_seeds(given), space, str(given))
+    (voxels, weights), drawn = region, (parameters.seed_seed, parameters.threads)
+    if parameters.seed_sphere is not None:
+        balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
+        return BallSeeds(balls, space, parameters.seed_count, *drawn)
+    if parameters.seed_image is not None:
+        return WeightedSeeds(voxels, weights, parameters.seed_count, *drawn)
+    if parameters.seed_grid is not None:
+        return GridSeeds(voxels, parameters.seed_grid)
+    if parameters.seeds_per_voxel is not None:
+        return SeedsPerVoxel(voxels, parameters.seeds_per_voxel, *drawn)
+    return RandomSeeds(voxels, parameters.seed_count, *drawn)
 
 
 def _prepare(
     inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
-) -> tuple[Prepared, Voxels]:
-    """Fit what the method, the stopping rule and the seeds need; return tables and voxels of random seeds."""
+) -> tuple[Prepared, Region]:
+    """Fit what the method, the stopping rule and the seeds need; return tables and the region of seeds."""
     known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
     known["frame"] = inputs.frames.get("bvecs", {}).get("frame", "")
     fits = None
@@ -105,8 +118,8 @@ def _prepare(
     with log.stage("prepare"):
         anisotropy = _fitted_once(fits)
         stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
-        voxels = _seed_voxels(inputs, fits, anisotropy, parameters)
-        reach = seeds_of(parameters, inputs.space, voxels).reach()
+        region = _seed_region(inputs, fits, anisotropy, parameters)
+        reach = seeds_of(parameters, inputs.space, region).reach()
     coefficients = None
     if METHODS[parameters.dg].follows == "functions" and inputs.oriented is None:
         assert fits is not None and parameters.model is not None
@@ -114,7 +127,7 @@ def _prepare(
             coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
         prepared = _tables_of(inputs, coefficients, stop, reach, parameters)
-    return prepared, voxels
+    return prepared, region
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
@@ -127,13 +140,13 @@ def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
     return anisotropy
 
 
-def _seed_voxels(
+def _seed_region(
     inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
-) -> Voxels:
-    """Return the voxels (m, 3) of random seeds; none if seeds are given."""
-    if parameters.seeds is not None:
-        return np.empty((0, 3), np.int32)
-    region = inputs.seed_mask
+) -> Region:
+    """Return the voxels (m, 3) of seeds and their weights (m,); none if seeds or balls are given."""
+    if parameters.seeds is not None or parameters.seed_sphere is not None:
+        return np.empty((0, 3), np.int32), np.empty(0, np.float32)
+    region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
     if region is None:
         assert fits is not None
         above = anisotropy() > SEED_FA
@@ -142,7 +155,7 @@ def _seed_voxels(
     if not len(voxels):
         name = "" if inputs.dwi is None else f"{inputs.dwi.path}: "
         raise InputError(f"{name}no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
-    return voxels
+    return voxels, region[tuple(voxels.T)].astype(np.float32)
 
 
 def _sides(inputs: Inputs) -> tuple[float, ...]:
@@ -204,6 +217,6 @@ def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
         values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)
         oriented = Orientations(source, values, parameters.sh_basis, parameters.sphere, space)
     rule = STOPPING_RULES[parameters.stopping]
-    given = (name for name in rule.maps if getattr(parameters, name) is not None)
-    maps = {name: np.full(SHAPE, rule.passed, np.float32) for name in given}
+    given = {name: (volumes,) if volumes else () for name, volumes in rule.maps.items() if getattr(parameters, name)}
+    maps = {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}
     return Inputs(space, dwi, oriented, None, None, maps, {})

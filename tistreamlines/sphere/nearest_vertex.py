@@ -66,6 +66,27 @@ def compact_order(vertices: Array, together: int = 16) -> Array:
     return np.concatenate(split(np.arange(len(vertices))))
 
 
+def closest_vertices(directions: Array, vertices: Array, symmetric: bool = True) -> Array:
+    """Return the vertex nearest to each direction, the first one of equals.
+
+    Parameters
+    ----------
+    directions, vertices : (m, 3) and (n, 3) float64
+        The vertices are unit vectors.
+    symmetric : bool
+        Whether each vertex also represents its opposite.
+
+    Returns
+    -------
+    (m,) int64
+    """
+    # written out, because a matrix product may add in another order than DIPY and decide ties differently
+    cosines = directions[:, None, 0] * vertices[:, 0]
+    cosines += directions[:, None, 1] * vertices[:, 1]
+    cosines += directions[:, None, 2] * vertices[:, 2]
+    return np.argmax(np.abs(cosines, out=cosines) if symmetric else cosines, axis=1)
+
+
 def without_opposite(vertices: Array) -> int:
     """Return the number of vertices (n, 3) whose opposite is not a vertex."""
     from scipy.spatial import KDTree

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...devices import choose
 from ...errors import DeviceError
-from ...kernels.lang import *
+from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
 from .program import TaichiProgram
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Reals32 = npt.NDArray[np.float32]
 
 PACKAGES = str(Path(__file__).parents[3])
-COMPILING = ("backends/taichi/*.py", "linker/*.py", "kernels/lang.py")  # files that decide what the test compiles
+COMPILING = ("backends/taichi/*.py", "linker/*.py", "linker/lang.py")  # files that decide what the test compiles
 # The folder of the package comes last, so that it cannot hide a standard module.
 WORKER = """
 import sys

@@ -10,12 +10,12 @@ OPDT: Tristan-Vega et al. 2009, 2010.  CSA: Aganj et al. 2010.
 
 from __future__ import annotations
 
+from ...linker.lang import *
+from ...linker.maths import divide, log
+from ...linker.rng import philox
 from ..harmonics import harmonic
 from ..interpolate import STOP_CHANNEL
-from ..lang import *
-from ..maths import divide, log
 from ..peaks import AGAIN, NONE, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, closest_peak, find_peaks
-from ..rng import philox
 
 SIGNAL_CHUNKS = Constant("number of diffusion-weighted signals, rounded up, in units of 32")
 PASSES = Constant("the same in units of 64, the signals of a pass")

@@ -4,7 +4,7 @@ closest to the heading (``ClosestPeakDirectionGetter``).
 
 from __future__ import annotations
 
-from ..lang import *
+from ...linker.lang import *
 from ..peaks import NONE, VERTEX_CHUNKS, closest_peak
 from ..pmf import Pmf, PmfScratch, pmf_peaks, probability, sample, toward
 

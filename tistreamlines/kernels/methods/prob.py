@@ -9,10 +9,10 @@ Behrens et al. 2003, Parker et al. 2003 (the method); DIPY's ``probabilistic_pro
 
 from __future__ import annotations
 
-from ..lang import *
+from ...linker.lang import *
+from ...linker.rng import philox, uniform
 from ..peaks import NONE, VERTEX_CHUNKS
 from ..pmf import Pmf, PmfScratch, probability, sample, toward
-from ..rng import philox, uniform
 
 
 @twin

@@ -9,15 +9,15 @@ curvatures.
 
 from __future__ import annotations
 
+from ...linker.lang import *
+from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
+from ...linker.rng import philox, uniform
 from ..arcs import binormal_after, onward, settled, tangent_after
 from ..interpolate import Volume
 from ..lanes import cross, everywhere, interpolated, nearest_vertex, normalised
-from ..lang import *
-from ..maths import exp, floored, log, quarter_turn, reciprocal_root
 from ..peaks import NONE, VERTEX_CHUNKS, direction
 from ..pmf import Pmf, PmfScratch, initial_directions
 from ..propagate import ABREAST, Rules
-from ..rng import philox, uniform
 
 SEGMENTS = Constant("segments of a probe, one less than its quality")
 PROBES = Constant("number of parallel lines of a probe")

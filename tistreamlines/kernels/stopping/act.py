@@ -5,8 +5,8 @@ Smith et al. 2012, without its rules for subcortical grey matter and without its
 
 from __future__ import annotations
 
+from ...linker.lang import *
 from ..interpolate import STOP_CHANNEL, Volume
-from ..lang import *
 from ..stop_reasons import Stop
 
 GROWING, VALID_END, INVALID_END = int(Stop.GROWING), int(Stop.VALID_END), int(Stop.INVALID_END)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...linker.lang import *
 from ..interpolate import STOP_CHANNEL, Volume, row_start
-from ..lang import *
 from ..stop_reasons import Stop
 
 GROWING, VALID_END = int(Stop.GROWING), int(Stop.VALID_END)

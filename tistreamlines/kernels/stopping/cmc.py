@@ -6,10 +6,10 @@ u is compared with c log(p), since powers round differently on different devices
 
 from __future__ import annotations
 
+from ...linker.lang import *
+from ...linker.maths import log
+from ...linker.rng import STOPPING, STREAM, philox, uniform
 from ..interpolate import STOP_CHANNEL, Volume
-from ..lang import *
-from ..maths import log
-from ..rng import STOPPING, STREAM, philox, uniform
 from ..stop_reasons import Stop
 
 GROWING, VALID_END, INVALID_END = int(Stop.GROWING), int(Stop.VALID_END), int(Stop.INVALID_END)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...linker.lang import *
 from ..interpolate import STOP_CHANNEL, Volume
-from ..lang import *
 from ..stop_reasons import Stop
 
 GROWING = int(Stop.GROWING)

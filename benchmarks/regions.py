@@ -1,0 +1,157 @@
+"""Measure what stopping rules and regions cost, and compare selections between devices.
+
+    python benchmarks/regions.py DATA [--archs cpu,cuda] [--dgs prob,boot] [--nseeds N] [--select N] [--out FILE]
+
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Time is that of tracking, points included, by
+turns, the median of five. "act" has the tissue fractions of ``anatomy.py``. "include, exclude" demands the whole image
+and excludes a voxel in a corner, so that the streamlines are those of "threshold". "exclude half" excludes one side of
+a plane that half of the streamlines cross. The selection includes a sphere in the middle, with 137 seeds in a chunk and
+with as many as fit, and on the CPU with one thread and with two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from anatomy import tissues
+
+from tistreamlines.benchmarks.cases import COMMON, METHODS, Case
+from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.devices import choose
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.regions import Regions
+from tistreamlines.engine.settings import Settings
+from tistreamlines.fit.models import BASIS
+from tistreamlines.io.regions import Mask, Sphere
+from tistreamlines.methods.given import Given, OrientationFunctions, Signals
+from tistreamlines.methods.registry import METHODS as GETTERS
+from tistreamlines.methods.registry import STOPPING_RULES
+from tistreamlines.run.parameters import Parameters
+
+TURNS = 5
+MOST_SEEDS_EACH = 100  # of a selected streamline
+
+
+def prepared(problem: Problem, rule: str, data: Path) -> Any:
+    """Return the tables of a getter with a stopping rule."""
+    method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
+    row, maps = STOPPING_RULES[rule], tissues(problem, data) | {"stop_map": problem.fa}
+    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"})
+    stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
+    if GETTERS[method.dg].follows == "signals":
+        follows: Any = Signals(problem.data, problem.gtab)
+    else:
+        follows = OrientationFunctions("sh", problem.csd, BASIS)
+    given = Given(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
+    options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
+    return GETTERS[method.dg].prepare(given, Parameters.given(options))
+
+
+def engine(problem: Problem, tables: Any, arch: str, asked: dict[str, Any] | None = None, **settings: Any) -> Engine:
+    """Return an engine, with regions by the name of their option."""
+    chosen = Settings(problem.step_mm, max_steps=problem.method.max_steps, **settings)
+    filters = [Regions(asked, problem.space, False)] if asked else []
+    return Engine(tables, problem.space, choose(arch), chosen, filters)
+
+
+def half(problem: Problem, tables: Any) -> Mask:
+    """Return the side of a plane that half of the streamlines of some seeds visit."""
+    batches = engine(problem, tables, "cpu").track(problem.seeds[:2000])
+    lowest = [line[:, 0].min() for batch in batches for line in batch]
+    x = problem.space.to_ras(np.indices(problem.mask.shape).reshape(3, -1).T)[:, 0]
+    return Mask("half", problem.space, (x < np.median(lowest)).reshape(problem.mask.shape))
+
+
+def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
+    """Time each way to track by turns."""
+    threshold, act = prepared(problem, "threshold", data), prepared(problem, "act", data)
+    corner = np.zeros(problem.mask.shape, bool)
+    corner[0, 0, 0] = True
+    everywhere = Mask("mask", problem.space, np.ones(problem.mask.shape, bool))
+    both = {"include": [everywhere], "exclude": [Mask("corner", problem.space, corner)]}
+    engines = {
+        "threshold": engine(problem, threshold, arch), "act": engine(problem, act, arch),
+        "include, exclude": engine(problem, threshold, arch, both),
+        "exclude half": engine(problem, threshold, arch, {"exclude": [half(problem, threshold)]}),
+    }  # fmt: skip
+    seconds: dict[str, list[float]] = {name: [] for name in engines}
+    sizes: dict[str, tuple[int, int]] = {}
+    for _ in range(TURNS + 1):
+        for name, made in engines.items():
+            begun = time.perf_counter()
+            lengths = np.concatenate([batch.lengths for batch in made.track(problem.seeds)])
+            seconds[name].append(time.perf_counter() - begun)
+            sizes[name] = len(lengths), int(lengths.sum())
+    for name, times in seconds.items():
+        median = float(np.median(times[1:]))
+        yield {
+            "dg": problem.method.dg, "arch": arch, "way": name, "seconds": round(median, 4),
+            "streamlines": sizes[name][0], "points": sizes[name][1],
+            "ns_a_point": round(1e9 * median / sizes[name][1], 3),
+        }  # fmt: skip
+
+
+def selections(problem: Problem, archs: list[str], select: int, data: Path) -> Iterator[dict[str, Any]]:
+    """Select streamlines on each device, with chunks of two sizes."""
+    tables, asked = prepared(problem, "threshold", data), {"include": [Sphere("middle", middle(problem), 25.0)]}
+    runs: list[dict[str, Any]] = [{"arch": arch} for arch in archs] + [{"arch": "cpu", "threads": n} for n in (1, 2)]
+    for run in runs:
+        for chunk in (137, None):
+            made = engine(problem, tables, asked=asked, chunk_size=chunk, **run)
+            points = hashlib.sha256()
+            for batch in made.track(problem.seeds, most=select):
+                points.update(batch.points.tobytes())
+            tally = made.tally
+            yield {
+                **run, "dg": problem.method.dg, "chunk": chunk, "streamlines": tally.streamlines, "seeds": tally.seeds,
+                "sha256": points.hexdigest(),
+            }  # fmt: skip
+            del made  # before the next device starts
+
+
+def middle(problem: Problem) -> np.ndarray:
+    """Return the middle of the mask, RASmm."""
+    return problem.space.to_ras(np.argwhere(problem.mask).mean(axis=0))
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--archs", default="cpu")
+    parser.add_argument("--dgs", default="prob,boot")
+    parser.add_argument("--nseeds", type=int, default=100_000)
+    parser.add_argument("--select", type=int, default=10_000)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    found: dict[str, list[Any]] = {"costs": [], "selections": []}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = tuple(str(options.data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
+        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
+        for dg in options.dgs.split(","):
+            problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
+            archs = options.archs.split(",")
+            rows = [("costs", row) for arch in archs for row in costs(problem, arch, options.data)]
+            many = Problem(Path(folder), METHODS[dg], MOST_SEEDS_EACH * options.select, None, None)
+            rows += [("selections", row) for row in selections(many, archs, options.select, options.data)]
+            for name, row in rows:
+                found[name].append(row)
+                sys.stdout.write(f"{json.dumps(row)}\n")
+            sys.stdout.flush()
+    if options.out is not None:
+        command = shlex.join(["python", "benchmarks/regions.py", *sys.argv[1:]])
+        options.out.write_text(json.dumps({"command": command, "nseeds": options.nseeds, **found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,396 @@
+"""Regions of interest, selection, one-way tracking and truncation, against MRtrix3 and filtering after the fact."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from faces import FACES, ints
+from faces import run as run_kernel
+
+import tistreamlines as ts
+from tistreamlines.devices import choose
+from tistreamlines.engine.regions import ROLES
+from tistreamlines.errors import DeviceError, InputError, ParameterError
+from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered
+from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.linker.lang import Ints, i32, twin
+
+GETTERS = ("prob", "det", "boot", "ptt")
+tckedit = pytest.mark.skipif(shutil.which("tckedit") is None, reason="tckedit is not installed: install mrtrix3")
+
+
+def vulkan() -> bool:
+    try:
+        return choose("vulkan") is not None
+    except DeviceError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def tracked(head, tmp_path_factory):
+    """Track the head: ``tracked(**options)``; fits are kept from call to call."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def call(**options: Any) -> ts.TrackResult:
+        seeds = {} if {"nseeds", "select", "seeds"} & options.keys() else {"nseeds": 500}
+        known = {"mask": head.mask, "dg": "prob", "arch": "cpu", "cache_dir": cache} | seeds
+        return ts.track(*head.series, **known | options)
+
+    return call
+
+
+def whole(result: ts.TrackResult) -> ts.Batch:
+    return ts.Batch.concatenate(result.batches)
+
+
+def lines_of(batch: ts.Batch) -> list[np.ndarray]:
+    return [np.asarray(line) for line in batch]
+
+
+def same_lines(found: list[np.ndarray], expected: list[np.ndarray]) -> bool:
+    return len(found) == len(expected) and all(map(np.array_equal, found, expected))
+
+
+def digest(result: ts.TrackResult) -> str:
+    return hashlib.sha256(whole(result).points.tobytes()).hexdigest()
+
+
+def halves(batch: ts.Batch) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Forward and backward half of each streamline, both from the seed on."""
+    out = []
+    for line, seed in zip(batch, batch.seeds, strict=True):
+        at = int(np.argmin(np.linalg.norm(line - seed, axis=1)))
+        out.append((line[at:], line[at::-1]))
+    return out
+
+
+# spheres of the head (RASmm), which a good part of its streamlines visit
+@pytest.fixture(scope="module")
+def spots(tracked) -> list[list[float]]:
+    points = whole(tracked()).points
+    middle = points.mean(axis=0)
+    return [[*map(float, middle + shift), 20.0] for shift in ([0, 0, 0], [0, 0, 30], [0, -30, 0], [30, 0, 0])]
+
+
+def within(line: np.ndarray, sphere: list[float]) -> np.ndarray:
+    return np.linalg.norm(line - np.array(sphere[:3]), axis=1) <= sphere[3]
+
+
+@pytest.fixture(scope="module")
+def mask_on_another_grid(head, spots, tmp_path_factory) -> Path:
+    """A ball on a turned grid of 3 mm."""
+    turn = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    affine = np.eye(4)
+    affine[:3, :3] = 3.0 * turn
+    affine[:3, 3] = np.array(spots[0][:3]) - affine[:3, :3] @ [20, 20, 20]
+    ball = np.linalg.norm(np.indices((41, 41, 41)) - 20, axis=0) <= 6
+    path = tmp_path_factory.mktemp("regions") / "ball.nii.gz"
+    nib.save(nib.Nifti1Image(ball.astype(np.uint8), affine), path)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------- which are kept
+@pytest.mark.parametrize("dg", GETTERS)
+def test_include_and_exclude_keep_what_filtering_afterwards_would(tracked, spots, dg):
+    for include, exclude in ((spots[:1], spots[1:2]), (spots[:2], ()), ((), spots[:1]), (spots[:2], spots[2:4])):
+        plain = tracked(dg=dg)
+        found = tracked(dg=dg, include=list(include) or None, exclude=list(exclude) or None)
+        kept = [
+            line for line in whole(plain)
+            if all(within(line, one).any() for one in include) and not any(within(line, one).any() for one in exclude)
+        ]  # fmt: skip
+        assert 0 < len(kept) < plain.streamlines
+        assert same_lines(lines_of(whole(found)), kept)
+
+
+@tckedit
+@pytest.mark.parametrize("dg", ["prob", "det"])
+def test_the_same_streamlines_as_tckedit(tracked, spots, mask_on_another_grid, tmp_path, dg):
+    ball = ",".join(map(str, spots[1]))
+    plain, edited = tmp_path / "plain.tck", tmp_path / "edited.tck"
+    tracked(dg=dg, output=plain, nseeds=3000)
+    command = ["tckedit", "-quiet", "-force", str(plain), str(edited)]
+    cases: list[dict[str, Any]] = [
+        {"include": [str(mask_on_another_grid), ball]}, {"exclude": [str(mask_on_another_grid)]},
+        {"include": [ball], "exclude": [str(mask_on_another_grid)]},
+    ]  # fmt: skip
+    for case in cases:
+        options = [word for name, given in case.items() for one in given for word in (f"-{name}", one)]
+        subprocess.run([*command, *options], check=True)
+        expected = [np.asarray(line) for line in nib.streamlines.load(edited).streamlines]
+        tracked(dg=dg, output=tmp_path / "ours.tck", nseeds=3000, force=True, **case)
+        found = [np.asarray(line) for line in nib.streamlines.load(tmp_path / "ours.tck").streamlines]
+        assert len(expected) > 20
+        assert same_lines(found, expected)
+
+
+def test_ends_in_one_region_or_in_two(tracked):
+    plain = lines_of(whole(tracked(dg="det")))
+    long = max(plain, key=len)
+    spots = [[*map(float, end), 20.0] for end in (long[0], long[-1])]
+    ends = [[within(line[[0, -1]], one) for one in spots] for line in plain]
+    either = [line for line, (a, _) in zip(plain, ends, strict=True) if a.any()]
+    both = [line for line, (a, b) in zip(plain, ends, strict=True) if (a[0] and b[1]) or (a[1] and b[0])]
+    assert 0 < len(both) < len(either) < len(plain)
+    assert same_lines(lines_of(whole(tracked(dg="det", ends_in=[spots[0]]))), either)
+    assert same_lines(lines_of(whole(tracked(dg="det", ends_in=spots))), both)
+
+
+@pytest.mark.parametrize("dg", ["prob", "ptt"])
+def test_a_limit_mask_cuts_both_halves(tracked, spots, dg):
+    large, expected, compared = [[*spots[0][:3], 45.0], [*spots[1][:3], 25.0]], [], []
+    plain = whole(tracked(dg=dg))
+    for number, pair in enumerate(halves(plain)):
+        inside = [within(half, large[0]) | within(half, large[1]) for half in pair]
+        # without its first step, the backward half has another direction
+        if inside[0][:2].all() and len(pair[0]) > 1:
+            forward, backward = (
+                half if held.all() else half[: held.argmin()] for half, held in zip(pair, inside, strict=True)
+            )
+            expected.append(np.concatenate([backward[:0:-1], forward]))
+            compared.append((plain.seed_number[number], plain.direction_number[number]))
+    result = tracked(dg=dg, limit_mask=large)
+    found = whole(result)
+    keys = list(zip(found.seed_number, found.direction_number, strict=True))
+    assert 0 < len(expected) < len(plain)
+    assert result.stop_reasons["outside_limit"] > 100
+    assert same_lines([line for line, key in zip(found, keys, strict=True) if key in set(compared)], expected)
+    assert (within(found.points, large[0]) | within(found.points, large[1])).all()
+
+
+def test_streamlines_stop_once_all_regions_are_visited(tracked, spots):
+    """The forward half first; the backward half takes a step, as MRtrix3's -stop, if nothing is left to visit."""
+    expected = []
+    for forward, backward in halves(whole(tracked(dg="prob"))):
+        visited, parts = np.array([within(forward[:1], one)[0] for one in spots[:2]]), []
+        for half in (forward, backward):
+            length = 1
+            for point in half[1:]:
+                length += 1
+                visited |= [within(point[None], one)[0] for one in spots[:2]]
+                if visited.all():
+                    break
+            parts.append(half[:length])
+        if visited.all():
+            expected.append(np.concatenate([parts[1][:0:-1], parts[0]]))
+    result = tracked(dg="prob", include=spots[:2], stop_when_included=True)
+    assert result.stop_reasons["all_included"] > 0
+    assert same_lines(lines_of(whole(result)), expected)
+
+
+# ------------------------------------------------------------------------------------------------- order
+class LoopState:
+    """MRtrix3's ``ROIOrderedSet::LoopState``, written from its description."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.valid, self.next = size, True, 0
+
+    def enter(self, regions: np.ndarray) -> None:
+        if self.valid and regions.any():
+            first = int(np.argmax(regions))
+            if first == self.next:
+                self.next += 1
+            elif first != self.next - 1:
+                self.valid = False
+
+    @property
+    def passed(self) -> bool:
+        return self.valid and self.next == self.size
+
+
+@twin
+def walk(item: i32, filter: Demands, bits: Ints, points: i32, out: Ints):
+    """What a walk over the bits of points comes to."""
+    met = 0
+    for i in range(points):
+        met = gathered(filter, met, bits[item * points + i])
+        met = gathered(filter, met, bits[item * points + i])
+    out[item] = met
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_ordered_regions_are_entered_as_in_mrtrix(face):
+    rng, walks, points, size = np.random.default_rng(1), 400, 12, 3
+    inside = np.zeros((walks, points, size), bool)
+    turns = np.sort(rng.integers(0, points, (walks, size)), axis=1)
+    for number in range(walks):
+        inside[number, turns[number], range(size)] = True
+    inside |= rng.random(inside.shape) < np.linspace(0, 0.1, walks)[:, None, None]
+    bits = (inside << np.arange(INCLUDES + 1, INCLUDES + 1 + size)).sum(axis=2)
+    ordered = sum(1 << INCLUDES + 1 + number for number in range(size))
+    values = {
+        "filter_counted": EXCLUDE, "filter_ordered": ordered, "filter_first": 1 << INCLUDES + 1,
+        "filter_wanted": ordered, "filter_limited": 0, "filter_stops": 0, "bits": bits.ravel().astype(np.int32),
+        "points": points, "out": ints(walks),
+    }  # fmt: skip
+    met = run_kernel(face, walk, walks, values)["out"]
+    expected = []
+    for number in range(walks):
+        state = LoopState(size)
+        for regions in inside[number]:
+            state.enter(regions)
+        expected.append(state.passed)
+    assert 20 < sum(expected) < walks - 20
+    assert np.array_equal((met & (ordered | EXCLUDE)) == ordered, expected)
+
+
+def test_ordered_regions_along_one_way(tracked, spots):
+    plain = lines_of(whole(tracked(one_way=True, nseeds=2000)))
+    expected = []
+    for line in plain:
+        state = LoopState(2)
+        for point in line:
+            state.enter(np.array([within(point[None], one)[0] for one in spots[:2]]))
+        expected += [line] if state.passed else []
+    assert len(expected) > 3
+    assert same_lines(lines_of(whole(tracked(one_way=True, nseeds=2000, include_ordered=spots[:2]))), expected)
+
+
+# ------------------------------------------------------------------------------------------------- how far they grow
+def test_one_way_streamlines_begin_at_their_seeds_in_either_sense(tracked):
+    batch = whole(tracked(one_way=True))
+    assert np.allclose(batch.points[batch.offsets[:-1]], batch.seeds, atol=1e-4)
+    assert (batch.stop_reasons[:, 0] == Stop.NOT_GROWN).all()
+    steps = np.array([line[1] - line[0] for line in batch])
+    both = whole(tracked())
+    initial = {(s, d): half[0][1] - half[0][0] for s, d, half in zip(
+        both.seed_number, both.direction_number, halves(both), strict=True) if len(half[0]) > 1}  # fmt: skip
+    along = [
+        float(step @ initial[key]) > 0 for step, key in zip(
+            steps, zip(batch.seed_number, batch.direction_number, strict=True), strict=True) if key in initial
+    ]  # fmt: skip
+    assert abs(np.mean(along) - 0.5) < 4 * 0.5 / np.sqrt(len(along))
+
+
+def test_truncated_streamlines_have_what_the_forward_half_leaves(tracked):
+    step = tracked().parameters.step_mm([5.0] * 3)
+    expected = []
+    for forward, backward in halves(whole(tracked(dg="prob"))):
+        forward = forward[:11]
+        expected.append(np.concatenate([backward[: 12 - len(forward)][:0:-1], forward]))
+    found = tracked(dg="prob", max_length=10 * step, too_long="truncate")
+    assert any(len(line) == 11 for line in expected)
+    assert same_lines(lines_of(whole(found)), expected)
+    dropped = tracked(dg="prob", max_length=10 * step)
+    assert dropped.streamlines < found.streamlines
+
+
+# ------------------------------------------------------------------------------------------------- selection
+def test_a_selection_is_the_first_accepted_streamlines_on_every_device(tracked, spots):
+    options: dict[str, Any] = {"include": spots[:1], "select": 150, "max_seeds": 20_000}
+    everything = tracked(include=spots[:1], nseeds=3000)
+    first = whole(everything)[np.arange(150)]
+    result = tracked(**options)
+    assert result.streamlines == 150
+    assert np.array_equal(whole(result).points, first.points)
+    assert result.seeds == first.seed_number[-1] + 1
+    varied: list[dict[str, Any]] = [{"threads": 1}, {"threads": 2}, {"chunk_size": 137}, {"chunk_size": 1}]
+    for other in [*varied, {"arch": "vulkan"}] if vulkan() else varied:
+        again = tracked(**options, **other)
+        assert digest(again) == digest(result)
+        assert again.stop_reasons == result.stop_reasons
+        assert again.seeds == result.seeds
+
+
+def test_rejected_streamlines_are_counted_alike(tracked, spots):
+    """However far the other half of a rejected one has come by then."""
+    result = tracked(exclude=spots[:1])
+    assert result.stop_reasons["rejected"] > 0
+    for other in ({"chunk_size": 7}, {"threads": 1}):
+        assert tracked(exclude=spots[:1], **other).stop_reasons == result.stop_reasons
+
+
+def test_too_few_seeds_for_a_selection_are_a_warning(tracked, spots):
+    result = tracked(select=10_000, max_seeds=300, include=spots[:1])
+    assert result.seeds == 300
+    assert 0 < result.streamlines < 10_000
+    assert "select 10000" in result.warnings[-1]
+    assert "max_seeds" in result.warnings[-1]
+
+
+def test_a_time_limit_ends_between_chunks(tracked):
+    result = tracked(nseeds=2_000_000, time_limit=0.5)
+    assert 0 < result.seeds < 2_000_000
+    assert whole(result).seed_number.max() < result.seeds
+    assert "time_limit" in result.warnings[-1]
+
+
+# ------------------------------------------------------------------------------------------------- files and errors
+def test_the_record_names_the_files_and_the_cache_does_not_depend_on_them(head, spots, mask_on_another_grid, tmp_path):
+    cache = tmp_path / "cache"
+    known = {"mask": head.mask, "nseeds": 50, "arch": "cpu", "cache_dir": cache, "dg": "boot"}
+    ts.track(*head.series, tmp_path / "a.trx", **known)
+    held = sorted(path.name for path in cache.rglob("*"))
+    ts.track(*head.series, tmp_path / "b.trx", include=[mask_on_another_grid, spots[1]], **known)
+    assert sorted(path.name for path in cache.rglob("*")) == held
+    record = json.loads((tmp_path / "b.json").read_text())
+    sha = hashlib.sha256(mask_on_another_grid.read_bytes()).hexdigest()
+    assert record["inputs"]["include 1"] == {"path": str(mask_on_another_grid), "sha256": sha}
+    assert record["parameters"]["include"] == [str(mask_on_another_grid), ",".join(map(str, spots[1]))]
+
+
+def test_regions_in_memory(tracked, mask_on_another_grid):
+    image = nib.load(mask_on_another_grid)
+    expected = digest(tracked(include=mask_on_another_grid))
+    assert digest(tracked(include=[image])) == expected
+    assert digest(tracked(include=image)) == expected
+
+
+def test_an_array_lies_on_the_grid_of_the_series(tracked, head):
+    image = nib.load(head.mask)
+    half = np.zeros(image.shape, np.uint8)
+    half[: image.shape[0] // 2] = 1
+    as_array, as_image = tracked(exclude=half), tracked(exclude=nib.Nifti1Image(half, image.affine))
+    assert digest(as_array) == digest(as_image)
+    assert 0 < as_array.streamlines < tracked().streamlines
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"include": "900,900,900,5"}, "no part of include is in the image"),
+    ({"exclude": "0,0,0,-5"}, "radius above 0"),
+    ({"include": "nowhere.nii"}, "no such file"),
+    ({"include": "0,0,10,5", "exclude": "0,0,10,6"}, "no streamline can pass include"),
+    ({"include": [f"0,0,{z},5" for z in range(27)]}, "at most 26"),
+    ({"ends_in": ["0,0,0,5"] * 3}, "two ends"),
+    ({"include_ordered": "0,0,0,5"}, "needs one_way"),
+    ({"too_long": "truncate"}, "needs max_length"),
+    ({"max_seeds": 5}, "needs select"),
+    ({"select": 5, "nseeds": 5}, "exclude each other"),
+    ({"stop_when_included": True}, "needs regions"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "part"), BAD, ids=[part for _, part in BAD])
+def test_one_line_for_bad_regions(tracked, options, part):
+    with pytest.raises((InputError, ParameterError)) as caught:
+        tracked(**options)
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_mask_or_one_that_is_excluded_is_an_error(tracked, head):
+    image = nib.load(head.mask)
+    empty = nib.Nifti1Image(np.zeros(image.shape, np.uint8), image.affine)
+    with pytest.raises(InputError, match=r"all .* voxels are 0"):
+        tracked(include=empty)
+    with pytest.raises(InputError, match="no streamline can pass"):
+        tracked(include=image, exclude=image)
+
+
+def test_every_role_is_an_option_that_can_be_given_several_times(run, head, tmp_path):
+    told = run("track", "--help").out
+    for role in ROLES:
+        assert f"--{role.replace('_', '-')}" in told
+    out = tmp_path / "x.tck"
+    done = run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "--nseeds", 50, "-o", out,
+               "--exclude", "0,0,0,3", "--exclude", "0,0,10,3")  # fmt: skip
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "x.json").read_text())["parameters"]["exclude"] == ["0,0,0,3", "0,0,10,3"]

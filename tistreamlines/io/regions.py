@@ -1,0 +1,106 @@
+"""Regions of interest: mask images on any grid, and spheres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..option import ball_of
+from .images import Tell, grid_of, open_image, silent
+from .nifti import load_mask
+from .tractogram import Space
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A sphere.
+
+    Parameters
+    ----------
+    name : str
+        What the user gave, for messages.
+    centre : (3,) float64
+        RASmm.
+    radius : float
+        mm.
+    """
+
+    name: str
+    centre: npt.NDArray[np.float64]
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """The voxels of a mask image.
+
+    Parameters
+    ----------
+    name : str
+        What the user gave, for messages.
+    space : Space
+        Grid of the mask.
+    voxels : (x, y, z) bool
+        Those of the region.
+    """
+
+    name: str
+    space: Space
+    voxels: npt.NDArray[np.bool_]
+
+
+Region = Sphere | Mask
+
+
+def sphere_in(name: str, given: Any) -> Sphere | None:
+    """Return the sphere of a text 'x,y,z,r' in RASmm, or None if the text is none of four numbers.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    given : object
+        Text, path, or what stands in for a path.
+
+    Raises
+    ------
+    ParameterError
+        If the radius is not above 0, or a number too large.
+    """
+    try:
+        numbers = [float(part) for part in str(given).split(",")]
+    except ValueError:
+        return None
+    if len(numbers) != 4:
+        return None
+    *centre, radius = ball_of(name, given)
+    return Sphere(str(given), np.array(centre), radius)
+
+
+def load_region(name: str, given: Any, note: Tell = silent) -> Region:
+    """Read a region.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    given : str, Path or InMemory
+        A mask image of any grid, of which every voxel that is not 0 or NaN is inside, or the text 'x,y,z,r'.
+    note : callable
+        See :func:`tistreamlines.io.nifti.load_mask`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, or the mask is empty.
+    ParameterError
+        If the text is no sphere.
+    """
+    sphere = sphere_in(name, given)
+    if sphere is not None:
+        return sphere
+    space = grid_of(*open_image(given))
+    return Mask(str(given), space, load_mask(given, space, note))
