@@ -162,10 +162,15 @@ class Growth:
         for name in ("seed", "branch", "initial", "point", "state", "codes", *(("met",) if self.marks else ())):
             self.buffers.hold(f"halves_{name}", count)
         self.program.run("enlist", len(slot), self.values)
-        if self.turns[0] is None:
+        turn = self.turns[0]
+        if turn is None:
             # the backward halves need to know whether the first step stands
-            self._advance(count, 1 + self.prepared.fill["DROPS_DEAD_END"], 0)
-        self._steps(count, self.turns[0], (2 if self.turns[0] is None else 1) * count, anew=True)
+            first = 1 + self.prepared.fill["DROPS_DEAD_END"]
+            steps = self._begin(2 * count, first, anew=True)
+            self._advance(count, first, 0)
+        else:
+            steps = self._begin(count, anew=True)
+        self._advance(count, steps, turn)
 
     def _advance(self, count: int, steps: int, turn: int | None) -> None:
         """Launch the forward halves of streamlines (turn 0), their backward halves (1) or both (None)."""
@@ -175,20 +180,21 @@ class Growth:
             "advance", 2 * count // stride, self.values | {"stride": stride, "offset": offset, "steps": steps}
         )
 
-    def _steps(self, count: int, turn: int | None, growing: int, *, anew: bool = False) -> None:
-        """Launch as many steps as a launch may take, of which ``anew`` has had the first one or two."""
+    def _begin(self, growing: int, first: int = 0, *, anew: bool = False) -> int:
+        """Note the start of a launch; return how many steps it may take, after ``first`` steps in a launch before."""
         steps = min(self.pace.steps(growing), self.settings.max_steps)
-        self.pace.begin(growing, steps + anew * (1 + self.prepared.fill["DROPS_DEAD_END"]), anew=anew)
-        self._advance(count, steps, turn)
+        self.pace.begin(growing, first + steps, anew=anew)
+        return steps
 
     def _settle(self, count: int, turn: int | None) -> tuple[Array, int]:
         """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
         state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
         self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
-        reasons = state[..., 1] if turn is None else state[:, turn : turn + 1, 1]
-        if self.marks:  # what is left of a rejected streamline need not grow
-            reasons = reasons[(state[..., 1] != Stop.REJECTED).all(axis=1)]
-        return state, int(np.count_nonzero(reasons == Stop.GROWING))
+        growing = state[..., 1] == Stop.GROWING if turn is None else state[:, turn : turn + 1, 1] == Stop.GROWING
+        count = int(np.count_nonzero(growing))
+        if count and self.marks:  # what is left of a rejected streamline need not grow
+            count = int(np.count_nonzero(growing[~_rejected(state)]))
+        return state, count
 
     def finish(self, chunk: Chunk) -> Chunk:
         """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
@@ -196,15 +202,15 @@ class Growth:
         with self.tally.stage("grow"):
             for turn in self.turns:
                 if turn == 1:
-                    self._steps(count, turn, count)
+                    self._advance(count, self._begin(count), turn)
                 state, growing = self._settle(count, turn)
                 while growing:
-                    self._steps(count, turn, growing)
+                    self._advance(count, self._begin(growing), turn)
                     state, growing = self._settle(count, turn)
         if not self.marks:
             return replace(chunk, state=np.take(state, chunk.number, axis=0), met=np.zeros((count, 0), np.int32))
         # how far the other half of a rejected one has come by then depends on the device
-        state[(state[..., 1] == Stop.REJECTED).any(axis=1)] = 0, Stop.REJECTED
+        state[_rejected(state)] = 0, Stop.REJECTED
         met = self.fetch(self.values["halves_met"], 6 * count).reshape(-1, 2, 3)
         return replace(chunk, state=np.take(state, chunk.number, axis=0), met=np.take(met, chunk.number, axis=0))
 
@@ -248,3 +254,8 @@ class Growth:
         seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
         while len(seeds):
             seeds = seeds[len(self.finish(self.begin(seeds[: self.ready()], 0)).seeds) :]
+
+
+def _rejected(state: Array) -> npt.NDArray[np.bool_]:
+    """Return which streamlines have a half that a region rejects."""
+    return (state[:, 0, 1] == Stop.REJECTED) | (state[:, 1, 1] == Stop.REJECTED)

@@ -94,13 +94,12 @@ class Regions(Filter):
 
     def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Return whether each of the chunk's streamlines is accepted, (m,)."""
-        met = chunk.met[:, 0, 0] | chunk.met[:, 1, 0]
-        found = (chunk.state[..., 1] != Stop.REJECTED).all(axis=1) & (met & self.wanted == self.wanted)
-        first, second = (chunk.met[..., 1] & bit != 0 for bit in (FIRST_END, SECOND_END))
-        if self.ends == 1:
-            found &= first.any(axis=1)
-        elif self.ends == 2:
-            found &= (first & second[:, ::-1]).any(axis=1)
+        found = chunk.state[:, 0, 1] != Stop.REJECTED  # then both halves are
+        if self.wanted:
+            found &= (chunk.met[:, 0, 0] | chunk.met[:, 1, 0]) & self.wanted == self.wanted
+        first, second = (chunk.met[..., 1] & bit != 0 for bit in (FIRST_END, SECOND_END)) if self.ends else (None, None)
+        if first is not None and second is not None:
+            found &= first.any(axis=1) if self.ends == 1 else (first & second[:, ::-1]).any(axis=1)
         return found
 
 
