@@ -39,7 +39,7 @@ from tistreamlines.methods.rows import build_volume
 from tistreamlines.sphere.sphere import MOST_VERTICES, sphere_tables
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
-BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10}
+BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10, "MARKS": 0}
 PTT, MOST = BOOT | {"CARRIED": 10, "CODE_BITS": 8}, BOOT | {"seeds_most": 992, "CODE_BITS": 11}
 FILLS = [BOOT, PTT, MOST]
 
