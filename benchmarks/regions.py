@@ -3,10 +3,11 @@
     python benchmarks/regions.py DATA [--archs cpu,cuda] [--dgs prob,boot] [--nseeds N] [--select N] [--out FILE]
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Time is that of tracking, points included, by
-turns, the median of five. "act" has the tissue fractions of ``anatomy.py``. "include, exclude" demands the whole image
-and excludes a voxel in a corner, so that the streamlines are those of "threshold". "exclude half" excludes one side of
-a plane that half of the streamlines cross. The selection includes a sphere in the middle, with 137 seeds in a chunk and
-with as many as fit, and on the CPU with one thread and with two.
+turns, the median of five. "act" has the tissue fractions of ``anatomy.py``; "threshold of tissue" ends streamlines near
+where it does, so that their numbers and lengths are alike. "include, exclude" demands the whole image and excludes a
+voxel in a corner, so that the streamlines are those of "threshold". "exclude half" excludes one side of a plane that
+half of the streamlines cross. The selection includes a sphere in the middle, with 137 seeds in a chunk and with as many
+as fit, and on the CPU with one thread and with two.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 from anatomy import tissues
 
-from tistreamlines.benchmarks.cases import COMMON, METHODS, Case
+from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.devices import choose
 from tistreamlines.engine.engine import Engine
@@ -33,21 +34,30 @@ from tistreamlines.engine.regions import Regions
 from tistreamlines.engine.settings import Settings
 from tistreamlines.fit.models import BASIS
 from tistreamlines.io.regions import Mask, Sphere
-from tistreamlines.methods.given import Given, OrientationFunctions, Signals
+from tistreamlines.methods.given import Given, OrientationFunctions, Signals, StopTables
 from tistreamlines.methods.registry import METHODS as GETTERS
 from tistreamlines.methods.registry import STOPPING_RULES
+from tistreamlines.methods.threshold import of_map
 from tistreamlines.run.parameters import Parameters
 
 TURNS = 5
 MOST_SEEDS_EACH = 100  # of a selected streamline
 
 
-def prepared(problem: Problem, rule: str, data: Path) -> Any:
+def rules(problem: Problem, data: Path) -> dict[str, StopTables]:
+    """Return the tables of stopping rules: FA, ACT, and a threshold that ends streamlines about where ACT does."""
+    sides, maps = tuple(map(float, problem.space.voxel_sizes)), tissues(problem, data)
+    named = Parameters.given({"stopping": "act", "step_size": f"{problem.step_mm}mm"})
+    row = STOPPING_RULES["act"]
+    act = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
+    other = np.maximum(maps["pve_gm"], maps["pve_csf"])
+    white = (maps["pve_wm"] + other > 0) * (1 - other)
+    return {"threshold": of_map(problem.fa, STOP), "threshold of tissue": of_map(white, 0.5), "act": act}
+
+
+def prepared(problem: Problem, stop: StopTables) -> Any:
     """Return the tables of a getter with a stopping rule."""
     method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
-    row, maps = STOPPING_RULES[rule], tissues(problem, data) | {"stop_map": problem.fa}
-    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"})
-    stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
     if GETTERS[method.dg].follows == "signals":
         follows: Any = Signals(problem.data, problem.gtab)
     else:
@@ -74,13 +84,14 @@ def half(problem: Problem, tables: Any) -> Mask:
 
 def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
     """Time each way to track by turns."""
-    threshold, act = prepared(problem, "threshold", data), prepared(problem, "act", data)
+    tables = {name: prepared(problem, stop) for name, stop in rules(problem, data).items()}
+    threshold = tables["threshold"]
     corner = np.zeros(problem.mask.shape, bool)
     corner[0, 0, 0] = True
     everywhere = Mask("mask", problem.space, np.ones(problem.mask.shape, bool))
     both = {"include": [everywhere], "exclude": [Mask("corner", problem.space, corner)]}
     engines = {
-        "threshold": engine(problem, threshold, arch), "act": engine(problem, act, arch),
+        **{name: engine(problem, own, arch) for name, own in tables.items()},
         "include, exclude": engine(problem, threshold, arch, both),
         "exclude half": engine(problem, threshold, arch, {"exclude": [half(problem, threshold)]}),
     }  # fmt: skip
@@ -101,9 +112,9 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def selections(problem: Problem, archs: list[str], select: int, data: Path) -> Iterator[dict[str, Any]]:
+def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict[str, Any]]:
     """Select streamlines on each device, with chunks of two sizes."""
-    tables, asked = prepared(problem, "threshold", data), {"include": [Sphere("middle", middle(problem), 25.0)]}
+    tables, asked = prepared(problem, of_map(problem.fa, STOP)), {"include": [Sphere("middle", middle(problem), 25.0)]}
     runs: list[dict[str, Any]] = [{"arch": arch} for arch in archs] + [{"arch": "cpu", "threads": n} for n in (1, 2)]
     for run in runs:
         for chunk in (137, None):
@@ -143,7 +154,7 @@ def main() -> None:
             archs = options.archs.split(",")
             rows = [("costs", row) for arch in archs for row in costs(problem, arch, options.data)]
             many = Problem(Path(folder), METHODS[dg], MOST_SEEDS_EACH * options.select, None, None)
-            rows += [("selections", row) for row in selections(many, archs, options.select, options.data)]
+            rows += [("selections", row) for row in selections(many, archs, options.select)]
             for name, row in rows:
                 found[name].append(row)
                 sys.stdout.write(f"{json.dumps(row)}\n")
