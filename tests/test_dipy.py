@@ -401,6 +401,24 @@ class TestErrors:
         smooth.smooth = 0.02
         assert case.lines("bootstrap_tracking", sh=None, data=case.data, model=smooth, seeds=case.seeds[:50])
 
-    def test_particle_filtering_is_not_there_yet(self, case):
-        with pytest.raises(ts.ParameterError, match="not supported yet"):
+    def test_particle_filtering_needs_tissues(self, case):
+        with pytest.raises(ts.ParameterError, match="particle filtering needs an Act or Cmc criterion"):
             case.lines("pft_tracking")
+
+
+class TestParticles:
+    @pytest.mark.parametrize("rule", ["act", "cmc"])
+    def test_particle_filtering_agrees(self, case, rule):
+        seeds, affine = 4 * case.voxels, np.diag([4.0, 4.0, 4.0, 1.0])
+
+        def lines(module, criteria, **options):
+            if rule == "act":
+                sc = criteria.ActStoppingCriterion.from_pve(*case.tissues)
+            else:
+                sc = criteria.CmcStoppingCriterion.from_pve(*case.tissues, step_size=2.0, average_voxel_size=4.0)
+            options |= {"max_cross": 1, "pft_back_tracking_dist": 4, "sc": sc, "affine": affine, "seeds": seeds}
+            return case.lines("pft_tracking", module, **options)
+
+        found = lines(ours, ours)
+        agree(found, lines(theirs, dipys), share=0.02)
+        assert 0 < len(lines(ours, ours, return_all=False)) < len(found)

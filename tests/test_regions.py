@@ -22,6 +22,7 @@ from tistreamlines.errors import DeviceError, InputError, ParameterError
 from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Ints, i32, twin
+from tistreamlines.phantom.phantom import save_phantom
 
 GETTERS = ("prob", "det", "boot", "ptt")
 tckedit = pytest.mark.skipif(shutil.which("tckedit") is None, reason="tckedit is not installed: install mrtrix3")
@@ -109,6 +110,22 @@ def test_include_and_exclude_keep_what_filtering_afterwards_would(tracked, spots
         ]  # fmt: skip
         assert 0 < len(kept) < plain.streamlines
         assert same_lines(lines_of(whole(found)), kept)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_only_the_final_points_of_particle_filtering_count(tracked, head, spots, tmp_path_factory, ends):
+    folder = tmp_path_factory.mktemp("tissues")
+    save_phantom(head.phantom, folder)
+    rules: dict[str, Any] = {"stopping": "act", "pft": True, "step_size": "1mm"}
+    rules |= {f"pve_{name}": folder / f"pve_{name}.nii.gz" for name in head.phantom.tissues}
+    plain = lines_of(whole(tracked(**rules)))
+    include, exclude = spots[0], spots[1]
+    asked: dict[str, Any] = {"ends_in": [include]} if ends else {"include": [include], "exclude": [exclude]}
+    visited = [within(line[[0, -1]] if ends else line, include).any() for line in plain]
+    avoided = [ends or not within(line, exclude).any() for line in plain]
+    kept = [line for line, a, b in zip(plain, visited, avoided, strict=True) if a and b]
+    assert 0 < len(kept) < len(plain)
+    assert same_lines(lines_of(whole(tracked(**rules, **asked))), kept)
 
 
 @tckedit

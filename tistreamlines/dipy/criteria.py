@@ -7,6 +7,7 @@ are used like DIPY's and by DIPY's functions too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,8 @@ class Options:
         Step size, mm.
     include_map, exclude_map, stop_mask : str
         Names of the maps in errors.
+    pft, pft_back, pft_front, pft_particles, pft_max_trial, pft_min_wm : bool, float, float, int, int, float
+        Options of particle filtering, as in :class:`tistreamlines.Parameters`.
     """
 
     stopping: str
@@ -104,13 +107,21 @@ class Options:
     include_map: str = "include_map"
     exclude_map: str = "exclude_map"
     stop_mask: str = "the mask of the BinaryStoppingCriterion"
+    pft: bool = False
+    pft_back: float = 2.0
+    pft_front: float = 1.0
+    pft_particles: int = 15
+    pft_max_trial: int = 20
+    pft_min_wm: float = 0.0
 
     def step_mm(self, _: Any) -> float:
         """Return the step size, mm."""
         return self.step_size
 
 
-def tables_of(sc: Any, shape: tuple[int, ...]) -> StopTables:
+def tables_of(
+    sc: Any, shape: tuple[int, ...], step_size: float = 1.0, particles: Mapping[str, Any] | None = None
+) -> StopTables:
     """Return the tables of a criterion.
 
     Parameters
@@ -119,6 +130,10 @@ def tables_of(sc: Any, shape: tuple[int, ...]) -> StopTables:
         A criterion of this module, or a binary or ACT criterion of DIPY.
     shape : tuple of int
         Number of voxels of the data along each axis.
+    step_size : float
+        Step size, mm.
+    particles : dict, optional
+        Options of particle filtering, fields of :class:`Options`.
 
     Returns
     -------
@@ -128,10 +143,13 @@ def tables_of(sc: Any, shape: tuple[int, ...]) -> StopTables:
     Raises
     ------
     ParameterError
-        If the maps of the criterion cannot be known.
+        If the maps of the criterion cannot be known, or if it does not go with particle filtering.
     InputError
         If they are not on the grid of the data, or have no place where streamlines could continue.
     """
+    filtering = {} if particles is None else {"pft": True, **particles}
+    if filtering and not isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
+        raise ParameterError(f"sc is of the kind {type(sc).__name__}: particle filtering needs an Act or Cmc criterion")
     if isinstance(sc, ThresholdStoppingCriterion):
         return threshold.of_map(_map(sc, "metric_map", shape), sc.threshold)
     if isinstance(sc, dipys.BinaryStoppingCriterion):
@@ -144,8 +162,11 @@ def tables_of(sc: Any, shape: tuple[int, ...]) -> StopTables:
     else:
         raise _unknown(sc)
     if isinstance(sc, CmcStoppingCriterion):
-        return anatomy.prepare_cmc(maps, _no_fa, Options("cmc", sc.step_size), (sc.average_voxel_size,))
-    return anatomy.prepare_act(maps, _no_fa, Options("act"), ())
+        if filtering and sc.step_size != step_size:
+            raise ParameterError(f"sc has step_size {sc.step_size:g}, but step_size is {step_size:g}: give one size")
+        cmc = Options("cmc", sc.step_size, **filtering)
+        return anatomy.prepare_cmc(maps, _no_fa, cmc, (sc.average_voxel_size,))
+    return anatomy.prepare_act(maps, _no_fa, Options("act", step_size, **filtering), ())
 
 
 def _no_fa() -> Array:

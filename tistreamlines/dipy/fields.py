@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..cuslines import arrays
 from ..errors import InputError, ParameterError
+from ..fit.dipy_private import fit_matrices
 from ..fit.models import MODELS
 from ..methods.given import OrientationFunctions, Signals
 from ..sphere.harmonics import BASES
@@ -148,7 +149,7 @@ def _smooth_of(model: Any) -> float:
     """Return the regularisation of a model, checked by fitting again with it."""
     smooth = float(getattr(model, "smooth", SMOOTH))
     again = type(model)(model.gtab, model.sh_order_max, smooth=smooth, min_signal=model.min_signal)
-    own, made = (np.concatenate([np.ravel(part) for part in one._fit_matrix]) for one in (model, again))
+    own, made = (np.concatenate([np.ravel(part) for part in fit_matrices(one)]) for one in (model, again))
     if model.assume_normed or not np.allclose(own, made, rtol=1e-6, atol=1e-9):
         raise ParameterError(
             f"model was not made with smooth={smooth:g} and assume_normed=False: DIPY does not keep smooth, so set "

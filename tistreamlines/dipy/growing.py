@@ -142,12 +142,15 @@ class Streamlines:
         Whether streamlines with invalid ends are returned.
     save_seeds : bool
         Whether pairs of streamline and seed are returned.
+    particles : dict or None
+        Options of particle filtering, see :func:`.criteria.tables_of`; None is tracking without it.
     """
 
     def __init__(
         self, field: Field, sc: Any, seeds: Array, space: Space, step_size: float, lengths: Lengths, running: Running,
         *, voxel_size: Any = None, directions: Array | None = None, one_way: bool = False,
         either_sense: bool = False, return_all: bool = True, save_seeds: bool = False,
+        particles: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         sides = volumes.sides_of(voxel_size, space)
         parameters = Parameters(
@@ -158,9 +161,8 @@ class Streamlines:
         settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
         self._running, self._settings = running, replace(settings, either_sense=either_sense)
         self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
-        given = Given(
-            field.follows, criteria.tables_of(sc, space.shape), self._voxels, field.sphere, step_size, sides
-        )  # fmt: skip
+        stop = criteria.tables_of(sc, space.shape, float(step_size), particles)
+        given = Given(field.follows, stop, self._voxels, field.sphere, step_size, sides)
         self._prepared = METHODS[field.dg].prepare(given, parameters)
         # Streamlines grow in mm along the voxel axes, so that voxel_size need not be that of the affine.
         scale = np.diag([*sides, 1.0])

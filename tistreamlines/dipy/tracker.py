@@ -177,8 +177,29 @@ def pft_tracking(
     min_wm_pve_before_stopping: float = 0, unidirectional: bool = False, randomize_forward_direction: bool = False,
     arch: str = "auto",
 ) -> Iterator[Any]:  # fmt: skip
-    """Track with a particle filter, as DIPY's ``pft_tracking``, which is not supported yet."""
-    raise ParameterError("pft_tracking is not supported yet: use probabilistic_tracking with an ActStoppingCriterion")
+    """Track with a particle filter, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`. The criterion must be an ``ActStoppingCriterion`` or
+    a ``CmcStoppingCriterion``. Where a streamline ends invalidly, it goes back by ``pft_back_tracking_dist`` mm, and
+    ``particle_count`` particles track on, to ``pft_front_tracking_dist`` mm beyond that point, at most
+    ``pft_max_trial`` times on each side of the seed. ``min_wm_pve_before_stopping`` is the share of white matter that
+    it must meet before it may end. ``max_cross`` is the greatest number of peaks of a seed that are followed.
+    Streamlines go along the initial direction only if ``unidirectional``, in one sense at random if
+    ``randomize_forward_direction``.
+    """
+    if pam is not None:
+        raise ParameterError("pam is not supported: give its coefficients, sh=pam.shm_coeff")
+    asked = SimpleNamespace(**locals())
+    particles = {
+        "pft_back": pft_back_tracking_dist, "pft_front": pft_front_tracking_dist, "pft_particles": particle_count,
+        "pft_max_trial": pft_max_trial, "pft_min_wm": min_wm_pve_before_stopping,
+    }  # fmt: skip
+    options = PEAKS | {"max_angle": max_angle, "pmf_threshold": pmf_threshold}
+    field = fields.of_functions("prob", sh, sf, sphere, basis_type, legacy, options)
+    return _locally(
+        field, asked, max_cross=max_cross, one_way=unidirectional, either_sense=randomize_forward_direction,
+        particles=particles,
+    )  # fmt: skip
 
 
 def _tracked(dg: str, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
@@ -198,13 +219,13 @@ def _tracked(dg: str, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
     ))  # fmt: skip
 
 
-def _locally(field: Field, asked: SimpleNamespace) -> Iterator[Any]:
+def _locally(field: Field, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
     """Track as DIPY's functions that use its ``LocalTracking``, whose bounds of length are numbers of points."""
     lengths = Lengths.of_local(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
     return iter(local_streamlines(
         field, asked.sc, asked.seed_positions, asked.affine, asked.step_size, _running(asked), name="seed_positions",
         lengths=lengths, initial_directions=asked.seed_directions, return_all=asked.return_all,
-        save_seeds=asked.save_seeds,
+        save_seeds=asked.save_seeds, **options,
     ))  # fmt: skip
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Matrix = npt.NDArray[Any]
 
-__all__ = ["csa_constant", "csa_fit_matrix", "csd_design", "csd_normal", "opdt_fit_matrices"]
+__all__ = ["csa_constant", "csa_fit_matrix", "csd_design", "csd_normal", "fit_matrices", "opdt_fit_matrices"]
 
 
 def csa_fit_matrix(model: CsaOdfModel) -> Matrix:
@@ -54,6 +54,11 @@ def opdt_fit_matrices(model: OpdtModel) -> tuple[Matrix, Matrix]:
     """
     delta_b, delta_q = model._fit_matrix
     return np.asarray(delta_b), np.asarray(delta_q)
+
+
+def fit_matrices(model: CsaOdfModel | OpdtModel) -> Matrix | tuple[Matrix, Matrix]:
+    """Return the matrices of a CSA or OPDT fit, to compare two models."""
+    return model._fit_matrix
 
 
 def csd_design(model: ConstrainedSphericalDeconvModel) -> Matrix:
