@@ -17,9 +17,8 @@ class Demands(Record):
     """What is demanded of streamlines, as bits.
 
     ``counted`` are those that add up in any order (EXCLUDE and the include regions), ``ordered`` the regions that must be entered
-    in the order of their bits, of which ``first`` is the first.  ``limited``: LIMIT if
-    streamlines end outside it, else 0.  ``stops``: 1 if
-    they end once all of ``wanted`` are visited.
+    in the order of their bits, of which ``first`` is the first.  ``limited``: LIMIT if streamlines end outside it, else 0.
+    ``stops``: 1 if they end once all of ``wanted`` are visited.
     """
 
     counted: i32
