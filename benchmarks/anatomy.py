@@ -15,7 +15,6 @@ import argparse
 import json
 import shlex
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ import nibabel as nib
 import numpy as np
 
 from tistreamlines.benchmarks import dipy as peer
-from tistreamlines.benchmarks.cases import COMMON, METHODS, Case
-from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.benchmarks.cases import COMMON, METHODS
+from tistreamlines.benchmarks.problem import Problem, problems_of
 from tistreamlines.devices import choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.filters import ValidEnds
@@ -157,11 +156,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        paths = tuple(str(options.data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
-        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
+    with problems_of(options.data) as problem_of:
         for dg in options.dgs.split(","):
-            problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
+            problem = problem_of(METHODS[dg], options.nseeds)
             maps = tissues(problem, options.data)
             for rule in options.rules.split(","):
                 results.append(compared(problem, rule, maps, options.arch, options.pft))

@@ -13,7 +13,6 @@ import argparse
 import json
 import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +24,8 @@ from dipy.data import get_sphere
 
 import tistreamlines as ts
 from tistreamlines.benchmarks import cuslines as peer
-from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP, Case
-from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
+from tistreamlines.benchmarks.problem import Problem, problems_of
 
 
 def ours(problem: Problem, arch: str, image: Any) -> Iterator[dict[str, Any]]:
@@ -76,10 +75,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        paths = tuple(str(options.data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
-        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
-        problem = Problem(Path(folder), METHODS["prob-asymmetric"], options.nseeds, None, None)
+    with problems_of(options.data) as problem_of:
+        problem = problem_of(METHODS["prob-asymmetric"], options.nseeds)
         image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
         for target in options.targets.split(","):
             calls = theirs if target.startswith("cuslines") else ours

@@ -17,7 +17,6 @@ import hashlib
 import json
 import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +25,8 @@ from typing import Any
 import numpy as np
 from anatomy import tissues
 
-from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP, Case
-from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
+from tistreamlines.benchmarks.problem import Problem, problems_of
 from tistreamlines.devices import choose
 from tistreamlines.engine.engine import Engine
 from tistreamlines.engine.regions import Regions
@@ -146,14 +145,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     found: dict[str, list[Any]] = {"costs": [], "selections": []}
-    with tempfile.TemporaryDirectory() as folder:
-        paths = tuple(str(options.data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
-        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(options.data / "mask.nii.gz"))
+    with problems_of(options.data) as problem_of:
         for dg in options.dgs.split(","):
-            problem = Problem(Path(folder), METHODS[dg], options.nseeds, None, None)
+            problem = problem_of(METHODS[dg], options.nseeds)
             archs = options.archs.split(",")
             rows = [("costs", row) for arch in archs for row in costs(problem, arch, options.data)]
-            many = Problem(Path(folder), METHODS[dg], MOST_SEEDS_EACH * options.select, None, None)
+            many = problem_of(METHODS[dg], MOST_SEEDS_EACH * options.select)
             rows += [("selections", row) for row in selections(many, archs, options.select)]
             for name, row in rows:
                 found[name].append(row)
