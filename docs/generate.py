@@ -20,7 +20,8 @@ from tistreamlines.benchmarks.compare import committed
 from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
-from tistreamlines.kernels.stop_reasons import LABELS, Stop
+from tistreamlines.engine.tally import LABELS
+from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.references import REFERENCES
 from tistreamlines.methods.registry import table_rows
 from tistreamlines.option import flag

@@ -85,7 +85,7 @@ class Below:
 
     def __init__(self, x: float) -> None:
         self.fill = {"Filter": Plane, "marks": beyond_plane, "MARKS": 1}
-        nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0}
+        nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0, "ends": 0}
         self.values = spread("filter", Plane(x=x, counted=EXCLUDE, **nothing))
 
     def accepted(self, chunk: Chunk) -> np.ndarray:

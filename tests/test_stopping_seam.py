@@ -126,7 +126,7 @@ def arguments(max_steps: int = STEPS) -> dict[str, Any]:
         "volume_index": (CHUNKS * np.arange(SIDE)).astype(np.int32), "volume_shape": np.array([SIDE, 1, 1], np.int32),
         "stopping_scale": 0.5, "method_step": 0.5, "filter_x": 5.0,
         "halves_met": ints(3 * HALVES), "filter_counted": EXCLUDE, "filter_ordered": 0, "filter_first": 0,
-        "filter_wanted": 0, "filter_limited": 0, "filter_stops": 0,
+        "filter_wanted": 0, "filter_limited": 0, "filter_stops": 0, "filter_ends": 0,
     }  # fmt: skip
 
 

@@ -23,8 +23,7 @@ class Chunk:
     branch : (m,) int32, number of its initial direction among those of the seed.
     number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
     state : (m, 2, 2) int32, of the forward half and of the backward half its steps and its stop reason.
-    met : (m, 2, 3) int32, of both halves the bits of their points, see :class:`..kernels.propagate.Halves`; (m, 0) if
-        points have none.
+    verdict : (m,) int32, whether it is accepted, see :func:`..kernels.propagate.judge`; (m, 0) if points have no bits.
     """
 
     first_seed: int
@@ -33,7 +32,7 @@ class Chunk:
     branch: Array
     number: Array
     state: Array
-    met: Array
+    verdict: Array
 
     @cached_property
     def steps(self) -> Array:
@@ -46,5 +45,5 @@ class Chunk:
 
     def some(self, places: Array | slice) -> Chunk:
         """Return the chunk with some of its streamlines."""
-        named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state", "met")}
+        named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state", "verdict")}
         return replace(self, **named)

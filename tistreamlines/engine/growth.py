@@ -61,8 +61,9 @@ class Growth:
             fill |= one.fill
         self.marks = fill["MARKS"]
         self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
+        roots = [*ROOTS, *([propagate.judge] if self.marks else []), *roots]
         self.program = open_program(
-            device, source_of([*ROOTS, *roots], prepared, **fill), exact=settings.exact, threads=settings.threads,
+            device, source_of(roots, prepared, **fill), exact=settings.exact, threads=settings.threads,
             profile=settings.profile,
         )  # fmt: skip
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
@@ -161,6 +162,8 @@ class Growth:
         self.program.upload(self.values["slot"], slot)
         for name in ("seed", "branch", "initial", "point", "state", "codes", *(("met",) if self.marks else ())):
             self.buffers.hold(f"halves_{name}", count)
+        if self.marks:
+            self.buffers.hold("verdict", count)
         self.program.run("enlist", len(slot), self.values)
         turn = self.turns[0]
         if turn is None:
@@ -191,10 +194,7 @@ class Growth:
         state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
         self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
         growing = state[..., 1] == Stop.GROWING if turn is None else state[:, turn : turn + 1, 1] == Stop.GROWING
-        count = int(np.count_nonzero(growing))
-        if count and self.marks:  # what is left of a rejected streamline need not grow
-            count = int(np.count_nonzero(growing[~_rejected(state)]))
-        return state, count
+        return state, int(np.count_nonzero(growing))
 
     def finish(self, chunk: Chunk) -> Chunk:
         """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
@@ -207,12 +207,14 @@ class Growth:
                 while growing:
                     self._advance(count, self._begin(growing), turn)
                     state, growing = self._settle(count, turn)
-        if not self.marks:
-            return replace(chunk, state=np.take(state, chunk.number, axis=0), met=np.zeros((count, 0), np.int32))
-        # how far the other half of a rejected one has come by then depends on the device
-        state[_rejected(state)] = 0, Stop.REJECTED
-        met = self.fetch(self.values["halves_met"], 6 * count).reshape(-1, 2, 3)
-        return replace(chunk, state=np.take(state, chunk.number, axis=0), met=np.take(met, chunk.number, axis=0))
+        verdict = np.zeros((count, 0), np.int32)
+        if self.marks:
+            self.program.run("judge", count, self.values)
+            verdict = self.fetch(self.values["verdict"], count)
+            # how far the other half of a rejected one has come by then depends on the device
+            state[np.flatnonzero(verdict == propagate.DEAD)] = 0, Stop.REJECTED
+            verdict = np.take(verdict, chunk.number)
+        return replace(chunk, state=np.take(state, chunk.number, axis=0), verdict=verdict)
 
     def count(self, chunk: Chunk) -> None:
         """Add the seeds of a finished chunk and the ends of its streamlines to the tally."""
@@ -254,8 +256,3 @@ class Growth:
         seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
         while len(seeds):
             seeds = seeds[len(self.finish(self.begin(seeds[: self.ready()], 0)).seeds) :]
-
-
-def _rejected(state: Array) -> npt.NDArray[np.bool_]:
-    """Return which streamlines have a half that a region rejects."""
-    return (state[:, 0, 1] == Stop.REJECTED) | (state[:, 1, 1] == Stop.REJECTED)

@@ -17,8 +17,8 @@ from ..errors import InputError
 from ..io.regions import Mask, Region, Sphere
 from ..io.tractogram import Space
 from ..kernels import regions as kernels
+from ..kernels.propagate import ACCEPTED
 from ..kernels.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, SECOND_END
-from ..kernels.stop_reasons import Stop
 from ..linker.records import spread
 from ..option import REGIONS, flag, option
 from .chunk import Chunk
@@ -82,11 +82,10 @@ class Regions(Filter):
             self.fill |= {"IN_TURN": 1}
         bits = [(region, bit) for name in ROLES for region, bit in _bits(asked, name)]
         unordered, ordered = (sum(bit for _, bit in _bits(asked, name)) for name in ROLES[:2])
-        self.wanted, self.ends = unordered | ordered, len(asked.get("ends_in", ()))
         sides = space.voxel_sizes
         self.values = spread("filter", kernels.Regions(
-            counted=EXCLUDE | unordered, ordered=ordered, first=ordered & -ordered, wanted=self.wanted,
-            limited=LIMIT if asked.get("limit_mask") else 0, stops=int(stops),
+            counted=EXCLUDE | unordered, ordered=ordered, first=ordered & -ordered, wanted=unordered | ordered,
+            limited=LIMIT if asked.get("limit_mask") else 0, stops=int(stops), ends=len(asked.get("ends_in", ())),
             **_grids([(one, bit) for one, bit in bits if isinstance(one, Mask)], space),
             **_balls([(one, bit) for one, bit in bits if isinstance(one, Sphere)], space),
             side_x=sides[0], side_y=sides[1], side_z=sides[2],
@@ -94,13 +93,7 @@ class Regions(Filter):
 
     def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Return whether each of the chunk's streamlines is accepted, (m,)."""
-        found = chunk.state[:, 0, 1] != Stop.REJECTED  # then both halves are
-        if self.wanted:
-            found &= (chunk.met[:, 0, 0] | chunk.met[:, 1, 0]) & self.wanted == self.wanted
-        first, second = (chunk.met[..., 1] & bit != 0 for bit in (FIRST_END, SECOND_END)) if self.ends else (None, None)
-        if first is not None and second is not None:
-            found &= first.any(axis=1) if self.ends == 1 else (first & second[:, ::-1]).any(axis=1)
-        return found
+        return chunk.verdict == ACCEPTED
 
 
 def _bits(asked: Asked, name: str) -> list[tuple[Region, int]]:
@@ -131,9 +124,13 @@ def _grids(masks: Sequence[tuple[Mask, int]], space: Space) -> dict[str, Any]:
         sides += [*cropped.shape, size]
         voxels.append(cropped.ravel())
         size += cropped.size
+    # the first grid's numbers, and arrays of those of the others; without masks a grid of no voxels
+    first, numbers = (matrix or [np.zeros(12)])[0], (sides or [0, 0, 0])[:3]
     return {
-        "grids": len(matrix), "matrix": np.concatenate(matrix or [np.zeros(1)]).astype(np.float32),
-        "sides": np.array(sides or [0], np.int32), "voxels": np.concatenate(voxels or [np.zeros(1, np.int32)]),
+        **{name: float(number) for name, number in zip(kernels.ROWS, first, strict=True)},
+        **dict(zip(kernels.SIDES, numbers, strict=True)), "further": max(len(matrix) - 1, 0),
+        "matrix": np.concatenate(matrix[1:] or [np.zeros(1)]).astype(np.float32),
+        "sides": np.array(sides[4:] or [0], np.int32), "voxels": np.concatenate(voxels or [np.zeros(1, np.int32)]),
     }  # fmt: skip
 
 

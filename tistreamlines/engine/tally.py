@@ -14,6 +14,19 @@ import numpy.typing as npt
 from ..kernels.stop_reasons import Stop
 
 STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
+LABELS = {
+    Stop.GROWING: "still growing",
+    Stop.END_POINT: "stop map at or below its threshold",
+    Stop.OUTSIDE_IMAGE: "left the image",
+    Stop.NO_DIRECTION: "no direction within the angle",
+    Stop.MAX_LENGTH: "maximum number of steps",
+    Stop.VALID_END: "the stopping rule found a valid end",
+    Stop.INVALID_END: "the stopping rule found an invalid end",
+    Stop.OUTSIDE_LIMIT: "left the limit mask",
+    Stop.REJECTED: "rejected by a region",
+    Stop.ALL_INCLUDED: "all include regions were visited",
+    Stop.NOT_GROWN: "the seed of one-way tracking",
+}
 
 
 @dataclass

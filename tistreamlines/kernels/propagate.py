@@ -6,7 +6,7 @@ from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
 from .peaks import NONE
-from .regions import EXCLUDE, LIMIT, gathered
+from .regions import EXCLUDE, LIMIT, fulfilled, gathered
 from .stop_reasons import KEPT, KEPT_ENDS, Stop
 
 Method = Hole("record of the direction getter")
@@ -43,7 +43,7 @@ NO_DIRECTION = int(Stop.NO_DIRECTION)
 MAX_LENGTH = int(Stop.MAX_LENGTH)
 OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
 ALL_INCLUDED, NOT_GROWN = int(Stop.ALL_INCLUDED), int(Stop.NOT_GROWN)
-
+DEAD, FAILED, ACCEPTED = range(3)  # verdicts on streamlines
 
 # in the particles' ``plan``: what ``rescue`` answers
 STATUS, TAKEN, LAST, CODE, BRANCH = range(5)
@@ -64,8 +64,8 @@ class Halves(Record):
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
     ``initial``, the code of its initial direction (with particles, of the forward half's first step once it is taken).  For
     each half: ``point``, its last point, what it carries and what it remembers; ``state``, steps taken and stop reason;
-    ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and those of the last
-    but one.
+    ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and for methods that
+    drop dead ends those of the last but one.
     """
 
     seed: Ints
@@ -124,8 +124,8 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             halves.state[2 * half] = 0
             halves.state[2 * half + 1] = GROWING
             if MARKS:
-                for k in range(3):
-                    halves.met[3 * half + k] = 0
+                for k in range(2 + DROPS_DEAD_END):
+                    halves.met[(2 + DROPS_DEAD_END) * half + k] = 0
             if ONE_WAY:
                 halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
             for axis in range(3):
@@ -222,27 +222,18 @@ def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
 @twin
 def met_before(half: i32, taken: i32, halves: Halves) -> i32:
     """Bits that a half has met; one that grows after the other begins with what that one has met."""
-    met = halves.met[3 * half]
+    met = halves.met[(2 + DROPS_DEAD_END) * half]
     if IN_TURN:
         if ((half & 1) == 1) & (taken == 0):
-            met = halves.met[3 * half - 3]
+            met = halves.met[(2 + DROPS_DEAD_END) * (half - 1)]
     return met
 
 
 @twin
 def grow(
-    half: i32,
-    steps: i32,
-    seeds: Seeds,
-    halves: Halves,
-    rules: Rules,
-    volume: Volume,
-    stopping: Stopping,
-    filter: Filter,
-    method: Method,
-    scratch: Scratch,
-    particles: Particles,
-):
+    half: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, stopping: Stopping,
+    filter: Filter, method: Method, scratch: Scratch, particles: Particles,
+):  # fmt: skip
     """Grow a half-streamline by at most ``steps`` steps."""
     if halves.state[2 * half + 1] == GROWING:
         code = heading_code(half, halves, rules)
@@ -268,7 +259,8 @@ def grow(
         found = 0
         if MARKS:
             met = met_before(half, taken, halves)
-            before = halves.met[3 * half + 2]
+            if DROPS_DEAD_END:
+                before = halves.met[(2 + DROPS_DEAD_END) * half + 2]
         attempt = 0
         ahead = p
         moves = 0  # 1: ahead is a step on from p, 0: it is p, whose row is read
@@ -282,8 +274,9 @@ def grow(
                 if PARTICLES:
                     status = judged(reason, taken, scratch.row, rules, particles)
                 if MARKS:
-                    if (status == GROWING) & ((found & LIMIT) < filter.limited):
-                        status = OUTSIDE_LIMIT
+                    if filter.limited != 0:  # asked first: without limits no GPU need wait for found before the next step
+                        if (status == GROWING) & ((found & LIMIT) == 0):
+                            status = OUTSIDE_LIMIT
                 if (keeps >> status) & 1 == 1:
                     p = ahead
                     if PARTICLES:
@@ -308,7 +301,7 @@ def grow(
                         status = REJECTED  # a seed outside the limit mask
                     if ONE_WAY:
                         if taken == 0:
-                            halves.met[3 * half + 4] = here  # the other end is the seed
+                            halves.met[(2 + DROPS_DEAD_END) * (half + 1) + 1] = here  # the other end is the seed
             goes_on = 0
             if (status == GROWING) & (taken < last):
                 choice = choose(volume, p, code, method, scratch, attempt, seed, u32(taken + 1), branch, rules.key)
@@ -332,7 +325,10 @@ def grow(
                         ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
                         if MARKS & (PARTICLES == 0):
                             met = gathered(filter, met, here)
-                            if ((met & EXCLUDE) != 0) | (halves.state[2 * (half ^ 1) + 1] == REJECTED):
+                            if (taken & 7) == 0:  # looking at the other half takes time
+                                if halves.state[2 * (half ^ 1) + 1] == REJECTED:
+                                    met = met | EXCLUDE
+                            if (met & EXCLUDE) != 0:
                                 status = REJECTED
                                 goes_on = 0
             if PARTICLES:
@@ -356,32 +352,34 @@ def grow(
                 met = gathered(filter, met, here)
                 if (met & EXCLUDE) != 0:
                     status = REJECTED
-            halves.met[3 * half] = met
-            halves.met[3 * half + 1] = here
-            halves.met[3 * half + 2] = before
+            halves.met[(2 + DROPS_DEAD_END) * half] = met
+            halves.met[(2 + DROPS_DEAD_END) * half + 1] = here
+            if DROPS_DEAD_END:
+                halves.met[(2 + DROPS_DEAD_END) * half + 2] = before
         lay_down(half, p, taken, status, halves, scratch, particles)
 
 
 @twin
 def advance(
-    item: i32,
-    stride: i32,
-    offset: i32,
-    steps: i32,
-    seeds: Seeds,
-    halves: Halves,
-    rules: Rules,
-    volume: Volume,
-    stopping: Stopping,
-    filter: Filter,
-    method: Method,
-    scratch: Scratch,
-    particles: Particles,
-):
+    item: i32, stride: i32, offset: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, particles: Particles,
+):  # fmt: skip
     """Grow half ``item * stride + offset``."""
     grow(
         item * stride + offset, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, particles
     )  # fmt: skip
+
+
+@twin
+def judge(item: i32, halves: Halves, filter: Filter, verdict: Ints):
+    """Say of streamline ``item``, whose halves have ended, whether it is ACCEPTED, FAILED or, by an excluded point, DEAD."""
+    a = (2 + DROPS_DEAD_END) * 2 * item
+    b = a + 2 + DROPS_DEAD_END
+    found = DEAD
+    if (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
+        met = halves.met[a] | halves.met[b]
+        found = where(fulfilled(filter, met, halves.met[a + 1], halves.met[b + 1]) == 1, ACCEPTED, FAILED)
+    verdict[item] = found
 
 
 @twin

@@ -11,6 +11,7 @@ from ..linker.lang import *
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
 INCLUDES = 4  # number of the first include region's bit
 MOST_INCLUDES = 26
+ROWS, SIDES = "xx xy xz x0 yx yy yz y0 zx zy zz z0".split(), "across deep high".split()  # fields of the first grid
 
 
 class Demands(Record):
@@ -18,7 +19,8 @@ class Demands(Record):
 
     ``counted`` are those that add up in any order (EXCLUDE and the include regions), ``ordered`` the regions that must be entered
     in the order of their bits, of which ``first`` is the first.  ``limited``: LIMIT if streamlines end outside it, else 0.
-    ``stops``: 1 if they end once all of ``wanted`` are visited.
+    ``stops``: 1 if they end once all of ``wanted`` are visited.  ``ends``: in how many regions (FIRST_END, SECOND_END) they
+    must end.
     """
 
     counted: i32
@@ -27,18 +29,35 @@ class Demands(Record):
     wanted: i32
     limited: i32
     stops: i32
+    ends: i32
 
 
 class Regions(Demands):
     """Grids of voxels and spheres.
 
-    For each grid: ``matrix``, three rows of four numbers from voxel coordinates of the tracked image to those of the grid;
-    ``sides``, the numbers of voxels and the grid's first element in ``voxels``, where each voxel has the bits of its regions.
+    Of the first grid: ``xx`` to ``z0``, three rows of four numbers from voxel coordinates of the tracked image to those of the
+    grid, and its numbers of voxels. Of each further one the same in ``matrix`` and ``sides``, and its first element in
+    ``voxels``, where each voxel has the bits of its regions; most runs have one grid, and numbers are faster than arrays.
     For each sphere: centre (voxel coordinates of the tracked image) and square of the radius (mm) in ``balls``, bits in
     ``ball_bits``.  ``side_x``, ``side_y`` and ``side_z`` are those of a voxel of the tracked image in mm.
     """
 
-    grids: i32
+    xx: real
+    xy: real
+    xz: real
+    x0: real
+    yx: real
+    yy: real
+    yz: real
+    y0: real
+    zx: real
+    zy: real
+    zz: real
+    z0: real
+    across: i32
+    deep: i32
+    high: i32
+    further: i32
     matrix: Reals
     sides: Ints
     voxels: Ints
@@ -51,29 +70,41 @@ class Regions(Demands):
 
 
 @twin
-def nearest(regions: Regions, row: i32, p: vec3) -> i32:
+def nearest(a: real, b: real, c: real, d: real, p: vec3) -> i32:
     """Nearest voxel of a grid along one axis."""
-    q = regions.matrix[row] * p[0] + regions.matrix[row + 1] * p[1] + regions.matrix[row + 2] * p[2]
-    return i32(floor(q + regions.matrix[row + 3] + 0.5))
+    return i32(floor(a * p[0] + b * p[1] + c * p[2] + d + 0.5))
+
+
+@twin
+def bits_of(voxels: Ints, first: i32, across: i32, deep: i32, high: i32, x: i32, y: i32, z: i32) -> i32:
+    """Bits of a grid's voxel; none outside the grid."""
+    found = 0
+    if (x >= 0) & (x < across) & (y >= 0) & (y < deep) & (z >= 0) & (z < high):
+        found = voxels[first + (x * deep + y) * high + z]
+    return found
 
 
 @twin
 def marks_at(filter: Regions, p: vec3) -> i32:
     """Bits of the regions that hold a point: of its nearest voxel in each grid, and of the spheres around it."""
-    found = 0
-    for g in range(filter.grids):
-        x = nearest(filter, 12 * g, p)
-        y = nearest(filter, 12 * g + 4, p)
-        z = nearest(filter, 12 * g + 8, p)
-        if (x >= 0) & (y >= 0) & (z >= 0):
-            if (x < filter.sides[4 * g]) & (y < filter.sides[4 * g + 1]) & (z < filter.sides[4 * g + 2]):
-                place = (x * filter.sides[4 * g + 1] + y) * filter.sides[4 * g + 2] + z
-                found = found | filter.voxels[filter.sides[4 * g + 3] + place]
+    x = nearest(filter.xx, filter.xy, filter.xz, filter.x0, p)
+    y = nearest(filter.yx, filter.yy, filter.yz, filter.y0, p)
+    z = nearest(filter.zx, filter.zy, filter.zz, filter.z0, p)
+    found = bits_of(filter.voxels, 0, filter.across, filter.deep, filter.high, x, y, z)
+    for g in range(filter.further):
+        m = 12 * g
+        x = nearest(filter.matrix[m], filter.matrix[m + 1], filter.matrix[m + 2], filter.matrix[m + 3], p)
+        y = nearest(filter.matrix[m + 4], filter.matrix[m + 5], filter.matrix[m + 6], filter.matrix[m + 7], p)
+        z = nearest(filter.matrix[m + 8], filter.matrix[m + 9], filter.matrix[m + 10], filter.matrix[m + 11], p)
+        first = filter.sides[4 * g + 3]
+        found = found | bits_of(
+            filter.voxels, first, filter.sides[4 * g], filter.sides[4 * g + 1], filter.sides[4 * g + 2], x, y, z
+        )  # fmt: skip
     for s in range(filter.spheres):
-        x = filter.side_x * (p[0] - filter.balls[4 * s])
-        y = filter.side_y * (p[1] - filter.balls[4 * s + 1])
-        z = filter.side_z * (p[2] - filter.balls[4 * s + 2])
-        if x * x + y * y + z * z <= filter.balls[4 * s + 3]:
+        dx = filter.side_x * (p[0] - filter.balls[4 * s])
+        dy = filter.side_y * (p[1] - filter.balls[4 * s + 1])
+        dz = filter.side_z * (p[2] - filter.balls[4 * s + 2])
+        if dx * dx + dy * dy + dz * dz <= filter.balls[4 * s + 3]:
             found = found | filter.ball_bits[s]
     return found
 
@@ -94,3 +125,15 @@ def gathered(filter: Demands, met: i32, here: i32) -> i32:
         elif lowest + lowest != turn:
             both = both | EXCLUDE
     return both
+
+
+@twin
+def fulfilled(filter: Demands, met: i32, one: i32, other: i32) -> i32:
+    """1 if a streamline that has met ``met`` and ends in points with the bits ``one`` and ``other`` is accepted, else 0."""
+    found = 0
+    if (met & filter.wanted) == filter.wanted:
+        crossed = (one & FIRST_END) * (other & SECOND_END) + (one & SECOND_END) * (other & FIRST_END)
+        either = (one | other) & FIRST_END
+        if (filter.ends == 0) | ((filter.ends == 1) & (either != 0)) | ((filter.ends == 2) & (crossed != 0)):
+            found = 1
+    return found

@@ -14,24 +14,7 @@ from ..linker.lang import *
 from ..linker.rng import PARTICLE, TRIAL
 from .particles import *
 from .peaks import NONE
-from .propagate import (
-    BRANCH,
-    CARRIED,
-    CODE,
-    LAST,
-    PARTICLES,
-    REMEMBERED,
-    STATUS,
-    TAKEN,
-    Filter,
-    Halves,
-    Method,
-    Rules,
-    Scratch,
-    Seeds,
-    marks,
-    moved,
-)  # fmt: skip
+from .propagate import *
 from .regions import gathered
 from .stop_reasons import Stop
 

@@ -1,6 +1,7 @@
 """Why a half-streamline ended, and whether its streamline keeps the point where it ended.
 
-A stopping rule answers with any of these reasons.  A new reason is a member of ``Stop`` and a line in both tables.
+A stopping rule answers with any of these reasons.  A new reason is a member of ``Stop``, a line in ``KEEPS_LAST_POINT`` and
+one in ``LABELS`` of :mod:`..engine.tally`.
 """
 
 from __future__ import annotations
@@ -44,17 +45,3 @@ VALID = (
 KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
 # DIPY's particle filtering keeps the points where the stopping rule ends a streamline
 KEPT_ENDS = 1 << Stop.VALID_END | 1 << Stop.INVALID_END
-
-LABELS = {
-    Stop.GROWING: "still growing",
-    Stop.END_POINT: "stop map at or below its threshold",
-    Stop.OUTSIDE_IMAGE: "left the image",
-    Stop.NO_DIRECTION: "no direction within the angle",
-    Stop.MAX_LENGTH: "maximum number of steps",
-    Stop.VALID_END: "the stopping rule found a valid end",
-    Stop.INVALID_END: "the stopping rule found an invalid end",
-    Stop.OUTSIDE_LIMIT: "left the limit mask",
-    Stop.REJECTED: "rejected by a region",
-    Stop.ALL_INCLUDED: "all include regions were visited",
-    Stop.NOT_GROWN: "the seed of one-way tracking",
-}

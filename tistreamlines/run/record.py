@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..kernels.stop_reasons import LABELS, Stop
+from ..engine.tally import LABELS
+from ..kernels.stop_reasons import Stop
 from .parameters import Parameters
 
 OURS = "tistreamlines"
