@@ -34,7 +34,7 @@ from tistreamlines.kernels.stop_reasons import VALID
 from tistreamlines.methods.given import Given, OrientationFunctions, Signals
 from tistreamlines.methods.registry import METHODS as GETTERS
 from tistreamlines.methods.registry import STOPPING_RULES
-from tistreamlines.run.parameters import Parameters
+from tistreamlines.options.parameters import Parameters
 
 BRIGHT = (1.3, 2.3)  # b0 over its median where fluid begins, and where there is nothing else
 WHITE = (0.1, 0.25)  # FA where white matter begins, and where there is nothing else

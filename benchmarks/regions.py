@@ -37,7 +37,7 @@ from tistreamlines.methods.given import Given, OrientationFunctions, Signals, St
 from tistreamlines.methods.registry import METHODS as GETTERS
 from tistreamlines.methods.registry import STOPPING_RULES
 from tistreamlines.methods.threshold import of_map
-from tistreamlines.run.parameters import Parameters
+from tistreamlines.options.parameters import Parameters
 
 TURNS = 5
 MOST_SEEDS_EACH = 100  # of a selected streamline

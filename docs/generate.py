@@ -25,7 +25,7 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.references import REFERENCES
 from tistreamlines.methods.registry import table_rows
 from tistreamlines.option import flag
-from tistreamlines.run.parameters import kind, options
+from tistreamlines.options.parameters import kind, options
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -9,9 +9,9 @@ import numpy as np
 
 from tistreamlines.methods import ptt, threshold
 from tistreamlines.methods.given import Given, OrientationFunctions, Prepared, Signals
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.run.log import Log, Watcher
-from tistreamlines.run.parameters import Parameters
 from tistreamlines.sphere.harmonics import basis_of
 
 ARRAYS = ("sphere", "step_mm", "voxel_sizes")  # of what is given; others are options

@@ -12,8 +12,8 @@ from dipy.tracking.stopping_criterion import BinaryStoppingCriterion, ThresholdS
 from scene import THRESHOLD, Scene
 
 import tistreamlines as ts
+from tistreamlines.benchmarks.phantom.phantom import make_phantom
 from tistreamlines.engine.seeds import check_inside
-from tistreamlines.phantom.phantom import make_phantom
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from dipy.core.gradients import gradient_table
 from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
+from tistreamlines.options.keywords import Options
+from tistreamlines.options.parameters import options
 from tistreamlines.run import tables
-from tistreamlines.run.keywords import Options
-from tistreamlines.run.parameters import options
 from tistreamlines.sphere.sphere import load_sphere
 
 TABLE = gradient_table(np.array([0, 1000]), bvecs=np.array([[0, 0, 0], [0, 0, 1]]))

@@ -10,7 +10,7 @@ import pytest
 from conftest import python
 
 from tistreamlines.option import companions, flag
-from tistreamlines.run.parameters import defaults, options
+from tistreamlines.options.parameters import defaults, options
 
 STATS = {
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "stop_reasons",

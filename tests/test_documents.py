@@ -18,7 +18,7 @@ import tistreamlines as ts
 from tistreamlines.cli.main import cli
 from tistreamlines.cli.options import explanation, given
 from tistreamlines.option import bounds, flag
-from tistreamlines.run.parameters import Parameters, options
+from tistreamlines.options.parameters import Parameters, options
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tistreamlines"

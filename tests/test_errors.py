@@ -11,7 +11,7 @@ import tistreamlines as ts
 from tistreamlines import errors
 from tistreamlines.cli import main
 from tistreamlines.errors import DeviceError, InputError, OutputError, ParameterError, TrackingError, python_names
-from tistreamlines.run import parameters
+from tistreamlines.options import parameters
 
 KINDS = (TrackingError, InputError, OutputError, DeviceError, ParameterError)
 MESSAGE = "--sh-order is 3: give an even order, or DWI, BVALS and BVECS with --fast"

@@ -14,8 +14,8 @@ from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.methods.registry import METHODS
 from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several
-from tistreamlines.run.option_groups import SOURCES
-from tistreamlines.run.parameters import Parameters, absent, defaults, kind, options
+from tistreamlines.options.option_groups import SOURCES
+from tistreamlines.options.parameters import Parameters, absent, defaults, kind, options
 
 
 class TestDefinition:

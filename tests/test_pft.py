@@ -31,7 +31,7 @@ from tistreamlines.methods import pmf
 from tistreamlines.methods.given import Given, OrientationFunctions
 from tistreamlines.methods.particles import particle_fill, team_memory
 from tistreamlines.methods.registry import STOPPING_RULES
-from tistreamlines.run.parameters import Parameters
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.sphere.sphere import load_sphere
 
 __all__ = ["fractions"]  # a fixture

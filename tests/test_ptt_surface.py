@@ -19,8 +19,8 @@ import tistreamlines as ts
 from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.errors import ParameterError
+from tistreamlines.options.parameters import Parameters, applies_with, options
 from tistreamlines.run.log import Log
-from tistreamlines.run.parameters import Parameters, applies_with, options
 from tistreamlines.run.plan import make_plan
 
 OWN = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent", "probe_rule")

@@ -16,13 +16,13 @@ from faces import FACES, ints
 from faces import run as run_kernel
 
 import tistreamlines as ts
+from tistreamlines.benchmarks.phantom.phantom import save_phantom
 from tistreamlines.devices import choose
 from tistreamlines.engine.regions import ROLES
 from tistreamlines.errors import DeviceError, InputError, ParameterError
 from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Ints, i32, twin
-from tistreamlines.phantom.phantom import save_phantom
 
 GETTERS = ("prob", "det", "boot", "ptt")
 tckedit = pytest.mark.skipif(shutil.which("tckedit") is None, reason="tckedit is not installed: install mrtrix3")

@@ -18,8 +18,8 @@ import tistreamlines as ts
 from tistreamlines.devices import ARCHS
 from tistreamlines.methods.given import OrientationFunctions
 from tistreamlines.methods.registry import METHODS, STOPPING_RULES, owners, table_rows, varying
+from tistreamlines.options.parameters import Parameters, applies_with
 from tistreamlines.run.from_arrays import prepare_arrays
-from tistreamlines.run.parameters import Parameters, applies_with
 from tistreamlines.sphere.sphere import load_sphere
 
 SHAPE, LEVEL = (24, 20, 9), 0.6

@@ -250,7 +250,7 @@ class TestCache:
         monkeypatch.setattr(caching, "__file__", str(package / "cache.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite", "taichi"} < set(whole)
-        forgotten = "run/parameters.py", "io/nifti.py", "kernels/vertex_steps.py", "backends/numba/simd.py"
+        forgotten = "options/parameters.py", "io/nifti.py", "kernels/vertex_steps.py", "backends/numba/simd.py"
         for name in forgotten:
             before = caching.code_versions.__wrapped__()["code"]
             with (package / name).open("a") as file:

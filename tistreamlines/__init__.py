@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
     from .io.tractogram import Batch, Space
     from .kernels.stop_reasons import Stop
+    from .options.parameters import Parameters
     from .run.api import stream, track
     from .run.log import Watcher
-    from .run.parameters import Parameters
     from .run.result import TrackResult
 
 __version__ = "0.1.0"
@@ -52,7 +52,7 @@ _HOMES = {
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("stream", "track"),
     "run.log": ("Watcher",),
-    "run.parameters": ("Parameters",),
+    "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),
 }
 

@@ -106,7 +106,7 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     value : object
         The value.
     sort : str
-        Type of the option, see :func:`tistreamlines.run.parameters.kind`.
+        Type of the option, see :func:`tistreamlines.options.parameters.kind`.
 
     Returns
     -------

@@ -66,7 +66,7 @@ EXTREMES = {
 
 def options(rng: random.Random, room: Room) -> list[str]:
     """Give options values that they cannot take, and some that they can."""
-    from tistreamlines.run import parameters
+    from tistreamlines.options import parameters
 
     known = parameters.options()
     given: list[str] = []

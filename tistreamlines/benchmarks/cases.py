@@ -22,7 +22,7 @@ class Case:
     title : str
         Description.
     phantom : mapping, optional
-        Arguments of :func:`tistreamlines.phantom.phantom.make_phantom` if the image is a phantom.
+        Arguments of :func:`tistreamlines.benchmarks.phantom.phantom.make_phantom` if the image is a phantom.
     fetched : bool
         True for DIPY's Stanford HARDI, which is downloaded.
     """

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..io.tractogram import Space
 
 if TYPE_CHECKING:
-    from ..phantom.phantom import Phantom
+    from .phantom.phantom import Phantom
     from .tracked import Tracked
 
 Array = npt.NDArray[Any]

@@ -20,9 +20,9 @@ from ..fit.frames import place_gradients
 from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..io.tractogram import Space
-from ..phantom.phantom import Phantom, make_phantom
 from ..sphere.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
+from .phantom.phantom import Phantom, make_phantom
 
 Array = npt.NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Command-line options, generated from the definitions in ``run/parameters.py``."""
+"""Command-line options, generated from the definitions in ``options/parameters.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ..option import Option, bounds, companions, flag
-from ..run.parameters import absent, applies_with, defaults, kind, options
+from ..options.parameters import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"

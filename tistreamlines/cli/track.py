@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ..methods.registry import citations as references
+from ..options.parameters import Parameters
 from ..run.api import track as run
-from ..run.parameters import Parameters
 from ..run.result import TrackResult
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell

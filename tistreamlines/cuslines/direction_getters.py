@@ -13,7 +13,7 @@ from ..io.tractogram import Space
 from ..methods import ptt
 from ..methods.given import Given, OrientationFunctions, Prepared, Signals
 from ..methods.registry import METHODS
-from ..run.parameters import Parameters
+from ..options.parameters import Parameters
 from ..sphere.harmonics import BASES, turned
 from . import arrays
 from .getter import DirectionGetter

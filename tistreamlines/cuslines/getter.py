@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from ..io.tractogram import Space
 from ..methods.given import Given, OrientationFunctions, Prepared, Signals
 from ..methods.registry import METHODS
-from ..run.parameters import Parameters
+from ..options.parameters import Parameters
 from . import arrays
 
 Array = npt.NDArray[Any]

@@ -27,8 +27,8 @@ from ..io.tractogram import Batch, Space
 from ..methods import threshold
 from ..methods.given import Given, Prepared
 from ..methods.rows import touched
+from ..options.parameters import Parameters
 from ..run import containers
-from ..run.parameters import Parameters
 from ..run.pipeline import settings_of
 from . import arrays
 from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter

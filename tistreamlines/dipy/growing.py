@@ -18,7 +18,7 @@ from ..errors import ParameterError
 from ..io.tractogram import Space
 from ..methods.given import Given
 from ..methods.registry import METHODS
-from ..run.parameters import Parameters
+from ..options.parameters import Parameters
 from ..run.pipeline import settings_of
 from . import criteria, volumes
 from .fields import Field

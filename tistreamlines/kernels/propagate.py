@@ -365,9 +365,7 @@ def advance(
     stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, particles: Particles,
 ):  # fmt: skip
     """Grow half ``item * stride + offset``."""
-    grow(
-        item * stride + offset, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, particles
-    )  # fmt: skip
+    grow(item * stride + offset, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, particles)
 
 
 @twin

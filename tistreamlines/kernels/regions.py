@@ -19,8 +19,7 @@ class Demands(Record):
 
     ``counted`` are those that add up in any order (EXCLUDE and the include regions), ``ordered`` the regions that must be entered
     in the order of their bits, of which ``first`` is the first.  ``limited``: LIMIT if streamlines end outside it, else 0.
-    ``stops``: 1 if they end once all of ``wanted`` are visited.  ``ends``: in how many regions (FIRST_END, SECOND_END) they
-    must end.
+    ``stops``: 1 if they end once all of ``wanted`` are visited.  ``ends``: number of regions in which they must end.
     """
 
     counted: i32

@@ -1,1 +1,1 @@
-"""A whole run: parameters, inputs, seeds, tracking, writing and the record."""
+"""A whole run: inputs, seeds, tracking, writing and the record."""

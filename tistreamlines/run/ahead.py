@@ -16,7 +16,7 @@ from ..engine.engine import Engine
 from ..engine.filters import Filter
 from ..engine.settings import Settings
 from ..io.tractogram import Space
-from .parameters import Parameters
+from ..options.parameters import Parameters
 from .tables import Shapes, seeds_of
 
 

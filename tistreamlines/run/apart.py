@@ -27,9 +27,9 @@ from ..io.cache import Cache
 from ..io.in_memory import InMemory
 from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
+from ..options.parameters import Parameters
 from .inputs import Series
 from .log import Log, Watcher
-from .parameters import Parameters
 from .tables import Shapes, Tables, make_tables
 
 FEWEST_CORES = 4

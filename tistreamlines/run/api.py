@@ -16,11 +16,11 @@ from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of
 from ..io.tractogram import Batch
+from ..options.option_groups import SOURCES
+from ..options.parameters import INPUTS, Parameters, defaults, options
 from .inputs import Series, needs_series
 from .log import Watcher
-from .option_groups import SOURCES
 from .outputs import check_outputs
-from .parameters import INPUTS, Parameters, defaults, options
 from .pipeline import Run, start
 from .result import TrackResult
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..option import ImageLike, PointsLike
-    from .keywords import Options
+    from ..options.keywords import Options
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

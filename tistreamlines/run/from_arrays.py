@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ..methods import threshold
 from ..methods.given import Given, OrientationFunctions, Prepared, Signals
 from ..methods.registry import METHODS
-from .parameters import Parameters
+from ..options.parameters import Parameters
 
 Array = npt.NDArray[Any]
 

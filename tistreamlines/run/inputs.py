@@ -22,9 +22,9 @@ from ..io.orientations import Orientations
 from ..io.tractogram import Space
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..option import flag, listed
+from ..options.option_groups import PLACES, SOURCES
+from ..options.parameters import Parameters
 from .log import Log
-from .option_groups import PLACES, SOURCES
-from .parameters import Parameters
 
 PathLike = str | os.PathLike[str]
 Series = Mapping[str, PathLike]

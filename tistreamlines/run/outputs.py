@@ -11,7 +11,7 @@ from ..errors import OutputError, ParameterError
 from ..io.in_memory import InMemory
 from ..io.sidecar import sidecar_path
 from ..io.writer import SINKS, check_target
-from .parameters import Parameters
+from ..options.parameters import Parameters
 from .record import OURS
 
 

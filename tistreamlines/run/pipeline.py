@@ -23,12 +23,12 @@ from ..io import sidecar
 from ..io.regions import Region, load_region
 from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
+from ..options.parameters import Parameters
 from .ahead import Ahead
 from .apart import process_for
 from .counts import Counts
 from .inputs import Series
 from .log import Log, Watcher
-from .parameters import Parameters
 from .plan import Plan, make_plan
 from .record import record, stop_reasons
 from .result import PICTURED, TrackResult

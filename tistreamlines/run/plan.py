@@ -13,9 +13,9 @@ from ..io.cache import Cache
 from ..io.tractogram import Space
 from ..methods.given import Prepared
 from ..methods.registry import METHODS, STOPPING_RULES
+from ..options.parameters import INPUTS, Parameters
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
-from .parameters import INPUTS, Parameters
 from .tables import Shapes, Tables, make_tables, seeds_of
 
 __all__ = ["Plan", "make_plan", "needs_series"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..engine.tally import LABELS
 from ..kernels.stop_reasons import Stop
-from .parameters import Parameters
+from ..options.parameters import Parameters
 
 OURS = "tistreamlines"
 

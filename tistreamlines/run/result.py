@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.images import existing
 from ..io.tractogram import Batch, Space
+from ..options.parameters import Parameters
 from . import containers
-from .parameters import Parameters
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram

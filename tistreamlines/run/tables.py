@@ -25,12 +25,12 @@ from ..methods.given import Given, OrientationFunctions, Prepared, Signals, Stop
 from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..option import ball_of
+from ..options.option_groups import SEED_FA
+from ..options.parameters import Parameters
 from ..sphere.harmonics import BASES, count_of
 from ..sphere.sphere import load_sphere
 from .inputs import Inputs, Series, read
 from .log import Log
-from .option_groups import SEED_FA
-from .parameters import Parameters
 
 Array = npt.NDArray[Any]
 Region = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
