@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .options.parameters import Parameters
     from .run.api import stream, track
     from .run.log import Watcher
+    from .run.parts import join
     from .run.result import TrackResult
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "Tracker",
     "TrackingError",
     "Watcher",
+    "join",
     "stream",
     "track",
 ]
@@ -51,6 +53,7 @@ _HOMES = {
     "io.tractogram": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("stream", "track"),
+    "run.parts": ("join",),
     "run.log": ("Watcher",),
     "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,6 +177,26 @@ def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
             f"{FARTHEST:g}"
         )
     return x, y, z, radius
+
+
+def part_of(text: Any) -> tuple[int, int]:
+    """Return K and N of text such as '3/8', which stands for the third of eight parts.
+
+    Parameters
+    ----------
+    text : str
+        K/N.
+
+    Raises
+    ------
+    ParameterError
+        If the text is anything else than two whole numbers, or K not one of 1 to N.
+    """
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text))
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise ParameterError(f"--part is {str(text)!r}: give K/N, the K-th of N parts, e.g. 1/8")
+    return number, count
 
 
 def _joined(value: Any) -> Any:

@@ -104,6 +104,8 @@ class Options(TypedDict, total=False):
     force: bool | None
     json_stats: PathLike | None
     # Running
+    part: str | None
+    resume: bool | None
     arch: Literal["auto", "cuda", "metal", "vulkan", "cpu"] | None
     exact: bool | None
     threads: int | None

@@ -132,6 +132,16 @@ class RunningOptions:
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written",
     )  # fmt: skip
+    part: str | None = option(
+        None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. The output is "
+        "a .trx file, which tistreamlines join puts together with those of the other parts.", unit="K/N",
+        absent="all seeds", excludes=("select", "time_limit"),
+    )  # fmt: skip
+    resume: bool = option(
+        False, RUNNING, "Keep what is tracked in a folder beside the output until the output is complete. If the run "
+        "is ended by any cause, the same command goes on from there.",
+        excludes=("time_limit",),
+    )  # fmt: skip
     arch: str = option(
         "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
         choices=("auto", "cuda", "metal", "vulkan", "cpu"),

@@ -28,7 +28,7 @@ from ..methods.pmf import DetOptions
 from ..methods.ptt import PttOptions
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
-from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, recorded, several
+from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
 
@@ -84,6 +84,8 @@ class Parameters(
         self.step_mm([1.0])
         for text in self.seed_sphere or ():
             ball_of("seed_sphere", text)
+        if self.part is not None:
+            part_of(self.part)
 
     @staticmethod
     def _sources(name: str, value: Any) -> Any:
@@ -302,7 +304,7 @@ def defaults() -> dict[str, Any]:
 def kind(name: str) -> str:
     """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
-    if annotation == "str | float":
+    if annotation == "str | float" or (annotation.startswith("str") and not options()[name].choices):
         return "text"
     if annotation.startswith("OneOrMore["):
         return "list"

@@ -23,6 +23,7 @@ from .log import Watcher
 from .outputs import check_outputs
 from .pipeline import Run, start
 from .result import TrackResult
+from .resume import save_resumable
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -110,7 +111,9 @@ def track(
     >>> sft = result.to_sft()  # doctest: +SKIP
     """
     run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
-    return run.collect() if path is None else run.save(path)
+    if path is None:
+        return run.collect()
+    return save_resumable(run, path) if run.parameters.resume else run.save(path)
 
 
 @_with_options
@@ -161,8 +164,9 @@ def _start(
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
     chosen = Parameters.given(named, parameters)
-    if path is None and chosen.json_stats is not None:
-        raise ParameterError("json_stats needs an output")
+    for name in ("json_stats", "resume"):
+        if path is None and getattr(chosen, name):
+            raise ParameterError(f"{name} needs an output")
     series = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))

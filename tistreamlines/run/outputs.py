@@ -34,23 +34,32 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     if output is not None and not output.name:
         raise OutputError(f"{output}: is a folder; name a file in it")
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
+    goes_on = output is not None and parameters.resume and unfinished(output).is_dir()
+    force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
     inputs = [Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory)]
     for path in (stats, output, None if output is None else output.with_suffix(".json")):
         if path is not None:
             _check_name(path, inputs)
     if stats is not None:
-        check_target(stats, force=parameters.force)
+        check_target(stats, force=force)
     if output is None:
         return
     if output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
-    check_target(output, force=parameters.force)
+    if parameters.part is not None and output.suffix.lower() != ".trx":
+        raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
+    check_target(output, force=force)
     beside = sidecar_path(output)
-    check_target(beside, force=parameters.force)
+    check_target(beside, force=force)
     if stats is not None and stats.resolve() in (beside.resolve(), output.resolve()):
         raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
     if beside.exists() and not _is_ours(beside):
         raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
+
+
+def unfinished(output: Path) -> Path:
+    """Return the folder in which a run that can go on keeps what it has tracked."""
+    return output.with_name(f"{output.name}.unfinished")
 
 
 def _check_name(path: Path, inputs: Iterable[Path]) -> None:

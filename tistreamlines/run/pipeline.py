@@ -23,6 +23,8 @@ from ..io import sidecar
 from ..io.regions import Region, load_region
 from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
+from ..kernels.stop_reasons import Stop
+from ..option import part_of
 from ..options.parameters import Parameters
 from .ahead import Ahead
 from .apart import process_for
@@ -52,6 +54,7 @@ class Run:
     engine : grows the streamlines.
     begun : ``time.perf_counter()`` when the run began.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
+    kept, kept_reasons : seeds and streamlines, and stop reasons, of an earlier run that goes on.
     """
 
     series: Series
@@ -63,29 +66,45 @@ class Run:
     begun: float
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
+    kept: tuple[int, int] = (0, 0)
+    kept_reasons: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
-        seeds, tally, select = self.plan.seeds, self.engine.tally, self.parameters.select
+        yield from self.tracked(self.seed_range)
+        self._progress()
+        self.warn()
+
+    def tracked(self, seeds: range) -> Generator[Batch, None, None]:
+        """Track some of the seeds, and count the streamlines; end where enough are selected."""
+        given, tally = self.plan.seeds, self.engine.tally
         self.log.watcher.stage("track")
-        self.log.seconds |= {"track": 0.0, "kernels": 0.0}
-        enough, left = self._late(), select
-        for first in range(0, self.seed_count, SEEDS_AT_ONCE):
-            if left == 0 or enough():
+        self.log.seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
+        enough = self._late()
+        for first in range(seeds.start, seeds.stop, SEEDS_AT_ONCE):
+            if self.left == 0 or enough():
                 break
-            count = min(SEEDS_AT_ONCE, self.seed_count - first)
-            block = np.asarray(seeds.points(first, count)), first, seeds.directions(first, count)
-            track = self.engine.track(*block, most=left, enough=enough)
+            count = min(SEEDS_AT_ONCE, seeds.stop - first)
+            block = np.asarray(given.points(first, count)), first, given.directions(first, count)
+            track = self.engine.track(*block, most=self.left, enough=enough)
             with _threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
                 for batch in grown:
-                    self._count(batch)
+                    self.count(batch)
                     self._progress()
                     yield batch
-            left = None if select is None else select - self.counts.streamlines
             for name in ("track", "kernels"):
                 self.log.seconds[name] += tally.seconds[name]
-        self._progress()
-        self._warn()
+
+    @property
+    def left(self) -> int | None:
+        """Number of streamlines to select that are still missing; None without a selection."""
+        select = self.parameters.select
+        return None if select is None else select - self.kept[1] - self.counts.streamlines
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Seeds and streamlines that are there, those of an earlier run that goes on included."""
+        return self.kept[0] + self.engine.tally.seeds, self.kept[1] + self.counts.streamlines
 
     def _late(self) -> Callable[[], bool]:
         """Return a function that tells whether the time limit has passed."""
@@ -94,12 +113,12 @@ class Run:
 
     def _progress(self) -> None:
         """Tell how many of the seeds, or of the selected streamlines, are there."""
-        seeds, select, count = self.engine.tally.seeds, self.parameters.select, self.counts.streamlines
-        self.log.watcher.progress(*((seeds, self.seed_count) if select is None else (count, select)), count)
+        (seeds, count), select = self.done, self.parameters.select
+        self.log.watcher.progress(*((seeds, len(self.seed_range)) if select is None else (count, select)), count)
 
-    def _warn(self) -> None:
+    def warn(self) -> None:
         """Say why there are fewer seeds or streamlines than the user asked for."""
-        seeds, all_seeds, count = self.engine.tally.seeds, self.seed_count, self.counts.streamlines
+        (seeds, count), all_seeds = self.done, len(self.seed_range)
         select, limit = self.parameters.select, self.parameters.time_limit
         if limit is not None and seeds < all_seeds and count != select:
             self.log.warn(
@@ -111,18 +130,18 @@ class Run:
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
 
-    def _count(self, batch: Batch) -> None:
+    def count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
         select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
-        every = -(-(self.seed_count if select is None else select) // PICTURED)
+        every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
         numbers = batch.seed_number if select is None else before + np.arange(len(batch))
         self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
 
     def collect(self) -> TrackResult:
         """Track all seeds and keep the streamlines in memory."""
         with closing(self.batches()) as batches:
-            return self._result(None, tuple(batches), 0.0)
+            return self.result(None, tuple(batches), 0.0)
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
@@ -137,31 +156,38 @@ class Run:
             self.log.watcher.stage("write")
             writer.finish()
             self.log.watcher.stage("place")
-        result = self._result(output, (), writer.seconds)
-        sidecar.write_json(sidecar.sidecar_path(output), self._record(result), force=force)
+        return self.recorded(self.result(output, (), writer.seconds))
+
+    def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
+        """Write the records of a result; return it."""
+        assert result.path is not None
+        force = self.parameters.force if force is None else force
+        sidecar.write_json(sidecar.sidecar_path(result.path), self.record(result.as_dict()), force=force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
         return result
 
     @property
-    def seed_count(self) -> int:
-        """Greatest number of seeds."""
-        return min(self.plan.seeds.count, self.parameters.max_seeds or self.plan.seeds.count)
+    def seed_range(self) -> range:
+        """Numbers of the seeds: all of them, at most as many as are allowed, or those of a part."""
+        count = min(self.plan.seeds.count, self.parameters.max_seeds or self.plan.seeds.count)
+        number, parts = part_of(self.parameters.part or "1/1")
+        return range(count * (number - 1) // parts, count * number // parts)
 
     @property
     def step_mm(self) -> float:
         """Step size in mm."""
         return self.parameters.step_mm(self.plan.space.voxel_sizes)
 
-    def _result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
+    def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
         """Sum up the run."""
         seconds = self.log.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
         return TrackResult(
             arch=self.device.arch,
             device=self.device.name,
-            seeds=self.engine.tally.seeds,
+            seeds=self.done[0],
             **self.counts.summary(self.step_mm),
-            stop_reasons=stop_reasons(self.engine.tally.stop_reasons),
+            stop_reasons=stop_reasons(self.engine.tally.stop_reasons + self.kept_reasons),
             seconds={name: round(value, 4) for name, value in seconds.items()},
             path=path,
             parameters=self.parameters,
@@ -172,12 +198,15 @@ class Run:
             sample=Batch.concatenate(self.sample),
         )
 
-    def _record(self, result: TrackResult) -> dict[str, Any]:
+    def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Gather what is written beside the tractogram."""
         paths = {**self.parameters.inputs(), **self.series}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
-        told = {"frames": self.plan.frames, "warnings": self.log.warnings}
-        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), result.as_dict()) | told
+        told: dict[str, Any] = {"frames": self.plan.frames, "warnings": self.log.warnings}
+        if self.parameters.part is not None:
+            seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
+            told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
+        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats) | told
 
 
 def _in_python(texts: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,32 @@
+"""``tistreamlines join``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..run.parts import join as run
+from .printing import tell
+
+HELP = """Join the parts of a run to the tractogram that one run would have written.
+
+PARTS are the .trx files of tistreamlines track --part 1/N to N/N, in any order, each with its .json beside it. The
+output can have any format. The parts are kept.
+"""
+
+
+@click.command("join", help=HELP)
+@click.argument("parts", nargs=-1, required=True, metavar="PARTS...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.  [default: off]")
+@click.option(
+    "--json-stats", metavar="FILE", help="Write counts, lengths, stop reasons and run times (seconds) as JSON.  "
+    "[default: not written]",
+)  # fmt: skip
+def join(parts: tuple[str, ...], output: str, force: bool, json_stats: str | None) -> None:
+    made = run([Path(part) for part in parts], output, force=force, json_stats=json_stats)
+    tell(
+        f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "
+        f"{made['mean_mm']:.1f} mm on average ({made['mean_points']:.1f} points); {len(parts)} parts"
+    )
