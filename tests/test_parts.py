@@ -179,7 +179,7 @@ class TestResume:
         one = json.loads((whole / f"stats{suffix}").read_text())
         assert {**result.as_dict(), "seconds": 0} == {**one, "seconds": 0}
 
-    @pytest.mark.parametrize("after", [0, 1, 2, 5, 8])
+    @pytest.mark.parametrize("after", [0, 1, 2, 5, 8])  # the last: all pieces are there, but not the record of the whole
     def test_a_run_goes_on_with_the_same_bytes(self, options, whole, tmp_path, small, monkeypatch, after):
         """Also if the whole is there, but its record is not."""
         with monkeypatch.context() as broken, pytest.raises(Stopped):
@@ -260,7 +260,7 @@ class TestResume:
     @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
     def test_kills_at_random_moments(self, options, whole, tmp_path, number):
-        """``python -m tests.attack --only resume`` makes many more of them."""
+        """``python -m tests.attack --only kill-resume`` makes many more of them."""
         script = (
             "from tistreamlines.run import resume; resume.FEWEST = resume.MOST = 20\n"
             "from tistreamlines.cli.main import main; main()"

@@ -58,6 +58,7 @@ CLASSES = {
     "fuzz-arrays": Class(WARM, 20, fuzz.arrays),
     "kill-call": Class(LIBRARIES, 60, kills.at_call),
     "kill-time": Class(BARE, 30, kills.at_time),
+    "kill-resume": Class(LIBRARIES, 25, kills.resumed),
     "around-variables": Class(BARE, 30, surroundings.variables),
     "around-strangers": Class(BARE, 15, surroundings.strangers),
     "around-limits": Class(BARE, 25, surroundings.limits),

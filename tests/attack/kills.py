@@ -17,11 +17,12 @@ from types import FrameType
 from typing import Any
 
 from .material import ROOT, track
-from .room import COMPILING, Room
+from .room import COMPILING, Room, spoken
 
 CODES = {signal.SIGINT: (130,), signal.SIGTERM: (143,), signal.SIGHUP: (129,), signal.SIGKILL: ()}
 OWN = str(ROOT / "tistreamlines")
 KEPT = ("--cache-dir", "../tables")
+PIECE = 5  # seeds
 
 
 class AtCall:
@@ -30,13 +31,14 @@ class AtCall:
     So a try is the same again on any machine. Without a signal the calls are counted.
     """
 
-    def __init__(self, number: int, at: int) -> None:
-        self.number, self.at = number, at
+    def __init__(self, number: int, at: int, before: Callable[[], object] = int) -> None:
+        self.number, self.at, self.before = number, at, before
         self.counted = mmap(-1, 8)  # seen by the process that forked this one
         self._calls = 0
 
     def __call__(self) -> None:
         """Begin to count, in all threads."""
+        self.before()
         threading.setprofile(self._called)
         sys.setprofile(self._called)
 
@@ -51,13 +53,13 @@ class AtCall:
 
 
 @cache
-def _calls(material: Path, run: str, cold: str) -> int:
+def _calls(material: Path, run: str, cold: str, before: Callable[[], object] = int, *more: str) -> int:
     """Count the calls of a whole run."""
-    count = AtCall(0, 0)
+    count = AtCall(0, 0, before)
     with tempfile.TemporaryDirectory() as folder:
         room = Room(Path(folder) / "room", material)
         _forget(room, cold)
-        room.track(run, *KEPT, setup=count, limit=COMPILING)
+        room.track(run, *KEPT, *more, setup=count, limit=COMPILING)
     return int.from_bytes(count.counted[:], "little")
 
 
@@ -106,3 +108,32 @@ def _interrupted(
         found = [f"exit code {outcome.code}"]
     again = room.run([*track(run, "../out/again.trx"), *KEPT], limit=COMPILING)
     return found + [f"the next run: {fault}" for fault in room.faults(again, run, name="again.trx")]
+
+
+def few() -> None:
+    """Make the pieces of a run that can go on small."""
+    from tistreamlines.run import resume
+
+    resume.FEWEST = resume.MOST = PIECE
+
+
+def resumed(rng: random.Random, room: Room) -> list[str]:
+    """Kill a run that keeps its pieces several times at random calls, and let it go on each time."""
+    run = rng.choice(("boot", "det"))
+    program, kills = [*track(run, "../out/a.trx"), *KEPT, "--resume"], 0
+    calls, found = _calls(room.material, run, "", few, "--resume"), []
+    while not room.digest() and kills < 6:
+        kills += 1
+        number, at = rng.choice((signal.SIGTERM, signal.SIGKILL)), rng.randrange(calls)
+        room.did.append(f"{signal.Signals(number).name} at call {at}")
+        outcome = room.run(program, setup=AtCall(number, at, few), limit=COMPILING)
+        if number == signal.SIGTERM:
+            found += spoken(outcome)
+        if outcome.code not in (0, -number, 128 + number):
+            found.append(f"exit code {outcome.code}")
+    if not room.digest() or list(room.out.glob("*.unfinished")):
+        found += room.faults(room.run(program, setup=few, limit=COMPILING), run)
+    left = sorted(path.name for path in room.out.iterdir())
+    if left != ["a.json", "a.trx"]:
+        found.append(f"left {left}")
+    return found if room.digest() == room.clean[run]["sha256"] else [*found, "another result"]

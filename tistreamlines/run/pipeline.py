@@ -79,7 +79,6 @@ class Run:
         """Track some of the seeds, and count the streamlines; end where enough are selected."""
         given, tally = self.plan.seeds, self.engine.tally
         self.log.watcher.stage("track")
-        self.log.seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
         enough = self._late()
         for first in range(seeds.start, seeds.stop, SEEDS_AT_ONCE):
             if self.left == 0 or enough():
@@ -93,7 +92,7 @@ class Run:
                     self._progress()
                     yield batch
             for name in ("track", "kernels"):
-                self.log.seconds[name] += tally.seconds[name]
+                self.log.seconds[name] = self.log.seconds.get(name, 0.0) + tally.seconds[name]
 
     @property
     def left(self) -> int | None:
@@ -181,7 +180,8 @@ class Run:
 
     def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
         """Sum up the run."""
-        seconds = self.log.seconds | {"write": write_seconds, "total": time.perf_counter() - self.begun}
+        seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
+        seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
         return TrackResult(
             arch=self.device.arch,
             device=self.device.name,
