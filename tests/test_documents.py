@@ -149,7 +149,7 @@ def check(arguments: list[str]) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None, name
     # a command named in the running text stands for itself, without the arguments that it needs
-    with command.make_context(name, rest) as context:
+    with command.make_context(name, rest, resilient_parsing=not rest) as context:
         chosen = given(context)
         if name == "track":
             Parameters.given(chosen)
