@@ -105,6 +105,7 @@ class Options(TypedDict, total=False):
     json_stats: PathLike | None
     # Running
     arch: Literal["auto", "cuda", "metal", "vulkan", "cpu"] | None
+    devices: str | None
     exact: bool | None
     threads: int | None
     chunk_size: int | None

@@ -302,7 +302,7 @@ def defaults() -> dict[str, Any]:
 def kind(name: str) -> str:
     """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
     annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
-    if annotation == "str | float":
+    if annotation == "str | float" or (annotation.startswith("str") and not options()[name].choices):
         return "text"
     if annotation.startswith("OneOrMore["):
         return "list"
