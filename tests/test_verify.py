@@ -27,7 +27,7 @@ def verify(run, head, tmp_path, monkeypatch):
 
     def call(chosen=None, *options):
         if chosen is not None:
-            monkeypatch.setattr(verifying, "variants", lambda archs: list(chosen))
+            monkeypatch.setattr(verifying, "variants", lambda archs, devices: list(chosen))
         report = tmp_path / "report.json"
         done = run(
             "verify", *head.series, "--mask", head.mask, "--nseeds", SEEDS, "--json", report, "--force", *options
@@ -84,7 +84,7 @@ class TestEqual:
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
     def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run, monkeypatch):
         others = [Variant("cpu", 23, 1), *map(Variant, sorted(PRESENT - {"cpu"}))]  # chunks that do cut so few seeds
-        monkeypatch.setattr(verifying, "variants", lambda archs: [Variant("cpu"), *others])
+        monkeypatch.setattr(verifying, "variants", lambda archs, devices: [Variant("cpu"), *others])
         apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
         done = run("verify", *apart, "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err

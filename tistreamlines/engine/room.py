@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.faults import no_memory
 from ..backends.program import Program
-from ..errors import DeviceError, ParameterError
+from ..errors import DeviceMemoryError, ParameterError
 from ..kernels.propagate import Halves, Seeds
 from ..linker.records import INTS, memory
 
@@ -17,6 +18,7 @@ from ..linker.records import INTS, memory
 MOST_ELEMENTS = 2**29 - 1
 MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
 CPU_SEEDS = 4096  # of a chunk on a CPU, or on a device emulated by one
+FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
 UNASKED = 2**26  # bytes that buffers may always take if no limit is set
@@ -145,15 +147,17 @@ class Buffers:
             self._held[name] = held
         return self._values[name]
 
+    def release(self) -> None:
+        """Give the memory of all arrays back."""
+        for name in self._held:
+            self._values.pop(name, None)
+        self._held.clear()
+
 
 @contextmanager
 def memory_for(what: str) -> Generator[None, None, None]:
     """Turn a failed allocation into an error that says what needed memory, and what may help."""
     try:
         yield
-    except (RuntimeError, MemoryError) as error:
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        raise DeviceError(
-            f"the device has no memory for {what} ({reason}): give a lower --memory-limit or --chunk-size, a tighter "
-            "mask or a higher stop threshold"
-        ) from error
+    except (DeviceMemoryError, RuntimeError, MemoryError) as error:
+        raise no_memory(what, error.__cause__ or error) from error
