@@ -18,6 +18,7 @@ OPTIONAL = {"ES01", "SA01", "EX01"}
 # track and stream list the options in their signatures, a TrackResult has its fields as attributes.
 DESCRIBED_ELSEWHERE = {
     "Parameters": {"PR01"}, "TrackResult": {"PR01"}, "track": {"PR01", "PR02"}, "stream": {"PR01", "PR02"},
+    "estimate": {"PR01", "PR02"}, "Estimate": {"PR01"},
 } | {
     name: {"PR01"} for name in ts.__all__ if inspect.isclass(getattr(ts, name)) and issubclass(getattr(ts, name), Enum)
 }

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
+    from .engine.estimate import Estimate
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
     from .io.tractogram import Batch, Space
     from .kernels.stop_reasons import Stop
     from .options.parameters import Parameters
-    from .run.api import stream, track
+    from .run.api import estimate, stream, track
     from .run.log import Watcher
     from .run.parts import join
     from .run.result import TrackResult
@@ -24,6 +25,7 @@ __all__ = [
     "Batch",
     "BootDirectionGetter",
     "DeviceError",
+    "Estimate",
     "InputError",
     "OutputError",
     "ParameterError",
@@ -36,6 +38,7 @@ __all__ = [
     "Tracker",
     "TrackingError",
     "Watcher",
+    "estimate",
     "join",
     "stream",
     "track",
@@ -49,10 +52,11 @@ if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this m
 _HOMES = {
     "cuslines.direction_getters": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter"),
     "cuslines.tracker": ("Tracker",),
+    "engine.estimate": ("Estimate",),
     "errors": ("DeviceError", "InputError", "OutputError", "ParameterError", "TrackingError"),
     "io.tractogram": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
-    "run.api": ("stream", "track"),
+    "run.api": ("estimate", "stream", "track"),
     "run.parts": ("join",),
     "run.log": ("Watcher",),
     "options.parameters": ("Parameters",),

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..devices import ARCHS, choose, free_memory, name_of
+from ..devices.host import peak_bytes
 from ..io.tractogram import Batch, Space
 from ..io.writer import open_writer
 from .cases import METHODS
@@ -76,22 +77,6 @@ class Request:
         problem = Problem(Path(self.problem), method, self.nseeds, self.threads, self.chunk_size, self.devices)
         problem.read()
         return problem
-
-
-def peak_bytes() -> int | None:
-    """Return the peak memory, in bytes, of this process or a child process; None if unknown."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    started = unit * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return max(started, unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    # on Linux ru_maxrss includes the peak of the parent process at the time of the fork
-    own = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return max(started, 1024 * int(own.split()[1]))
 
 
 def write_seconds(tracked: Tracked, space: Space) -> float:

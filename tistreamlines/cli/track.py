@@ -8,6 +8,7 @@ import click
 
 from ..methods.registry import citations as references
 from ..options.parameters import Parameters
+from ..run.api import estimate
 from ..run.api import track as run
 from ..run.result import TrackResult
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, verbosity
@@ -28,14 +29,19 @@ as the tractogram records the parameters, inputs and results. If the run fails, 
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
 @grouped("Output")("-o", "--output", metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]")
 @parameter_options()
+@grouped("Running")(
+    "--dry-run", is_flag=True, help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how "
+    "large a tractogram, how much memory and how long a run the whole would be. Nothing is written, and no --output is "
+    "needed.",
+)  # fmt: skip
 @grouped(VERBOSITY)(
     "--citations", is_flag=True, help="Print the references of the direction getter and the model, and exit."
 )
 @verbosity
 @click.pass_context
 def track(
-    context: click.Context, series: tuple[str, ...], output: str | None, citations: bool, quiet: bool, verbose: bool,
-    **_: Any,
+    context: click.Context, series: tuple[str, ...], output: str | None, dry_run: bool, citations: bool, quiet: bool,
+    verbose: bool, **_: Any,
 ) -> None:  # fmt: skip
     if citations:
         chosen = Parameters.given(given(context))
@@ -43,13 +49,17 @@ def track(
         return
     if len(series) not in (0, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
-    if output is None:
+    if output is None and not dry_run:
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = series or (None, None, None)
-        result = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
-    if not quiet:
-        tell(summary(result, output))
+        if output is None or dry_run:
+            made = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context))
+            told = "\n".join(f"{name:24}{text}" for name, text in made.table().items())
+        else:
+            told = summary(run(dwi, bvals, bvecs, output, watcher=display, **given(context)), output)
+    if dry_run or not quiet:
+        tell(told)
 
 
 def summary(result: TrackResult, output: str) -> str:

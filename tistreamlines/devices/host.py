@@ -164,6 +164,22 @@ def host_memory() -> tuple[int | None, int | None]:
     return total, free
 
 
+def peak_bytes() -> int | None:
+    """Return the peak memory, in bytes, of this process or a child process; None if unknown."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    started = unit * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return max(started, unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    # on Linux ru_maxrss includes the peak of the parent process at the time of the fork
+    own = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return max(started, 1024 * int(own.split()[1]))
+
+
 def cpu_devices() -> list[Device]:
     if sys.platform == "darwin":
         name = text(_sysctl("machdep.cpu.brand_string"))

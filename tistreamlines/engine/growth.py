@@ -49,6 +49,7 @@ class Growth:
     ----------
     program, values : the kernels, and their arguments on the device by flat name.
     rules : :class:`..kernels.propagate.Rules` by flat name, on the host.
+    table_bytes : memory of the tables.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class Growth:
         for one in filters:
             values |= one.values
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        self.room = self._fit(4 * sum(array.size for array in arrays.values()), fill)
+        self.table_bytes = 4 * sum(array.size for array in arrays.values())
+        self.room = self._fit(self.table_bytes, fill)
         with memory_for("the tables"):
             self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
         self.buffers = Buffers(self.program, self.room, self.values)
@@ -233,6 +235,10 @@ class Growth:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
         self.tally.copied_bytes += 4 * count
         return self.program.host(array, count)
+
+    def bytes_for(self, seeds: int, grown: int) -> int:
+        """Return the bytes of tables and buffers for so many seeds, ``grown`` of which have grown here so far."""
+        return self.table_bytes + self.buffers.bytes_for(min(seeds, self.ready()) / min(seeds, grown, self.ready()))
 
     def compile(self) -> None:
         """Compile the kernels by growing from one seed."""

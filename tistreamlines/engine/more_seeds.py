@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,10 @@ class SeedsPerVoxel(Seeds):
         numbers = np.arange(first, first + self.within(first, count))
         return in_voxels(self.voxels, numbers % len(self.voxels), first, self.key, self.threads)
 
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], None]:
+        """Return a seed in the voxel of each number."""
+        return in_voxels(self.voxels, numbers % len(self.voxels), int(numbers[0]), self.key, self.threads), None
+
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel."""
         return corners_of(self.voxels)
@@ -80,10 +85,14 @@ class GridSeeds(Seeds):
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on."""
-        voxel, place = np.divmod(np.arange(first, first + self.within(first, count)), self.density**3)
+        return self.sample(np.arange(first, first + self.within(first, count)))[0]
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], None]:
+        """Return the seeds of these numbers."""
+        voxel, place = np.divmod(numbers, self.density**3)
         # the first axis varies fastest
         steps = np.stack([place // self.density**axis % self.density for axis in range(3)], axis=1)
-        return self.voxels[voxel] + (steps / self.density + (0.5 / self.density - 0.5))
+        return self.voxels[voxel] + (steps / self.density + (0.5 / self.density - 0.5)), None
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel."""

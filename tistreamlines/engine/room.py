@@ -153,6 +153,10 @@ class Buffers:
             self._values.pop(name, None)
         self._held.clear()
 
+    def bytes_for(self, times: float) -> int:
+        """Return the bytes of the arrays, if chunks were so many times as large as the largest one so far."""
+        return WORD * sum(min(int(times * held), self._room.elements[name][1]) for name, held in self._held.items())
+
 
 @contextmanager
 def memory_for(what: str) -> Generator[None, None, None]:

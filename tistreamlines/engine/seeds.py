@@ -43,6 +43,13 @@ class Seeds(ABC):
         """Return how many of ``count`` seeds from number ``first`` on there are."""
         return max(min(count, self.count - first), 0)
 
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+        """Return points and directions that are distributed as those of the seeds of ascending numbers (m,).
+
+        Seeds at random places stand for each other; where the place depends on the number, these very ones are taken.
+        """
+        return self.points(int(numbers[0]), len(numbers)), None
+
     def directions(self, first: int, count: int) -> npt.NDArray[np.float64] | None:
         """Return the initial directions of seeds, (count, 3) unit vectors along the voxel axes; None for the peaks."""
         del first, count
@@ -108,6 +115,10 @@ class GivenSeeds(Seeds):
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return seeds from number ``first`` on."""
         return self.voxel_points[first : first + count]
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+        """Return the seeds of these numbers, and their directions."""
+        return self.voxel_points[numbers], None if self.along is None else self.along[numbers]
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return all seeds."""

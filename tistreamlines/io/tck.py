@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class TckSink:
 
     The header contains the step size, which MRtrix3's ``tckmap`` uses to resample streamlines.
     """
+
+    STREAMLINE_BYTES: ClassVar[int] = 12  # a row of NaN
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
         del space  # TCK is in RASmm and has no grid

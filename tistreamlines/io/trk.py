@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ POINTS_AT_ONCE = 1 << 16
 
 class TrkSink:
     """Appends batches to a TRK file."""
+
+    STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
         del step_mm  # the format has no field for it

@@ -13,6 +13,7 @@ import shutil
 import zipfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for
 
 class TrxSink:
     """Appends batches to a TRX file."""
+
+    STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
         del step_mm  # the format has no field for it

@@ -7,11 +7,11 @@ files and the step size.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ..errors import OutputError
 from .drafts import hidden_folder
@@ -24,6 +24,10 @@ from .trx import TrxSink
 class Sink(Protocol):
     """The interface of a tractogram format."""
 
+    STREAMLINE_BYTES: ClassVar[int]  # in the file, besides 12 for each of its points
+
+    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None: ...
+
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
         ...
@@ -33,9 +37,7 @@ class Sink(Protocol):
         ...
 
 
-SINKS: dict[str, Callable[[Path, Space, ExitStack, float | None], Sink]] = {
-    ".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink,
-}  # fmt: skip
+SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
 
 
 def open_writer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from os import PathLike
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..engine.estimate import Estimate, make_estimate
 from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of
 from ..io.tractogram import Batch
+from ..io.writer import SINKS
 from ..options.option_groups import SOURCES
 from ..options.parameters import INPUTS, Parameters, defaults, options
 from .inputs import Series, needs_series
@@ -153,6 +156,50 @@ def stream(
     """
     run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, watcher, options)
     return run.batches()
+
+
+@_with_options
+def estimate(
+    dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
+    output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
+    affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
+    **options: Unpack[Options],
+) -> Estimate:  # fmt: skip
+    """Estimate what a run of :func:`track` would take: streamlines, points, bytes, memory and time.
+
+    Everything is prepared as for the run, and a pilot is tracked: 2,000 seeds, and more if that takes less than a
+    second. They are spread over all seeds of the run. Nothing is written, except what ``cache_dir`` keeps.
+
+    Parameters
+    ----------
+    dwi, bvals, bvecs, output : as for :func:`track`
+        Inputs, and the tractogram of the run; it is checked that it can be written.
+    gtab, affine, parameters, watcher, **options : as for :func:`track`
+        Gradients and grid of arrays, options and messages.
+
+    Returns
+    -------
+    Estimate
+        The expected numbers, with their spread.
+
+    Raises
+    ------
+    ParameterError, InputError, OutputError, DeviceError
+        See :func:`track`.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.estimate("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=10_000_000).file_bytes  # doctest: +SKIP
+    """
+    begun = time.perf_counter()
+    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
+    seconds, chosen = time.perf_counter() - begun, run.parameters
+    run.log.watcher.stage("track")
+    return make_estimate(
+        run.engine, run.plan.seeds, run.seed_range, run.log.watcher.progress, select=chosen.select,
+        time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()], prepare_seconds=seconds,
+    )  # fmt: skip
 
 
 def _start(

@@ -1,0 +1,146 @@
+"""Estimates of runs: what a pilot tells is near to what the whole run gives, and nothing is written."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.engine.more_seeds import GridSeeds, SeedsPerVoxel
+from tistreamlines.engine.pilot import Pilot, _spread_over
+from tistreamlines.engine.seeds import GivenSeeds
+
+MANY = 50_000
+SUFFIXES = (".trx", ".trk", ".tck")
+
+
+@pytest.fixture(scope="module")
+def options(head, tmp_path_factory):
+    """Arguments of the runs."""
+    kept = tmp_path_factory.mktemp("cache")
+    series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
+    return {**series, "mask": head.mask, "arch": "cpu", "cache_dir": kept}
+
+
+@pytest.fixture(scope="module")
+def whole(options, tmp_path_factory):
+    """A run of 50,000 seeds, and its tractogram."""
+    return ts.track(output=tmp_path_factory.mktemp("whole") / "a.trx", nseeds=MANY, **options)
+
+
+@pytest.fixture
+def shorter(monkeypatch):
+    """Pilots of 2,000 seeds, also where they take no second."""
+    monkeypatch.setattr("tistreamlines.engine.pilot.ENOUGH_SECONDS", 0.0)
+
+
+class TestRuns:
+    def test_a_pilot_tells_what_a_run_gives(self, options, whole, shorter, tmp_path):
+        made = ts.estimate(output=tmp_path / "a.trx", nseeds=MANY, **options)
+        assert (made.seeds, made.pilot_seeds) == (MANY, 2000)
+        assert made.streamlines == pytest.approx(whole.streamlines, rel=0.05)
+        assert made.points == pytest.approx(whole.points, rel=0.05)
+        assert made.file_bytes == {".trx": pytest.approx(whole.path.stat().st_size, rel=0.05)}
+        assert 0 < made.spread["streamlines"] < made.spread["points"] < 0.1
+        assert abs(made.points / whole.points - 1) < 1.5 * made.spread["points"]
+        assert made.device_bytes > 1e5
+        assert made.process_bytes > 1e8
+        assert made.track_seconds == pytest.approx(MANY * made.pilot_seconds / 2000)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    def test_all_seeds_of_a_short_run_are_tracked(self, options, suffix, tmp_path):
+        made = ts.estimate(nseeds=700, **options)
+        done = ts.track(output=tmp_path / f"a{suffix}", nseeds=700, **options)
+        assert (made.seeds, made.streamlines, made.points) == (700, done.streamlines, done.points)
+        assert set(made.spread.values()) == {0.0}
+        assert done.path.stat().st_size - made.file_bytes[suffix] in range(3000)  # headers
+        assert set(made.file_bytes) == set(SUFFIXES)
+
+    def test_seeds_in_a_grid_are_spread(self, options, head, shorter):
+        grid = {"seed_grid": 2, "seed_mask": head.mask, "max_angle": 30}
+        done = ts.track(**grid, **options)
+        made = ts.estimate(**grid, **options)
+        assert made.pilot_seeds == 2000 < made.seeds / 5
+        assert made.seeds == done.seeds
+        assert made.points == pytest.approx(done.points, rel=2 * made.spread["points"])
+        assert made.points == pytest.approx(done.points, rel=0.1)
+
+    def test_a_part_has_its_share(self, options):
+        made = ts.estimate(nseeds=3 * MANY, part="2/3", **options)
+        assert made.seeds == MANY
+
+    def test_a_selection_tells_the_seeds_that_it_needs(self, options, shorter):
+        chosen = {"select": 5000, "min_length": 60}
+        made, done = ts.estimate(**chosen, **options), ts.track(**chosen, **options)
+        assert made.streamlines == done.streamlines == 5000
+        assert made.seeds == pytest.approx(done.seeds, rel=0.1)
+        assert made.points == pytest.approx(done.points, rel=0.05)
+        assert made.spread["streamlines"] == 0 < made.spread["seeds"]
+
+    def test_a_selection_that_is_out_of_reach(self, options):
+        made = ts.estimate(select=5000, max_seeds=1000, **options)
+        assert made.seeds == 1000
+        assert made.streamlines < 5000
+
+    def test_a_time_limit_ends_the_run(self, options):
+        made = ts.estimate(nseeds=10**9, time_limit=10, **options)
+        assert made.seeds < 10**8
+        assert made.track_seconds == pytest.approx(10, rel=0.01)
+
+    def test_no_streamline(self, options, shorter, monkeypatch):
+        monkeypatch.setattr("tistreamlines.engine.pilot.PATIENCE", 0.0)
+        made = ts.estimate(nseeds=MANY, min_length=900, **options)
+        assert made.streamlines == made.points == 0
+        assert made.table()["streamlines"] == "none in the pilot, so less than one in 666 seeds"
+
+
+class TestCommand:
+    def test_it_prints_a_table_and_writes_nothing(self, track, tmp_path):
+        done = track(tmp_path / "a.tck", "--dry-run")
+        assert (done.code, done.err) == (0, "")
+        rows = dict(re.findall(r"^(.{24})(.*)$", done.out, re.MULTILINE))
+        assert {name.strip() for name in rows} == {
+            "device", "seeds", "streamlines", "points", ".tck file", "memory of the process", "memory on the device",
+            "reading and preparing", "tracking", "pilot",
+        }  # fmt: skip
+        assert not list(tmp_path.iterdir())
+
+    def test_it_needs_no_output_but_checks_one(self, run, track, head, tmp_path):
+        common = ("track", *head.series, "--mask", head.mask, "--arch", "cpu", "--nseeds", 50)
+        assert ".trk file" in run(*common, "--dry-run").out
+        assert run(*common).code == 2
+        (tmp_path / "a.trx").touch()
+        assert "--force" in track(tmp_path / "a.trx", "--dry-run").err
+
+
+class TestPilots:
+    def test_numbers_are_spread_over_a_range(self):
+        numbers = _spread_over(range(100, 2**32), 1000)
+        assert (np.diff(numbers) > 0).all()
+        assert np.array_equal((numbers - 100) * 1000 // (2**32 - 100), np.arange(1000))
+        assert np.array_equal(_spread_over(range(5, 9), 4), [5, 6, 7, 8])
+
+    def test_samples_are_the_seeds_of_their_numbers(self):
+        voxels = np.argwhere(np.ones((3, 4, 5))).astype(np.int32)
+        numbers = np.sort(np.random.default_rng(1).choice(480, 40, replace=False))
+        grid, given = GridSeeds(voxels, 2), GivenSeeds(np.arange(1440.0).reshape(-1, 3), np.ones((480, 3)))
+        for seeds in (grid, given):
+            assert np.array_equal(seeds.sample(numbers)[0], seeds.points(0, 480)[numbers])
+        assert np.array_equal(given.sample(numbers)[1], given.along[numbers])
+        each = SeedsPerVoxel(voxels, 8, key=1)
+        assert np.array_equal(np.rint(each.sample(numbers)[0]), voxels[numbers % len(voxels)])
+
+    def test_spreads_are_those_of_repeated_pilots(self):
+        rng = np.random.default_rng(2)
+        every = rng.poisson(1.3, 20_000), rng.exponential(50, 20_000)
+        pilots = [
+            Pilot(1.0, every[0][some], (every[0] * every[1])[some])
+            for some in (rng.choice(20_000, 500, replace=False) for _ in range(400))
+        ]
+        sums = np.array([one.streamlines.mean() for one in pilots])
+        told = np.mean([one.spread(one.streamlines, 20_000) for one in pilots])
+        assert told == pytest.approx(2 * sums.std() / sums.mean(), rel=0.1)
+        means = np.array([one.points.sum() / one.streamlines.sum() for one in pilots])
+        told = np.mean([one.spread_per_streamline() for one in pilots])
+        assert told == pytest.approx(2 * means.std() / means.mean(), rel=0.1)
