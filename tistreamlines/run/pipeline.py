@@ -69,16 +69,16 @@ class Run:
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
-        seeds, tally, select = self.plan.seeds, self.engine.tally, self.parameters.select
+        tally, select = self.engine.tally, self.parameters.select
         self.log.watcher.stage("track")
         self.log.seconds |= {"track": 0.0, "kernels": 0.0}
         enough, left = self._late(), select
-        for first in range(0, self.seed_count, SEEDS_AT_ONCE):
+        at_once = SEEDS_AT_ONCE if len(self.devices) == 1 else self.seed_count  # then ranges are computed on demand
+        for first in range(0, self.seed_count, at_once):
             if left == 0 or enough():
                 break
-            count = min(SEEDS_AT_ONCE, self.seed_count - first)
-            block = np.asarray(seeds.points(first, count)), first, seeds.directions(first, count)
-            track = self.engine.track(*block, most=left, enough=enough)
+            count = min(at_once, self.seed_count - first)
+            track = self.engine.track(*self._block(first, count), most=left, enough=enough)
             with _threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
                 for batch in grown:
                     self._count(batch)
@@ -89,6 +89,16 @@ class Run:
                 self.log.seconds[name] += tally.seconds[name]
         self._progress()
         self._warn()
+
+    def _block(self, first: int, count: int) -> tuple[Any, int, Any]:
+        """Return seeds, the number of the first and their directions; for several devices, what computes them."""
+        seeds = self.plan.seeds
+        if len(self.devices) == 1:
+            return np.asarray(seeds.points(first, count)), first, seeds.directions(first, count)
+        from ..workers.several import Sliced
+
+        directed = seeds.directions(first, 1) is not None
+        return Sliced(seeds.points, first, count), first, Sliced(seeds.directions, first, count) if directed else None
 
     def _late(self) -> Callable[[], bool]:
         """Return a function that tells whether the time limit has passed."""
