@@ -4,6 +4,9 @@ import gc
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -180,7 +183,7 @@ class TestLosses:
         return Several([choose("cpu")] * 2, notes.append).load(prepared, SPACE, SETTINGS)
 
     @pytest.mark.parametrize("how", ["lost", "exit"])
-    @pytest.mark.parametrize("number", [3, 9, 20])
+    @pytest.mark.parametrize("number", [2, 4, 6])
     def test_a_device_that_is_lost(self, monkeypatch, prepared, notes, how, number):
         several = self.plant(monkeypatch, prepared, notes, how=how, number=number, worker=1)
         batch, tally = one(prepared)
@@ -298,9 +301,23 @@ class TestRuns:
         gc.collect()
         assert children() <= before
 
-    def test_one_line_if_no_device_is_left(self, pair, track, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("width", [3, 6])
+    def test_seeds_of_a_file(self, head, pair, tmp_path, width):
+        """Points, and points with directions."""
+        middle = head.phantom.affine[:3, 3] + head.phantom.affine[:3, :3] @ np.array(head.phantom.mask.shape) / 2
+        rng = np.random.default_rng(0)
+        directions = rng.normal(size=(400, 3))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        seeds = np.hstack([middle + rng.uniform(-20, 20, (400, 3)), directions])[:, :width]
+        named = {"mask": head.mask, "arch": "cpu", "seeds": seeds}
+        found, expected = (Batch.concatenate(ts.stream(*head.series, **named, devices=n)) for n in ("all", None))
+        check_equal(found, expected)
+
+    @pytest.mark.parametrize("number", [1, 5])
+    def test_one_line_if_no_device_is_left(self, pair, track, tmp_path, monkeypatch, number):
+        """While kernels are compiled, and later."""
         monkeypatch.setenv(
-            "TISTREAMLINES_FAULTS", json.dumps({"at": "advance", "number": 9, "how": "exit", "always": True})
+            "TISTREAMLINES_FAULTS", json.dumps({"at": "advance", "number": number, "how": "exit", "always": True})
         )
         done = track(tmp_path / "a.tck", "--devices", "all", "--quiet")
         assert done.code == 1
@@ -326,6 +343,42 @@ def test_a_tracker_of_several_gpus(head, tmp_path, monkeypatch):
     monkeypatch.setattr(tracker, "choose_several", lambda arch, text: [choose("cpu")] * len(text.split(",")))
     found, expected = (scene.tracker(ngpus=n).batches(scene.seeds, scene.image) for n in (2, 1))
     check_equal(Batch.concatenate(found), Batch.concatenate(expected))
+
+
+def test_workers_end_with_a_run_that_is_killed(tmp_path):
+    code = f"""
+import sys, time
+sys.path.append({str(Path(__file__).parent)!r})
+from tistreamlines.devices import choose
+from tistreamlines.workers.several import Several
+several = Several([choose("cpu")] * 2)
+print(*(remote.process.pid for remote in several._remotes), flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:
+        workers = [Path("/proc", pid, "stat") for pid in run.stdout.readline().split()]
+        os.kill(run.pid, signal.SIGKILL)
+    for _ in range(200):
+        if all(not status.exists() or status.read_text().split()[2] == "Z" for status in workers):
+            return
+        time.sleep(0.1)
+    pytest.fail("a worker is still there")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("CUDA Error CUDA_ERROR_OUT_OF_MEMORY: out of memory while calling malloc_async", "memory"),
+        ("Assertion failure: res == RhiResult::success && Failed to allocate ret buffer", "memory"),
+        ("CUDA Error CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered while calling", "lost"),
+        ("CUDA Error CUDA_ERROR_LAUNCH_TIMEOUT: the launch timed out while calling stream_synchronize", "lost"),
+        ("VK_ERROR_DEVICE_LOST", "lost"),
+        ("can't start new thread", None),
+    ],
+)  # fmt: skip
+def test_what_taichi_says_is_understood(text, meant):
+    kinds = {"memory": DeviceMemoryError, "lost": LostDeviceError, None: type(None)}
+    assert type(faults.understood(RuntimeError(text))) is kinds[meant]
 
 
 @pytest.mark.slow

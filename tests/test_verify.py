@@ -57,6 +57,14 @@ class TestVariants:
     def test_one_alone_is_run_twice(self):
         assert verifying.variants(["vulkan"]) == [Variant("vulkan")] * 2
 
+    @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+    def test_devices_together(self):
+        assert verifying.variants(["vulkan"], "all") == [Variant("vulkan"), Variant("vulkan", devices="all")]
+
+    def test_the_cpu_has_no_devices(self):
+        with pytest.raises(ts.DeviceError, match="threads"):
+            verifying.variants(["cpu"], "all")
+
     def test_a_missing_arch(self, run):
         absent = next(arch for arch in ("metal", "cuda") if arch not in PRESENT)
         done = run("verify", "--arch", absent)

@@ -113,7 +113,7 @@ def choose_several(arch: str, devices: str) -> list[Device]:
     if not (there := numbered(arch)):
         advice = "give the CPU's cores with --threads" if arch == "cpu" else "it has one device: leave --devices out"
         raise DeviceError(f"--devices {devices} needs --arch cuda or vulkan, but the run is on {arch}: {advice}")
-    if (text := str(devices).strip()) == "all":
+    if (text := str(devices).strip().lower()) == "all":
         return [device for device in there if not device.software] or there
     known = {str(device.index): device for device in there}
     numbers = [number.strip() for number in text.split(",")]

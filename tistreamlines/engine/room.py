@@ -52,7 +52,7 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
     most = fill["seeds_most"]
     point = 3 + fill["CARRIED"] + fill.get("REMEMBERED", 0)
-    met = 2 * (2 + fill["DROPS_DEAD_END"]) * fill["MARKS"]
+    met = 2 * (2 + fill.get("DROPS_DEAD_END", 0)) * fill["MARKS"]
     halves = Halves(seed=1, branch=1, initial=1, point=2 * point, state=4, codes=2 * max_steps, met=met)
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     return seed, memory("halves", halves) | {

@@ -37,7 +37,7 @@ from .result import PICTURED, TrackResult
 from .tables import make_tables
 
 if TYPE_CHECKING:
-    from ..workers.several import Several, Sliced
+    from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
 NOWHERE = Space(np.eye(4), (1, 1, 1))
@@ -96,9 +96,11 @@ class Run:
                 self.log.seconds[name] = self.log.seconds.get(name, 0.0) + tally.seconds[name]
 
     def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
-        """Compute seeds, the number of the first and directions, some at a time; several devices take all in slices."""
+        """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
         given = self.plan.seeds
-        if isinstance(self.engine, Several):
+        if len(self.devices) > 1:
+            from ..workers.several import Sliced
+
             directed, some = given.directions(0, 1) is not None, (seeds.start, len(seeds))
             directions: Callable[..., Any] = given.directions
             yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if directed else None

@@ -53,6 +53,29 @@ MAPS = 256  # parts of shared memory of all workers together, each of which take
 PATIENCE = 0.5  # seconds after which the time limit is looked at again
 
 
+@dataclass(frozen=True)
+class Sliced:
+    """Rows that are computed when a slice is taken.
+
+    Parameters
+    ----------
+    rows : returns the rows from one number on, so many.
+    first, count : number of the first row, and how many there are.
+    """
+
+    rows: Callable[[int, int], Any]
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self.count
+
+    def __getitem__(self, some: slice) -> Array:
+        """Compute rows."""
+        return self.rows(self.first + some.start, some.stop - some.start)
+
+
 @dataclass
 class Range:
     """Neighbouring seeds that are handed out together.
@@ -168,6 +191,8 @@ class Several:
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = ()
     ) -> Several:
         """Hand the tables to all workers, and wait until they have compiled; see :class:`..engine.engine.Engine`."""
+        if not self._remotes:
+            raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
         begun = time.perf_counter()
         threads = settings.threads or max(1, usable_cores() // self._count)
         if self._tables is not None:
@@ -192,10 +217,13 @@ class Several:
         remote.send("load", self._turn, self._tables[1], descriptors=self._tables[:1])
 
     def track(
-        self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,
-        enough: Callable[[], bool] = lambda: False,
+        self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
+        most: int | None = None, enough: Callable[[], bool] = lambda: False,
     ) -> Iterator[Batch]:  # fmt: skip
-        """Grow streamlines from seeds: see :meth:`..engine.engine.Engine.track`; ``enough`` ends it after a chunk."""
+        """Grow streamlines from seeds: see :meth:`..engine.engine.Engine.track`; ``enough`` ends it after a chunk.
+
+        ``seeds`` and ``directions`` may be a :class:`Sliced`, so that devices need not wait for all seeds.
+        """
         check_numbers(first_seed, len(seeds))
         begun = time.perf_counter()
         self._seeds, self._first, self._directions = seeds, first_seed, directions

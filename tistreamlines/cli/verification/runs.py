@@ -120,7 +120,7 @@ def variants(archs: Sequence[str] = (), devices: str | None = None) -> list[Vari
         found += [Variant("cpu", threads=n) for n in (1, 2) if n < cores]
     found += [Variant(arch) for arch in reversed(ARCHS) if arch in chosen and arch != "cpu"]
     if devices is not None:
-        able = [arch for arch in NUMBERED if arch in chosen] or [ARCHS[-1]]
+        able = [arch for arch in NUMBERED if arch in chosen] or [found[0].arch]
         for arch in able:
             choose_several(arch, devices)
         found += [Variant(arch, devices=devices) for arch in able]
