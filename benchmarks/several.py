@@ -1,13 +1,14 @@
 """Measure how much faster several devices track than one, and compare their streamlines.
 
-    python benchmarks/several.py DATA [--archs cuda,vulkan] [--dgs boot,prob] [--devices 0,1] [--nseeds N] [--out FILE]
+    python benchmarks/several.py DATA [--archs cuda,vulkan] [--dgs boot,prob] [--devices 0,1] [--ways process,workers]
+        [--nseeds N] [--out FILE]
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Time is that of tracking, from the first seed to
 the last point on the host; no file is written, and processes are started and kernels compiled before. Each way is timed
---turns times, after a turn that is not counted; the median is given. "process" is the first device in the process of
-the run, "worker" the same in a process of its own, "workers" all devices. The hashes, of the points and offsets of
---hash-seeds and --cpu-seeds seeds, are computed in passes that are not timed. A device may be named twice, so that the
-script can be tried with a single one.
+--turns times, after a turn that is not counted; the median is given. Of the --ways, "process" is the first device in the
+process of the run, "worker" the same in a process of its own, "workers" all devices. The hashes, of the points and
+offsets of --hash-seeds and --cpu-seeds seeds, are computed in passes that are not timed. A device may be named twice, so
+that the script can be tried with a single one.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def rows(problem: Problem, options: argparse.Namespace) -> Iterator[dict[str, An
     for arch in options.archs.split(","):
         devices, first = named(arch, options.devices), 0.0
         ways = {"process": (devices[:1], False), "worker": (devices[:1], True), "workers": (devices, True)}
-        for way, (some, apart) in ways.items():
+        for way in options.ways.split(","):
+            some, apart = ways[way]
             with tracking(problem, tables, some, apart) as track:
                 found = timed(track, problem.seeds, options.turns)
                 first = first or found["seconds"]
@@ -113,6 +115,7 @@ def main() -> None:
     parser.add_argument("--archs", default="cuda,vulkan")
     parser.add_argument("--dgs", default="boot,prob")
     parser.add_argument("--devices", default="all")
+    parser.add_argument("--ways", default="process,worker,workers")
     parser.add_argument("--nseeds", type=int, default=4_000_000)
     parser.add_argument("--hash-seeds", type=int, default=1_000_000)
     parser.add_argument("--cpu-seeds", type=int, default=20_000)
