@@ -5,11 +5,11 @@
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Time is that of tracking, from the first seed to
 the last point on the host; no file is written, and processes are started and kernels compiled before. Each way is timed
---turns times, after a turn that is not counted; the median is given. Of the --ways, "process" is the first device in the
-process of the run, "worker" the same in a process of its own, "workers" all devices. The hashes, of the points and
-offsets of --hash-seeds and --cpu-seeds seeds, are computed in passes that are not timed. A device may be named twice, so
-that the script can be tried with a single one.
-"""
+--turns times, after a turn that is not counted; the median is given. Of the --ways, "process" is the first device in
+the process of the run, "worker" the same in a process of its own, "workers" all devices. The hashes, of the points and
+offsets of --hash-seeds and --cpu-seeds seeds, are computed in passes that are not timed. A device may be named twice,
+so that the script can be tried with a single one.
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Time is that of tracking, from the first seed to
 
 from __future__ import annotations
 
