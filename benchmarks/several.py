@@ -9,7 +9,7 @@ the last point on the host; no file is written, and processes are started and ke
 the process of the run, "worker" the same in a process of its own, "workers" all devices. The hashes, of the points and
 offsets of --hash-seeds and --cpu-seeds seeds, are computed in passes that are not timed. A device may be named twice,
 so that the script can be tried with a single one.
-DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Time is that of tracking, from the first seed to
+"""
 
 from __future__ import annotations
 
