@@ -28,7 +28,7 @@ class TestRefused:
             ({"max_angle": 60}, "radians"),
             ({"min_separation_angle": 45}, "radians"),
             ({"max_angle": 0}, "max_angle"),
-            ({"ngpus": 2}, "rng_offset"),
+            ({"ngpus": 0}, "ngpus"),
             ({"min_pts": 5, "max_pts": 4}, "max_pts"),
             ({"rng_offset": -1}, "rng_offset"),
             ({"step_size": 0}, "step_size"),

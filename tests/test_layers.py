@@ -13,7 +13,7 @@ PACKAGE = Path(tistreamlines.__file__).parent
 MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
 ASIDE = ("__init__", "__main__", "errors", "option", "distributed")
-MOST_ROOMS, MOST_LINES = 15, 2500
+MOST_ROOMS, MOST_LINES = 16, 2500
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 

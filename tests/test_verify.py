@@ -27,7 +27,7 @@ def verify(run, head, tmp_path, monkeypatch):
 
     def call(chosen=None, *options):
         if chosen is not None:
-            monkeypatch.setattr(verifying, "variants", lambda archs: list(chosen))
+            monkeypatch.setattr(verifying, "variants", lambda archs, devices: list(chosen))
         report = tmp_path / "report.json"
         done = run(
             "verify", *head.series, "--mask", head.mask, "--nseeds", SEEDS, "--json", report, "--force", *options
@@ -57,6 +57,14 @@ class TestVariants:
     def test_one_alone_is_run_twice(self):
         assert verifying.variants(["vulkan"]) == [Variant("vulkan")] * 2
 
+    @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+    def test_devices_together(self):
+        assert verifying.variants(["vulkan"], "all") == [Variant("vulkan"), Variant("vulkan", devices="all")]
+
+    def test_the_cpu_has_no_devices(self):
+        with pytest.raises(ts.DeviceError, match="threads"):
+            verifying.variants(["cpu"], "all")
+
     def test_a_missing_arch(self, run):
         absent = next(arch for arch in ("metal", "cuda") if arch not in PRESENT)
         done = run("verify", "--arch", absent)
@@ -84,7 +92,7 @@ class TestEqual:
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
     def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run, monkeypatch):
         others = [Variant("cpu", 23, 1), *map(Variant, sorted(PRESENT - {"cpu"}))]  # chunks that do cut so few seeds
-        monkeypatch.setattr(verifying, "variants", lambda archs: [Variant("cpu"), *others])
+        monkeypatch.setattr(verifying, "variants", lambda archs, devices: [Variant("cpu"), *others])
         apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
         done = run("verify", *apart, "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err

@@ -54,5 +54,13 @@ class DeviceError(TrackingError):
     """The requested device is not available or cannot do the work."""
 
 
+class DeviceMemoryError(DeviceError):
+    """The device has too little memory for what it was asked to hold."""
+
+
+class LostDeviceError(DeviceError):
+    """The device has failed or was reset while it computed, and answers no more in this process."""
+
+
 class ParameterError(TrackingError, ValueError):
     """The value of an option is invalid, or two options cannot be combined."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..devices import NUMBERED
 from ..option import flag
 from .cases import COMMON, STOP, Case, Method
 from .mrtrix import ALGORITHMS
@@ -108,6 +109,8 @@ class _Command:
         }  # fmt: skip
         if schedule.threads and self.target.name == "cpu":
             options["threads"] = schedule.threads
+        if schedule.devices and self.target.name in NUMBERED:
+            options["devices"] = schedule.devices
         given = [str(word) for name, value in options.items() for word in (flag(name), value)]
         return ["tistreamlines", "track", *self.paths[:3], *given, "--force", "--quiet"]
 

@@ -42,6 +42,8 @@ class Problem:
         Threads of targets that use threads; by default all.
     chunk_size : int, optional
         Seeds per chunk, for targets with this setting.
+    devices : str, optional
+        GPUs that share the seeds, for the archs whose devices have numbers; by default one.
     """
 
     folder: Path
@@ -49,6 +51,7 @@ class Problem:
     nseeds: int
     threads: int | None = None
     chunk_size: int | None = None
+    devices: str | None = None
 
     def _array(self, name: str) -> Array:
         return np.load(self.folder / f"{name}.npy")

@@ -21,6 +21,8 @@ class Schedule:
     cases, methods, targets : sequences of Case, Method and Target
     nseeds, threads, repeat : int
         Number of seeds, threads and timed repeats of each run.
+    devices : str
+        GPUs that share the seeds, for the archs whose devices have numbers.
     time_limit : float
         Seconds after which a run is stopped.
     seconds : float
@@ -45,6 +47,7 @@ class Schedule:
     mask: str | None = None
     sweeps: Sequence[Sweep] = ()
     whole: Sequence[str] = ()
+    devices: str | None = None
 
 
 class Folders:

@@ -139,7 +139,7 @@ class _Comparison:
         counts = tuple(int(share * schedule.nseeds) for share in some if share * schedule.nseeds >= 100)
         request = Request(
             str(self.folder), str(own), target.name, self.method.name, schedule.nseeds, schedule.threads,
-            repeat=schedule.repeat, seconds=schedule.seconds, counts=counts,
+            devices=schedule.devices, repeat=schedule.repeat, seconds=schedule.seconds, counts=counts,
         )  # fmt: skip
         row["status"], row["reason"] = run_process(request, schedule.time_limit)
         if row["status"] != "ok":

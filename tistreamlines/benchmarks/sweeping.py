@@ -78,7 +78,7 @@ def _changed(name: str, value: Any, problem: Problem) -> tuple[Any, dict[str, An
 
 def _run(folder: Path, method: Method, target: Target, schedule: Schedule, **changes: Any) -> list[list[Any]]:
     common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,), "repeat": 0}
-    common["seconds"] = schedule.time_limit / 2
+    common |= {"seconds": schedule.time_limit / 2, "devices": schedule.devices}
     with tempfile.TemporaryDirectory() as own:
         request = Request(str(folder), own, target.name, method.name, **(common | changes))
         status, _ = run_process(request, schedule.time_limit)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import ARCHS, choose
+from ..devices import ARCHS, NUMBERED, Device, choose, choose_several
 from ..errors import DeviceError
 from . import cuslines, dipy, mrtrix
 from .cases import COMMON, METHODS, STOP, SWEEPS
@@ -71,17 +71,28 @@ def prepared_for(problem: Problem) -> Any:
     )  # fmt: skip
 
 
+def devices_of(arch: str, problem: Problem) -> list[Device]:
+    """Return where an arch tracks a problem."""
+    shared = problem.devices is not None and arch in NUMBERED
+    return choose_several(arch, str(problem.devices)) if shared else [choose(arch)]
+
+
 def open_arch(arch: str, problem: Problem) -> Session:
     """Prepare tracking with an arch of tistreamlines."""
     from ..engine.engine import Engine
     from ..engine.settings import Settings
     from ..methods.registry import METHODS as REGISTRY
+    from ..workers.several import Several
 
     prepared = prepared_for(problem)
     settings = Settings(
         problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
     )
-    engine = Engine(prepared, problem.space, choose(arch), settings)
+    devices = devices_of(arch, problem)
+    if len(devices) > 1:
+        engine: Any = Several(devices).load(prepared, problem.space, settings)
+    else:
+        engine = Engine(prepared, problem.space, devices[0], settings)
     work = REGISTRY[problem.method.dg].count_step(prepared.fill)
 
     def track(count: int, keep: bool = True) -> Tracked:
@@ -97,7 +108,7 @@ def open_arch(arch: str, problem: Problem) -> Session:
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         return Tracked(
             np.concatenate(points), offsets, tally.seconds["track"], stages, tally.seconds["compile"],
-            work, None if arch == "cpu" else tally.copied_bytes,
+            work, tally.copied_bytes or None,  # unknown of several devices
         )  # fmt: skip
 
     return track

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import ARCHS, choose, free_memory
+from ..devices import ARCHS, choose, free_memory, name_of
 from ..devices.host import peak_bytes
 from ..io.tractogram import Batch, Space
 from ..io.writer import open_writer
 from .cases import METHODS
 from .measures import summary
 from .problem import Problem
-from .targets import TARGETS
+from .targets import TARGETS, devices_of
 from .tracked import Session, Tracked
 
 SHORT = 2.0  # seconds
@@ -41,7 +41,7 @@ class Request:
         Folder of a problem.
     folder : str
         Folder for the results.
-    target, method, nseeds, threads, chunk_size
+    target, method, nseeds, threads, chunk_size, devices
         See :mod:`.targets` and :mod:`.problem`.
     changes : dict
         Fields of the method to replace.
@@ -59,6 +59,7 @@ class Request:
     nseeds: int
     threads: int | None = None
     chunk_size: int | None = None
+    devices: str | None = None
     changes: dict[str, Any] = field(default_factory=dict)
     repeat: int = 3
     seconds: float = 30.0
@@ -73,7 +74,7 @@ class Request:
     def load_problem(self) -> Problem:
         """Read the data of the problem now, so that reading is not timed."""
         method = replace(METHODS[self.method], **self.changes)
-        problem = Problem(Path(self.problem), method, self.nseeds, self.threads, self.chunk_size)
+        problem = Problem(Path(self.problem), method, self.nseeds, self.threads, self.chunk_size, self.devices)
         problem.read()
         return problem
 
@@ -116,7 +117,7 @@ def measured(request: Request) -> dict[str, Any]:
         "peak_host_bytes": peak_bytes(),
         "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
         "copied_bytes": repeats[-1].copied_bytes,
-        "device": choose(target.name).name if target.name in ARCHS else "", "work": repeats[-1].work,
+        "device": name_of(devices_of(target.name, problem)) if target.name in ARCHS else "", "work": repeats[-1].work,
         "sweep": list(counted_seeds(track, request.counts)),
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ import click
 
 from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
 from ..benchmarks.compare import committed, compare
+from ..devices import NUMBERED, choose_several
 from ..errors import InputError, OutputError
 from ..methods import registry
 from .options import GroupedCommand, grouped, verbosity
@@ -40,6 +41,8 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
         help=f"Images to track, separated by commas: {', '.join(CASES)}.  [default: demo; phantom if there is a GPU]")
 @option("--archs", metavar="NAMES", callback=_named,
         help="Archs to time, separated by commas, or none.  [default: all available ones, including software devices]")
+@option("--devices", metavar="all|0,1,...",
+        help="GPUs that share the seeds in the runs on cuda and vulkan; as for track.  [default: one]")
 @option("--peers", metavar="NAMES", callback=_named,
         help="Other programs to time, separated by commas, or none.  [default: all that are installed]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,
@@ -62,7 +65,8 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @option("--out", default="benchmark", metavar="FOLDER", help="Folder for the reports; it is created if missing.")
 @verbosity
 def benchmark(
-    series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], peers: tuple[str, ...],
+    series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], devices: str | None,
+    peers: tuple[str, ...],
     methods: tuple[str, ...], nseeds: int, sweeps: tuple[str, ...],
     whole: tuple[str, ...], repeat: int, threads: int | None,
     time_limit: float, skip_cpu: bool, fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
@@ -75,10 +79,13 @@ def benchmark(
     earlier = _earlier(against)
     chosen_methods = _chosen(METHODS, methods or DEFAULT, "--dg")
     targets = _targets(archs, peers, skip_cpu)
+    for target in targets:
+        if devices is not None and target.name in NUMBERED:
+            choose_several(target.name, devices)
     schedule = Schedule(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
         paths=series, mask=mask, sweeps=_chosen(SWEEPS, () if sweeps == ("none",) else sweeps, "--sweeps"),
-        whole=_whole(whole, chosen_methods),
+        whole=_whole(whole, chosen_methods), devices=devices,
     )  # fmt: skip
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:

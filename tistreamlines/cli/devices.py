@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from ..backends import shares_memory, try_device
-from ..devices import Device, choose, list_devices
+from ..devices import NUMBERED, Device, choose, list_devices
 from .printing import print_table
 
-HEADINGS = ("arch", "device", "driver", "memory", "kind", "state")
-HELP = """List the devices that can track here, and why the others cannot.
+HEADINGS = ("arch", "number", "device", "driver", "memory", "kind", "state")
+HELP = """List the devices that can track here, and why the others cannot. --devices of track takes their numbers.
 
 The exit code is 0, or 1 if a device fails --test.
 """
@@ -34,7 +34,7 @@ def devices(as_json: bool, test: bool) -> int:
     if as_json:
         click.echo(json.dumps([_record(*row) for row in rows], indent=2))
     else:
-        print_table(HEADINGS, [_row(*row) for row in rows], ("memory",))
+        print_table(HEADINGS, [_row(*row) for row in rows], ("number", "memory"))
     return int(any(tried.get("faults") for _, _, tried in rows))
 
 
@@ -45,7 +45,8 @@ def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str,
 def _row(device: Device, automatic: bool, tried: dict[str, Any]) -> tuple[str, ...]:
     memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
     sort = "" if not device.available else "software" if device.software else device.kind
-    return device.arch, device.name, device.driver, memory, sort, _state(device, automatic, tried)
+    number = str(device.index) if device.available and device.arch in NUMBERED else ""
+    return device.arch, number, device.name, device.driver, memory, sort, _state(device, automatic, tried)
 
 
 def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:

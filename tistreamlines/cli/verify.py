@@ -27,7 +27,7 @@ SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
-    "nseeds", "dg", "arch", "threads", "chunk_size", "json_stats", "select", "max_seeds", "time_limit",
+    "nseeds", "dg", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds", "time_limit",
 )  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")
@@ -48,6 +48,8 @@ runs that differ, the first different streamline and step are printed; steps are
         f"10,000 times slower.  [default: {SEEDS} seeds]")
 @option("--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)),
         help="An arch to test; can be given several times.  [default: all available ones, including software devices]")
+@option("--devices", metavar="all|0,1,...",
+        help="Also track on several GPUs of cuda and vulkan together; as for track.  [default: on one device each]")
 @option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)),
         help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow "
         "the other options, otherwise as for track]")
@@ -59,8 +61,8 @@ runs that differ, the first different streamline and step are printed; steps are
 @verbosity
 @click.pass_context
 def verify(
-    context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], getters: tuple[str, ...],
-    time_limit: float | None, json_file: str | None, quiet: bool, verbose: bool, **_: Any,
+    context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], devices: str | None,
+    getters: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool, verbose: bool, **_: Any,
 ) -> int:  # fmt: skip
     if len(series) not in (0, 3):
         raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
@@ -68,7 +70,7 @@ def verify(
     chosen_getters = _getters(getters, shared, bool(series))
     if json_file is not None:
         check_target(Path(json_file), force=force)
-    chosen = {dg: [replace(variant, dg=dg) for variant in verifying.variants(archs)] for dg in chosen_getters}
+    chosen = {dg: [replace(variant, dg=dg) for variant in verifying.variants(archs, devices)] for dg in chosen_getters}
     with Display(quiet=quiet, verbose=verbose) as display:
         runs = _run(series, shared, chosen, time_limit, display)
     outcomes = {run.outcome for run in runs}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..devices import choose
+from ..devices import choose, choose_several
 from ..engine.engine import Engine
 from ..engine.settings import Settings
 from ..errors import ParameterError
@@ -76,7 +76,7 @@ class Tracker:
     min_separation_angle : float
         Peaks closer than this to a higher peak are ignored, radians.
     ngpus : int
-        Must be 1: a tracker uses one device. To use several, start a process for each.
+        Number of GPUs that share the seeds, the first ones of the arch. They do not change the result.
     rng_seed : int
         RNG seed for tracking.
     rng_offset : int
@@ -121,11 +121,8 @@ class Tracker:
         memory_limit: float | None = None, max_steps: int = 500,
     ) -> None:  # fmt: skip
         check_getter(dg)
-        if ngpus != 1:
-            raise ParameterError(
-                f"ngpus is {ngpus}: a tracker uses one device; start a process for each GPU with a part of the seeds, "
-                "and set rng_offset to the number of its first seed"
-            )
+        if ngpus < 1:
+            raise ParameterError(f"ngpus is {ngpus}: give the number of GPUs, 1 or more")
         if not 0 <= min_pts <= max_pts:
             raise ParameterError(f"min_pts is {min_pts} and max_pts is {max_pts}: give 0 <= min_pts <= max_pts")
         if not 0 <= rng_offset < 2**32:
@@ -142,6 +139,7 @@ class Tracker:
         self.sphere = dg._check_sphere(self.dataf, sphere_vertices, sphere_edges)
         self.symmetric = dg._is_symmetric(self.sphere[0], bool(sphere_symm))
         self.device = choose(arch)
+        self.devices = [self.device] if ngpus == 1 else choose_several(arch, ",".join(map(str, range(ngpus))))
         self._prepared: tuple[tuple[Any, ...], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
 
@@ -238,8 +236,17 @@ class Tracker:
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
         # Each call has an engine with its own buffers, so that several calls can be active.
-        engine = Engine(self._tables(seeds, space), space, self.device, self._settings(space))
-        yield from engine.track(seeds, self.rng_offset)
+        tables, settings = self._tables(seeds, space), self._settings(space)
+        if len(self.devices) == 1:
+            yield from Engine(tables, space, self.device, settings).track(seeds, self.rng_offset)
+            return
+        from ..workers.several import Several  # imports more than one device needs
+
+        several = Several(self.devices)
+        try:
+            yield from several.load(tables, space, settings).track(seeds, self.rng_offset)
+        finally:
+            several.close()
 
     def _settings(self, space: Space) -> Settings:
         fewest, most = self._points  # a streamline has one point more than steps

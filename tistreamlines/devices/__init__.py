@@ -8,6 +8,7 @@ to be spawned.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 from ..errors import DeviceError
@@ -15,10 +16,14 @@ from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
 from .host import Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
 
 ARCHS = ("metal", "cuda", "vulkan", "cpu")  # in the order in which 'auto' tries them
+NUMBERED = ("cuda", "vulkan")  # those that can have several devices
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
-__all__ = ["ARCHS", "Device", "choose", "free_memory", "list_devices", "usable_cores", "vulkan_index"]
+__all__ = [
+    "ARCHS", "NUMBERED", "Device", "alone", "choose", "choose_several", "free_memory", "list_devices", "name_of",
+    "numbered", "usable_cores", "vulkan_index",
+]  # fmt: skip
 
 
 def _probe(arch: str) -> list[Device]:
@@ -76,6 +81,69 @@ def choose(arch: str = "auto") -> Device:
         if usable:
             return min(usable, key=_rank)
     raise DeviceError(f"arch {arch!r} cannot run here: {devices[0].reason}")
+
+
+def numbered(arch: str) -> list[Device]:
+    """List the devices of an arch that can be named by their index, the numbers of ``--devices``."""
+    return [device for device in _probe(arch) if device.available] if arch in NUMBERED else []
+
+
+def choose_several(arch: str, devices: str) -> list[Device]:
+    """Choose the devices to run on.
+
+    Parameters
+    ----------
+    arch : str
+        As for `choose`; its devices have numbers if it is or finds 'cuda' or 'vulkan'.
+    devices : str
+        'all', or numbers separated by commas: those of `numbered`. 'all' takes the devices in hardware, or those in
+        software if there are no others.
+
+    Returns
+    -------
+    list of Device
+        In the order of ``devices``.
+
+    Raises
+    ------
+    DeviceError
+        If the arch is unavailable or has no numbers, if a number is unknown, or if one is given twice.
+    """
+    arch = choose(arch).arch
+    if not (there := numbered(arch)):
+        advice = "give the CPU's cores with --threads" if arch == "cpu" else "it has one device: leave --devices out"
+        raise DeviceError(f"--devices {devices} needs --arch cuda or vulkan, but the run is on {arch}: {advice}")
+    if (text := str(devices).strip().lower()) == "all":
+        return [device for device in there if not device.software] or there
+    known = {str(device.index): device for device in there}
+    numbers = [number.strip() for number in text.split(",")]
+    for place, number in enumerate(numbers):
+        if number not in known:
+            raise DeviceError(
+                f"--devices {devices}: {arch} has no device {number!r}; give all, or numbers from {', '.join(known)} "
+                "(tistreamlines devices lists them)"
+            )
+        if number in numbers[:place]:
+            raise DeviceError(f"--devices {devices}: device {number} is given twice; give each device once")
+    return [known[number] for number in numbers]
+
+
+def name_of(devices: list[Device]) -> str:
+    """Return the names of devices, those of the same name together: '2 x NVIDIA H100'."""
+    names = [device.name for device in devices]
+    counts = {name: names.count(name) for name in names}
+    return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in counts.items())
+
+
+def alone(device: Device) -> dict[str, str]:
+    """Return the environment of a process for which a GPU is the first of its arch, or the only one."""
+    environment = dict(os.environ)
+    if device.arch == "vulkan":
+        environment["TI_VISIBLE_DEVICE"] = str(vulkan_index(device))
+    elif device.arch == "cuda":
+        shown = environment.get("CUDA_VISIBLE_DEVICES")  # what the user has set renumbers the devices
+        environment["CUDA_VISIBLE_DEVICES"] = shown.split(",")[device.index].strip() if shown else str(device.index)
+    return environment
 
 
 def vulkan_index(device: Device) -> int:

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..devices import Device
-from ..errors import ParameterError
+from ..errors import DeviceMemoryError, ParameterError
 from ..io.tractogram import Batch, Space
 from ..methods.given import Prepared
+from .chunk import Chunk
 from .directed import initial_codes
 from .filters import Filter, Length
 from .growth import Growth
@@ -30,6 +31,7 @@ from .tally import Tally
 from .unpacking import Unpacker
 
 Array = npt.NDArray[Any]
+Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
 
 
 class Engine:
@@ -43,6 +45,7 @@ class Engine:
     settings : how streamlines are grown.
     filters : what accepts streamlines, besides their length.
     products : what is made of the accepted streamlines, besides their points.
+    note : is told if the device runs out of memory and has to take fewer seeds at a time.
 
     Raises
     ------
@@ -54,14 +57,14 @@ class Engine:
 
     def __init__(
         self, prepared: Prepared, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Product] = (),
+        products: Sequence[Product] = (), note: Callable[[str], object] = lambda _: None,
     ) -> None:  # fmt: skip
         begun = time.perf_counter()
         if prepared.fill["CARRIED"]:
             settings = replace(settings, exact=True)
         if not prepared.fill.get("SYMMETRIC", 1):
             settings = replace(settings, either_sense=False)
-        self.settings = settings
+        self.settings, self.note = settings, note
         self.points = Points(Unpacker(prepared, space), settings.threads, device.arch == "cpu")
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
@@ -108,48 +111,80 @@ class Engine:
         ParameterError
             If a seed's number does not fit 32 bits, or if there is not one unit vector for each seed.
         """
-        if not 0 <= first_seed <= first_seed + len(seeds) <= 2**32:
-            raise ParameterError(
-                f"seeds are numbered from {first_seed} to {first_seed + len(seeds) - 1}, but random numbers are drawn "
-                "for seeds from 0 to 2**32 - 1: give fewer seeds, or a lower number to the first"
-            )
+        check_numbers(first_seed, len(seeds))
         begun = time.perf_counter()
-        points = np.asarray(seeds, np.float32)
-        codes = None
-        if directions is not None:
-            codes = initial_codes(directions, points, self.growth.prepared, self.settings.threads)
-        for batch in self._batches(points, first_seed, codes, 2**62 if most is None else most, enough):
+        for batch in self.track_blocks(iter([(seeds, first_seed, directions)]), most=most, enough=enough):
             self.tally.seconds["track"] = time.perf_counter() - begun
             yield batch
         self.tally.seconds["track"] = time.perf_counter() - begun
         self.tally.seconds["kernels"] = self.growth.program.kernel_seconds()
 
-    def _batches(
-        self, seeds: Array, first_seed: int, codes: Array | None, left: int, enough: Callable[[], bool]
+    def track_blocks(
+        self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False
     ) -> Iterator[Batch]:
-        growth, points, first = self.growth, self.points, 0
+        """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
+
+        A chunk has seeds of one block. Where ``points.waiting`` is empty, the batch is the last one of its chunk.
+        """
+        growth, points, left = self.growth, self.points, 2**62 if most is None else most
+        seeds, first, codes = np.zeros((0, 3), np.float32), 0, None
         try:
-            while first < len(seeds) and left and not enough():
-                with self.tally.stage("start"):
-                    some = slice(first, first + growth.ready())
-                    chunk = growth.begin(seeds[some], first_seed + first, None if codes is None else codes[some])
-                points.lay_out(growth)
-                while points.waiting:
-                    with growth.pace.away():
-                        yield points.next(growth)
-                chunk = growth.finish(chunk)
-                verdicts = reduce(np.logical_and, [one.accepted(chunk) for one in self.filters])
-                if (count := int(np.count_nonzero(verdicts))) >= left:  # what comes after the last one does not count
-                    verdicts = verdicts[: np.flatnonzero(verdicts)[left - 1] + 1]
-                    chunk = chunk.first(len(verdicts))
-                left -= min(count, left)
-                accepted = chunk if verdicts.all() else chunk.some(np.flatnonzero(verdicts))
-                for product in self.products:
-                    product.collect(growth, accepted)
+            while left and not enough():
+                if not len(seeds):
+                    if (block := next(blocks, None)) is None:
+                        break
+                    seeds, first, codes = self._coded(*block)
+                    continue
+                count = min(len(seeds), growth.ready())
+                try:
+                    with self.tally.stage("start"):
+                        chunk = growth.begin(seeds[:count], first, None if codes is None else codes[:count])
+                    points.lay_out(growth)
+                    while points.waiting:
+                        with growth.pace.away():
+                            yield points.next(growth)
+                    chunk, accepted = self._filtered(growth.finish(chunk), left)
+                    for product in self.products:
+                        product.collect(growth, accepted)
+                except DeviceMemoryError as error:
+                    self._halve(count, error)
+                    continue
+                left -= len(accepted.number)
                 growth.count(chunk)
-                first += len(chunk.seeds)
+                done = len(chunk.seeds)
+                seeds, first, codes = seeds[done:], first + done, None if codes is None else codes[done:]
             points.lay_out(growth)
             while points.waiting:
                 yield points.next(growth)
         finally:
             points.cancel()
+
+    def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
+        """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
+        points = np.asarray(seeds, np.float32)
+        if directions is None:
+            return points, first, None
+        return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads)
+
+    def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Chunk]:
+        """Return a chunk as far as it counts, and its accepted streamlines, of which there may be ``left``."""
+        verdicts = reduce(np.logical_and, [one.accepted(chunk) for one in self.filters])
+        if int(np.count_nonzero(verdicts)) >= left:  # what comes after the last one does not count
+            verdicts = verdicts[: np.flatnonzero(verdicts)[left - 1] + 1]
+            chunk = chunk.first(len(verdicts))
+        return chunk, chunk if verdicts.all() else chunk.some(np.flatnonzero(verdicts))
+
+    def _halve(self, seeds: int, error: DeviceMemoryError) -> None:
+        """Have later chunks take half as many seeds; raise the error if there are too few to halve."""
+        if not (fewer := self.growth.halve(seeds)):
+            raise error
+        self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")
+
+
+def check_numbers(first_seed: int, count: int) -> None:
+    """Raise ParameterError if the number of a seed does not fit 32 bits."""
+    if not 0 <= first_seed <= first_seed + count <= 2**32:
+        raise ParameterError(
+            f"seeds are numbered from {first_seed} to {first_seed + count - 1}, but random numbers are drawn for seeds "
+            "from 0 to 2**32 - 1: give fewer seeds, or a lower number to the first"
+        )

@@ -22,7 +22,7 @@ from .filters import Filter
 from .linking import source_of
 from .ordering import exclusive_sum, near_together
 from .pace import Pace
-from .room import CPU_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
+from .room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
 from .settings import Settings
 from .tally import Tally
 
@@ -112,6 +112,14 @@ class Growth:
     def ready(self) -> int:
         """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
         return max(1, min(self.room.seeds, int(0.9 * self._most_streamlines() / self._density)))
+
+    def halve(self, seeds: int) -> int:
+        """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
+        self.buffers.release()
+        if seeds <= FEWEST_SEEDS:
+            return 0
+        self.room = replace(self.room, seeds=max(seeds // 2, FEWEST_SEEDS))
+        return self.room.seeds
 
     def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
         """Start a chunk; the device may still be at work on return.

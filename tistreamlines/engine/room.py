@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.faults import no_memory
 from ..backends.program import Program
-from ..errors import DeviceError, ParameterError
+from ..errors import DeviceMemoryError, ParameterError
 from ..kernels.propagate import Halves, Seeds
 from ..linker.records import INTS, memory
 
@@ -17,6 +18,7 @@ from ..linker.records import INTS, memory
 MOST_ELEMENTS = 2**29 - 1
 MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
 CPU_SEEDS = 4096  # of a chunk on a CPU, or on a device emulated by one
+FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
 UNASKED = 2**26  # bytes that buffers may always take if no limit is set
@@ -50,7 +52,7 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
     most = fill["seeds_most"]
     point = 3 + fill["CARRIED"] + fill.get("REMEMBERED", 0)
-    met = 2 * (2 + fill["DROPS_DEAD_END"]) * fill["MARKS"]
+    met = 2 * (2 + fill.get("DROPS_DEAD_END", 0)) * fill["MARKS"]
     halves = Halves(seed=1, branch=1, initial=1, point=2 * point, state=4, codes=2 * max_steps, met=met)
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     return seed, memory("halves", halves) | {
@@ -145,6 +147,12 @@ class Buffers:
             self._held[name] = held
         return self._values[name]
 
+    def release(self) -> None:
+        """Give the memory of all arrays back."""
+        for name in self._held:
+            self._values.pop(name, None)
+        self._held.clear()
+
     def bytes_for(self, times: float) -> int:
         """Return the bytes of the arrays, if chunks were so many times as large as the largest one so far."""
         return WORD * sum(min(int(times * held), self._room.elements[name][1]) for name, held in self._held.items())
@@ -155,9 +163,5 @@ def memory_for(what: str) -> Generator[None, None, None]:
     """Turn a failed allocation into an error that says what needed memory, and what may help."""
     try:
         yield
-    except (RuntimeError, MemoryError) as error:
-        reason = (str(error).splitlines() or ["no reason given"])[0]
-        raise DeviceError(
-            f"the device has no memory for {what} ({reason}): give a lower --memory-limit or --chunk-size, a tighter "
-            "mask or a higher stop threshold"
-        ) from error
+    except (DeviceMemoryError, RuntimeError, MemoryError) as error:
+        raise no_memory(what, error.__cause__ or error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -62,12 +63,17 @@ class Unpacker:
     ----------
     prepared : the method's tables.
     space : the image's space.
+
+    Attributes
+    ----------
+    memory : returns 3 * p float32 for the points of a batch, by their number p and that of its streamlines.
     """
 
     def __init__(self, prepared: Prepared, space: Space) -> None:
         from ..backends.numba.program import NumbaProgram
 
         self.space = space
+        self.memory: Callable[[int, int], Array] = lambda points, _: np.empty(3 * points, np.float32)
         self.carries = prepared.fill["CARRIED"] > 0
         source = source_of([unpack], prepared, ABREAST=int(self.carries))
         carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
@@ -87,7 +93,7 @@ class Unpacker:
         chunk, lengths = grown.chunk, grown.chunk.state[..., 0]
         offsets = np.concatenate([[0], np.cumsum(chunk.steps + 1)]).astype(np.int64)
         origin = chunk.seeds[chunk.seed]
-        out = np.empty(3 * int(offsets[-1]), np.float32)
+        out = self.memory(int(offsets[-1]), len(origin))
         if len(origin):
             order = in_teams(lengths) if self.carries else np.arange(2 * len(origin))
             laid = Laid(

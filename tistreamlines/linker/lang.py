@@ -38,6 +38,11 @@ class Twin:
         self.function = function
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+
+    def __reduce__(self) -> str:
+        """Let pickle store where the function is."""
+        return self.__name__
 
     def __call__(self, *_: Any) -> Any:
         raise TypeError(f"{self.__name__} is a kernel function: link it to a face first (tistreamlines.linker.link)")

@@ -107,6 +107,7 @@ class Options(TypedDict, total=False):
     part: str | None
     resume: bool | None
     arch: Literal["auto", "cuda", "metal", "vulkan", "cpu"] | None
+    devices: str | None
     exact: bool | None
     threads: int | None
     chunk_size: int | None

@@ -146,6 +146,11 @@ class RunningOptions:
         "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
         choices=("auto", "cuda", "metal", "vulkan", "cpu"),
     )  # fmt: skip
+    devices: str | None = option(
+        None, RUNNING, "GPUs to share the seeds among, with --arch cuda or vulkan: all, or their numbers, separated by "
+        "commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",
+        absent="one device",
+    )  # fmt: skip
     exact: bool = option(
         True, RUNNING, "exact gives the same bits on every device; fast lets the compiler reorder arithmetic. ptt is "
         "always exact.", off="fast",

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ..backends import warm_up
 from ..devices import Device
-from ..engine.engine import Engine
 from ..engine.filters import Filter
 from ..engine.settings import Settings
 from ..io.tractogram import Space
@@ -29,13 +28,16 @@ class Ahead:
     device : where streamlines are computed.
     settings : returns the settings of the engine for voxels of given sides in mm.
     filters : those of the run, made for the same kernels.
+    engine_for : makes an engine, in this process or in others, which compiles the kernels.
+    here : whether this process tracks; others start the device by themselves.
     """
 
     def __init__(
         self, parameters: Parameters, device: Device, settings: Callable[[npt.NDArray[np.float64]], Settings],
-        filters: Sequence[Filter],
+        filters: Sequence[Filter], engine_for: Callable[..., object], here: bool,
     ) -> None:  # fmt: skip
         self._parameters, self._device, self._settings, self._filters = parameters, device, settings, filters
+        self._engine_for, self._here = engine_for, here
         self._given: SimpleQueue[Shapes | None] = SimpleQueue()
         self._thread = Thread(target=self._compile, name="compile")
 
@@ -59,10 +61,11 @@ class Ahead:
 
     def _compile(self) -> None:
         with suppress(Exception):  # it occurs again in the run itself
-            warm_up(self._device, exact=self._parameters.exact)
+            if self._here:
+                warm_up(self._device, exact=self._parameters.exact)
             if self._parameters.seeds is None:
                 voxel = np.zeros((1, 3), np.int32), np.ones(1, np.float32)
                 seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
             if shapes := self._given.get():
                 prepared, space = shapes()
-                Engine(prepared, space, self._device, self._settings(space.voxel_sizes), self._filters)
+                self._engine_for(prepared, space, self._settings(space.voxel_sizes), self._filters)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..engine.engine import Engine
 from ..engine.estimate import Estimate, make_estimate
 from ..errors import ParameterError
 from ..io.images import open_image
@@ -195,6 +196,8 @@ def estimate(
     begun = time.perf_counter()
     run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
     seconds, chosen = time.perf_counter() - begun, run.parameters
+    if not isinstance(run.engine, Engine):
+        raise ParameterError("--dry-run estimates the time of one device: leave --devices out, and divide that time")
     run.log.watcher.stage("track")
     return make_estimate(
         run.engine, run.plan.seeds, run.seed_range, run.log.watcher.progress, select=chosen.select,

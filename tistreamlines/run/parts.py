@@ -247,11 +247,12 @@ def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, An
         for name in ("stop_reasons", "seconds")
     }
     named = {name: ", ".join(dict.fromkeys(one[name] for one in results)) for name in ("arch", "device")}
-    devices = list({json.dumps(one["device"]): one["device"] for one in records}.values())
+    used = [device for one in records for device in one.get("devices", [one["device"]])]
+    devices = list({json.dumps(device): device for device in used}.values())
     seeds = sum(one["seeds"] for one in results)
-    made = {name: value for name, value in first.items() if name != "part"}
-    return made | {
-        "device": devices[0] if len(devices) == 1 else devices,
+    made = {name: value for name, value in first.items() if name not in ("part", "devices")}
+    return made | ({"devices": devices} if len(devices) > 1 else {}) | {
+        "device": devices[0],
         "parameters": first["parameters"] | {"part": None, "resume": False},
         "warnings": list(dict.fromkeys(text for one in records for text in one["warnings"])),
         "result": {**results[0], **named, **counted, **sums, "seeds": seeds},

@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..backends import import_beside, notes
-from ..devices import Device, choose
+from ..devices import Device, choose, choose_several, name_of
 from ..engine.engine import Engine
 from ..engine.filters import Filter, ValidEnds
 from ..engine.regions import ROLES, Regions, check_regions
@@ -36,6 +36,9 @@ from .record import record, stop_reasons
 from .result import PICTURED, TrackResult
 from .tables import make_tables
 
+if TYPE_CHECKING:
+    from ..workers.several import Several
+
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
 NOWHERE = Space(np.eye(4), (1, 1, 1))
 
@@ -48,7 +51,7 @@ class Run:
     ----------
     series : ``dwi``, ``bvals`` and ``bvecs``, or nothing.
     parameters : all options.
-    device : where streamlines are computed.
+    devices : where streamlines are computed.
     log : stages, notes and warnings.
     plan : tables and seeds.
     engine : grows the streamlines.
@@ -59,10 +62,10 @@ class Run:
 
     series: Series
     parameters: Parameters
-    device: Device
+    devices: list[Device]
     log: Log
     plan: Plan
-    engine: Engine
+    engine: Engine | Several
     begun: float
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
@@ -77,14 +80,12 @@ class Run:
 
     def tracked(self, seeds: range) -> Generator[Batch, None, None]:
         """Track some of the seeds, and count the streamlines; end where enough are selected."""
-        given, tally = self.plan.seeds, self.engine.tally
+        tally = self.engine.tally
         self.log.watcher.stage("track")
         enough = self._late()
-        for first in range(seeds.start, seeds.stop, SEEDS_AT_ONCE):
+        for block in self._blocks(seeds):
             if self.left == 0 or enough():
                 break
-            count = min(SEEDS_AT_ONCE, seeds.stop - first)
-            block = np.asarray(given.points(first, count)), first, given.directions(first, count)
             track = self.engine.track(*block, most=self.left, enough=enough)
             with _threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
                 for batch in grown:
@@ -93,6 +94,20 @@ class Run:
                     yield batch
             for name in ("track", "kernels"):
                 self.log.seconds[name] = self.log.seconds.get(name, 0.0) + tally.seconds[name]
+
+    def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
+        """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
+        given = self.plan.seeds
+        if len(self.devices) > 1:
+            from ..workers.several import Sliced
+
+            directed, some = given.directions(0, 1) is not None, (seeds.start, len(seeds))
+            directions: Callable[..., Any] = given.directions
+            yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if directed else None
+            return
+        for first in range(seeds.start, seeds.stop, SEEDS_AT_ONCE):
+            count = min(SEEDS_AT_ONCE, seeds.stop - first)
+            yield np.asarray(given.points(first, count)), first, given.directions(first, count)
 
     @property
     def left(self) -> int | None:
@@ -183,8 +198,8 @@ class Run:
         seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
         seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
         return TrackResult(
-            arch=self.device.arch,
-            device=self.device.name,
+            arch=self.devices[0].arch,
+            device=name_of(self.devices),
             seeds=self.done[0],
             **self.counts.summary(self.step_mm),
             stop_reasons=stop_reasons(self.engine.tally.stop_reasons + self.kept_reasons),
@@ -202,11 +217,13 @@ class Run:
         """Gather what is written beside the tractogram."""
         paths = {**self.parameters.inputs(), **self.series}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
+        devices = [device.as_dict() for device in self.devices]
         told: dict[str, Any] = {"frames": self.plan.frames, "warnings": self.log.warnings}
+        told |= {"devices": devices} if len(devices) > 1 else {}
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
-        return record(self.parameters, self.step_mm, inputs, self.device.as_dict(), stats) | told
+        return record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
 
 
 def _in_python(texts: Iterable[str]) -> tuple[str, ...]:
@@ -236,10 +253,12 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     """
     begun = time.perf_counter()
     with _threads_explained(parameters), process_for(series, parameters) as other:
-        import_beside(parameters.arch)
-        device = choose(parameters.arch)
-        watcher.device(device)
-        log = Log(watcher)
+        if parameters.devices is None:
+            import_beside(parameters.arch)
+        devices = devices_of(parameters)
+        device, log = devices[0], Log(watcher)
+        for one in devices:
+            watcher.device(one)
 
         def settings(voxel_sizes: npt.NDArray[np.float64]) -> Settings:
             step_mm = parameters.step_mm(voxel_sizes)
@@ -249,7 +268,11 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
         on_gpu = other is not None and device.arch != "cpu" and not device.software
         make = other.make_tables if other is not None and on_gpu else make_tables
         regions = regions_of(parameters, log)
-        with Ahead(parameters, device, settings, filters_of(parameters, regions)) as ahead:
+        here = parameters.devices is None or devices == [choose(parameters.arch)]
+        several = None if here else _several(devices, log.note)
+        engine_for = several.load if several is not None else engine_on(device, log.note)
+        filters = filters_of(parameters, regions)
+        with _ended(several), Ahead(parameters, device, settings, filters, engine_for, several is None) as ahead:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             if plan.prepared.fill["CARRIED"] and not parameters.exact:
                 log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
@@ -261,10 +284,39 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
                 chosen = settings(plan.space.voxel_sizes)
                 if plan.seeds.directions(0, 1) is not None:
                     chosen = replace(chosen, either_sense=False)  # the directions say which one
-                engine = Engine(plan.prepared, plan.space, device, chosen, filters)
+                engine = engine_for(plan.prepared, plan.space, chosen, filters)
     for note in notes():
         log.note(note)
-    return Run(series, parameters, device, log, plan, engine, begun)
+    return Run(series, parameters, devices, log, plan, engine, begun)
+
+
+def devices_of(parameters: Parameters) -> list[Device]:
+    """Return the devices that the options name."""
+    if parameters.devices is None:
+        return [choose(parameters.arch)]
+    return choose_several(parameters.arch, parameters.devices)
+
+
+def _several(devices: list[Device], note: Callable[[str], object]) -> Several:
+    from ..workers.several import Several  # imports more than a run on one device needs
+
+    return Several(devices, note)
+
+
+def engine_on(device: Device, note: Callable[[str], object]) -> Callable[..., Engine]:
+    """Return a function that makes an engine in this process."""
+    return lambda prepared, space, settings, filters: Engine(prepared, space, device, settings, filters, note=note)
+
+
+@contextmanager
+def _ended(several: Several | None) -> Generator[None, None, None]:
+    """End the workers if a run does not start."""
+    try:
+        yield
+    except BaseException:
+        if several is not None:
+            several.close()
+        raise
 
 
 def regions_of(parameters: Parameters, log: Log) -> dict[str, list[Region]]:

@@ -23,7 +23,8 @@ __all__ = ["Plan", "make_plan", "needs_series"]
 _LATER = (
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
-    "force", "json_stats", "part", "resume", "arch", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
+    "force", "json_stats", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit",
+    "cache_dir",
 )  # fmt: skip
 
 

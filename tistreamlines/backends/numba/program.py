@@ -12,6 +12,7 @@ from ...devices import usable_cores
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link
 from ...linker.source import Source
+from ..faults import point
 from ..threads import thread_pool
 from .cache import function
 from .face import face, spread_name
@@ -67,6 +68,7 @@ class NumbaProgram(HostArrays):
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
+        point(name)
         call = self._functions[name]
         threads = max(1, min(self.threads, -(-count // TOGETHER)))
         shared = {n: self._scalar(values[n], k) for n, k in self.signatures[name] if n in values}

@@ -17,6 +17,7 @@ from ...linker.face import Face
 from ...linker.link import link
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
+from ..faults import point
 from .block import entry_text, lay_out
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, TRANSFERS, team_kind
@@ -135,6 +136,7 @@ class TaichiProgram:
 
     def empty(self, size: int, kind: str) -> Any:
         """Return an array of ``kind`` for kernels to fill."""
+        point("allocate")
         with self.runtime.turn(self.exact):
             return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
@@ -165,6 +167,7 @@ class TaichiProgram:
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if count:
+            point(name)
             arguments = [values[n] for n, _ in self.signatures[name] if n != "item" and n not in self.scratch]
             # whole blocks only
             teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams

@@ -25,8 +25,9 @@ from weakref import WeakSet
 
 from ...devices import Device, vulkan_index
 from ...devices.gpu import cuda_context_entry
-from ...errors import DeviceError
+from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
+from ..faults import explained
 from .front_end import quick_front_end, quick_import
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
@@ -199,7 +200,7 @@ class Runtime:
         self._state = self._impl.get_runtime()  # Taichi replaces this whenever it starts or stops
         self._config = self._state.prog.config()
         self._modules: dict[tuple[str, bool], Any] = {}
-        self._lock = threading.Lock()
+        self._lock, self._lost = threading.Lock(), False
         self._spent: deque[Any] = deque()
         # only this thread is in CUDA's context, where Taichi has just started
         self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
@@ -232,7 +233,8 @@ class Runtime:
         Raises
         ------
         DeviceError
-            If other code has stopped or restarted Taichi, which invalidates arrays and kernels, or in a forked process.
+            If other code has stopped or restarted Taichi, which invalidates arrays and kernels, or in a forked process;
+            or if the device has no memory or is lost.
         """
         self.check_process()
         with self._lock:
@@ -243,7 +245,12 @@ class Runtime:
                 )
             self._enter()
             self._config.fast_math = not exact  # read when a kernel is first called
-            yield
+            try:
+                with explained():
+                    yield
+            except LostDeviceError:
+                self._lost = True
+                raise
 
     def _enter(self) -> None:
         if self._enter_context is not None:
@@ -290,6 +297,8 @@ class Runtime:
                 self._lock.release()
 
     def _free(self) -> None:
+        if self._lost:  # it answers no more
+            self._spent.clear()
         if self._spent and self.alive:
             self._enter()
             # Taichi never frees an array that a queued kernel may use, not even later

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...devices import choose
+from ...devices import alone, choose
 from ...errors import DeviceError
 from ...linker.lang import *
 from ...linker.source import Source
@@ -207,12 +206,7 @@ def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
 
 def in_own_process(device: Device) -> dict[str, Any]:
     """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
-    names = {"vulkan": "TI_VISIBLE_DEVICE", "cuda": "CUDA_VISIBLE_DEVICES"}
-    environment, number = dict(os.environ), str(device.index)
-    if device.arch == "cuda" and (shown := environment.get("CUDA_VISIBLE_DEVICES")):
-        number = shown.split(",")[device.index].strip()
-    if device.arch in names:
-        environment[names[device.arch]] = number
+    environment = alone(device)
     try:
         done = subprocess.run(
             [sys.executable, "-c", WORKER, PACKAGES, device.arch], env=environment, capture_output=True, text=True,

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...devices import ARCHS, Device, choose, list_devices
+from ...devices import ARCHS, NUMBERED, Device, choose, choose_several, list_devices, name_of
 from ...errors import TrackingError
 from ...run.api import stream
 from ...run.log import Watcher
@@ -47,6 +47,8 @@ class Variant:
         By default automatic, and all cores.
     dg : str, optional
         Direction getter; by default that of :func:`tistreamlines.track`.
+    devices : str, optional
+        Numbers of the devices that share the seeds; by default one device.
     others : mapping
         Other parameters of :func:`tistreamlines.track`.
     """
@@ -55,18 +57,20 @@ class Variant:
     chunk_size: int | None = None
     threads: int | None = None
     dg: str | None = None
+    devices: str | None = None
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Describe the settings in a few words."""
         words = [] if self.dg is None else [f"dg {self.dg}"]
         words += [] if self.chunk_size is None else [f"chunks of {self.chunk_size}"]
+        words += [] if self.devices is None else [f"devices {self.devices}"]
         words += [] if self.threads is None else [f"{self.threads} thread{'s'[: self.threads > 1]}"]
         return ", ".join([self.arch, *words, *(f"{name} {value}" for name, value in self.others.items())])
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings as parameters of :func:`tistreamlines.track`."""
-        own = {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads}
+        own = {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads, "devices": self.devices}
         return own | ({} if self.dg is None else {"dg": self.dg}) | dict(self.others)
 
 
@@ -90,18 +94,20 @@ class Run:
         return {**row.pop("variant"), **row}
 
 
-def variants(archs: Sequence[str] = ()) -> list[Variant]:
+def variants(archs: Sequence[str] = (), devices: str | None = None) -> list[Variant]:
     """Return the variants to run; the first one is the reference.
 
     Parameters
     ----------
     archs : sequence of str
         Archs to run; by default all available ones, including software devices.
+    devices : str, optional
+        Devices that share the seeds in a further run of each arch whose devices have numbers.
 
     Raises
     ------
     DeviceError
-        If a requested arch is not available.
+        If a requested arch or device is not available.
     """
     for arch in archs:
         choose(arch)
@@ -113,6 +119,11 @@ def variants(archs: Sequence[str] = ()) -> list[Variant]:
         found = [Variant("cpu"), *(Variant("cpu", chunk_size=size) for size in CHUNK_SIZES)]
         found += [Variant("cpu", threads=n) for n in (1, 2) if n < cores]
     found += [Variant(arch) for arch in reversed(ARCHS) if arch in chosen and arch != "cpu"]
+    if devices is not None:
+        able = [arch for arch in NUMBERED if arch in chosen] or [found[0].arch]
+        for arch in able:
+            choose_several(arch, devices)
+        found += [Variant(arch, devices=devices) for arch in able]
     return found if len(found) > 1 else 2 * found  # a single variant runs twice, to compare the two runs
 
 
@@ -187,10 +198,10 @@ class _Timer(Watcher):
     """Records the device, and the time at which tracking starts."""
 
     def __init__(self) -> None:
-        self.name, self.begun = "", 0.0
+        self.devices, self.begun = list[Device](), 0.0
 
     def device(self, device: Device) -> None:
-        self.name = device.name
+        self.devices.append(device)
 
     def stage(self, name: str) -> None:
         if name == "track":
@@ -212,7 +223,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
             counts["points"] += len(batch.points)
         seconds = time.perf_counter() - timer.begun
     digest.update((folder / "lengths").read_bytes())
-    return {"device": timer.name, **counts, "seconds": round(seconds, 4), "sha256": digest.hexdigest()}
+    return {"device": name_of(timer.devices), **counts, "seconds": round(seconds, 4), "sha256": digest.hexdigest()}
 
 
 def main() -> int:

@@ -1,0 +1,80 @@
+"""Faults of devices: what a compiler's message means, and faults that tests plant.
+
+TISTREAMLINES_FAULTS in the environment holds a fault as JSON: ``at`` is the name of a kernel, or 'allocate'; ``number``
+counts its calls in a process from 1; ``how`` is 'memory', 'lost' or 'exit'; ``always`` repeats the fault in all later
+calls and in a worker that is started anew; ``worker`` is the number of a worker (see :mod:`..workers.worker`), without
+which every process fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import DeviceError, DeviceMemoryError, LostDeviceError
+
+# parts of the messages that Taichi raises, or that it passes on from CUDA ("CUDA Error NAME: ... while calling ...")
+MEMORY = ("out of memory", "out_of_memory", "OUT_OF_MEMORY", "ailed to allocate", "Allocation failed", "bad_alloc")
+LOST = (
+    "DEVICE_LOST", "evice lost", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN",
+)  # fmt: skip
+PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
+_plan: dict[str, Any] | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
+_calls: Counter[str] = Counter()
+
+
+def no_memory(what: str, error: BaseException) -> DeviceMemoryError:
+    """Return the error that says what needed memory, and what may help."""
+    reason = (str(error).splitlines() or ["no reason given"])[0]
+    return DeviceMemoryError(
+        f"the device has no memory for {what} ({reason}): give a lower --memory-limit or --chunk-size, a tighter "
+        "mask or a higher stop threshold"
+    )
+
+
+def understood(error: RuntimeError) -> DeviceError | None:
+    """Return the error of the device that a compiler's message tells of; None for another message."""
+    text = str(error)
+    if any(part in text for part in LOST):
+        return LostDeviceError(
+            f"the device was lost while it computed ({text.splitlines()[0]}): check its temperature, power and driver "
+            "(CUDA: nvidia-smi, dmesg), and start the run again"
+        )
+    return no_memory("a chunk of seeds", error) if any(part in text for part in MEMORY) else None
+
+
+@contextmanager
+def explained() -> Generator[None, None, None]:
+    """Turn the messages of a compiler into errors of the device."""
+    try:
+        yield
+    except RuntimeError as error:
+        if (meant := understood(error)) is None:
+            raise
+        raise meant from error
+
+
+def pass_on(worker: int, anew: bool) -> None:
+    """Keep a planted fault only in the worker that it is meant for; in one started anew, only if it is repeated."""
+    global _plan
+    if _plan is not None and (_plan.get("worker", worker) != worker or (anew and not _plan.get("always"))):
+        _plan = None
+
+
+def point(name: str) -> None:
+    """Fail here if a fault is planted."""
+    if _plan is None or _plan["at"] != name:
+        return
+    _calls[name] += 1
+    if _calls[name] == _plan["number"] or (_plan.get("always") and _calls[name] > _plan["number"]):
+        if _plan["how"] == "exit":
+            os._exit(70)
+        with explained():
+            raise RuntimeError(PLANTED[_plan["how"]])

@@ -1,0 +1,378 @@
+"""Several devices: a worker process for each (:mod:`.worker`), since Taichi is global to a process.
+
+Ranges of seeds are handed out as workers ask for them, and batches are merged in the order of seeds. Streamlines do not
+depend on who grows them, since random numbers are counted by the numbers of seeds. So the range of a worker that is
+lost is tracked on by another one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..devices import Device, alone, usable_cores
+from ..engine.engine import check_numbers
+from ..engine.filters import Filter
+from ..engine.room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
+from ..engine.settings import Settings
+from ..engine.tally import Tally
+from ..errors import DeviceError, LostDeviceError
+from ..io.tractogram import Batch, Space
+from ..methods.given import Prepared
+from .shared import Seen, packed, receive, send
+
+Array = npt.NDArray[Any]
+Counts = tuple[int, Array]  # seeds, and half-streamlines by stop reason
+PACKAGES = str(Path(__file__).parents[2])
+# the folders of the run's modules come last, where they cannot hide modules of the standard library
+WORKER = """
+import sys
+sys.path = [*filter(None, sys.path), *sys.argv[5:]]
+from tistreamlines.workers.worker import main
+main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), bool(int(sys.argv[4])))
+"""
+EACH = 2  # ranges that a worker has at a time: one in work, and the next
+AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may be handed out: bounds the memory
+GPU_SEEDS = 32768  # fewest of a range on a GPU in hardware, near the end: with fewer, it waits for the longest ones
+MAPS = 256  # parts of shared memory of all workers together, each of which takes a descriptor; there may be only 1024
+PATIENCE = 0.5  # seconds after which the time limit is looked at again
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """Rows that are computed when a slice is taken.
+
+    Parameters
+    ----------
+    rows : returns the rows from one number on, so many.
+    first, count : number of the first row, and how many there are.
+    """
+
+    rows: Callable[[int, int], Any]
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self.count
+
+    def __getitem__(self, some: slice) -> Array:
+        """Compute rows."""
+        return self.rows(self.first + some.start, some.stop - some.start)
+
+
+@dataclass
+class Range:
+    """Neighbouring seeds that are handed out together.
+
+    Parameters
+    ----------
+    first, count : place of the first seed among those of the call, and their number.
+    """
+
+    first: int
+    count: int
+    batches: deque[tuple[Batch, Counts | None]] = field(default_factory=deque)
+    finished: int = 0  # seeds of whole chunks that have come
+    kept: int = 0  # streamlines behind them that have come
+    passed: int = 0  # those of them that the present worker has sent
+
+    def take(self, batch: Batch, counts: Counts | None) -> None:
+        """Receive a batch; what has come before, from a worker that was lost, is left out."""
+        double = min(max(self.kept - self.passed, 0), len(batch))
+        self.passed += len(batch)
+        self.kept += len(batch) - double
+        self.batches.append((batch[double:] if double else batch, counts))
+        if counts is not None:  # the last batch of a chunk
+            self.finished += counts[0]
+            self.kept, self.passed = self.kept - self.passed, 0
+
+
+class Remote:
+    """A worker as the run sees it.
+
+    Parameters
+    ----------
+    device : where it tracks.
+    number : of the worker.
+    """
+
+    def __init__(self, device: Device, number: int, maps: int) -> None:
+        self.device, self._number, self._maps = device, number, maps
+        self.losses = 0
+        self.start()
+
+    def __str__(self) -> str:
+        """Return how messages name the device."""
+        return f"{self.device.arch} device {self.device.index} ({self.device.name})"
+
+    def start(self) -> None:
+        """Start the process."""
+        self.channel, theirs = socket.socketpair()
+        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(int(self.losses > 0))]
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", WORKER, *numbers, *filter(None, sys.path), PACKAGES], env=alone(self.device),
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+        self.ready, self.ranges, self._seen = False, deque[Range](), Seen(self._maps)
+
+    def send(self, *message: Any, descriptors: Sequence[int] = ()) -> None:
+        """Send a message; if the worker has ended, that is noticed when it is listened to."""
+        with suppress(OSError):
+            if spent := self._seen.spent():
+                send(self.channel, ("free", spent))
+            send(self.channel, message, *descriptors)
+
+    def receive(self) -> tuple[Any, ...]:
+        """Wait for a message; the arrays of a batch are in it."""
+        message, descriptors = receive(self.channel)
+        if message[0] != "batch":
+            return message
+        kind, turn, counts, number, points, streamlines = message
+        return kind, turn, counts, self._seen.batch(number, descriptors, points, streamlines)
+
+    def end(self) -> str:
+        """End the process; return how it ended, if it had done so before."""
+        self.channel.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
+        code = self.process.poll()
+        self.process.kill()
+        self.process.wait()
+        if code is None:
+            return "it does not answer"
+        return f"its process ended with {f'exit code {code}' if code >= 0 else signal.Signals(-code).name}"
+
+
+class Several:
+    """Grows streamlines on several devices, with what a run needs of :class:`..engine.engine.Engine`.
+
+    Parameters
+    ----------
+    devices : where to run; the processes are started at once.
+    note : is told what happens to the devices.
+
+    Attributes
+    ----------
+    tally : counts of the streamlines that were handed out.
+    """
+
+    def __init__(self, devices: Sequence[Device], note: Callable[[str], object] = lambda _: None) -> None:
+        if not hasattr(socket, "send_fds"):
+            raise DeviceError("--devices needs Linux or macOS: run a part of the seeds on each GPU instead")
+        self.note, self.tally = note, Tally()
+        self._remotes = [Remote(one, number, MAPS // len(devices)) for number, one in enumerate(devices)]
+        software = any(one.software or one.arch == "cpu" for one in devices)
+        self._sizes = (FEWEST_SEEDS, CPU_SEEDS) if software else (GPU_SEEDS, MOST_SEEDS)
+        self._count, self._turn = len(devices), 0
+        self._tables: tuple[int, Any] | None = None
+        self._open: deque[Range] = deque()
+        self._again: list[Range] = []
+        self._most: int | None = None  # of a range that is tracked to be counted
+        self.close = weakref.finalize(self, _end, self._remotes, os.getpid())
+
+    def load(
+        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = ()
+    ) -> Several:
+        """Hand the tables to all workers, and wait until they have compiled; see :class:`..engine.engine.Engine`."""
+        if not self._remotes:
+            raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
+        begun = time.perf_counter()
+        threads = settings.threads or max(1, usable_cores() // self._count)
+        if self._tables is not None:
+            os.close(self._tables[0])
+        self._tables = packed((prepared, space, replace(settings, threads=threads), list(filters)))
+        self._new_turn()
+        for remote in self._remotes:
+            if remote.process.poll() is not None:  # it met an error
+                remote.end()
+                remote.start()
+            self._load(remote)
+        while not all(remote.ready for remote in self._remotes):
+            self._listen()
+        self.tally = Tally()
+        self.tally.seconds["compile"] = time.perf_counter() - begun
+        return self
+
+    def _load(self, remote: Remote) -> None:
+        assert self._tables is not None
+        remote.ready = False
+        remote.send("turn", self._turn)
+        remote.send("load", self._turn, self._tables[1], descriptors=self._tables[:1])
+
+    def track(
+        self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
+        most: int | None = None, enough: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Batch]:  # fmt: skip
+        """Grow streamlines from seeds: see :meth:`..engine.engine.Engine.track`; ``enough`` ends it after a chunk.
+
+        ``seeds`` and ``directions`` may be a :class:`Sliced`, so that devices need not wait for all seeds.
+        """
+        check_numbers(first_seed, len(seeds))
+        begun = time.perf_counter()
+        self._seeds, self._first, self._directions = seeds, first_seed, directions
+        self._given = 0
+        try:
+            for batch in self._merged(2**62 if most is None else most, enough):
+                self.tally.seconds["track"] = time.perf_counter() - begun
+                yield batch
+            self.tally.seconds["track"] = time.perf_counter() - begun
+        finally:
+            self._new_turn()
+
+    def _new_turn(self) -> None:
+        """Have the workers forget what they have been given."""
+        self._turn += 1
+        self._open, self._again, self._most = deque(), [], None
+        for remote in self._remotes:
+            remote.ranges.clear()
+            remote.send("turn", self._turn)
+
+    def _merged(self, left: int, enough: Callable[[], bool]) -> Iterator[Batch]:
+        """Hand ranges out and batches on, until there are ``left`` streamlines."""
+        self._new_turn()
+        ended, whole, counted = False, True, self._counted(left)
+        while left and (self._open or self._given < len(self._seeds)):
+            if ended := ended or enough():
+                self._given = len(self._seeds)
+                if whole:
+                    return
+            self._hand_out()
+            self._listen(0 if self._open and self._open[0].batches else PATIENCE)
+            if not (self._open and self._open[0].batches):
+                continue
+            head = self._open[0]
+            batch, counts = head.batches.popleft()
+            if len(batch) >= left:
+                batch = batch[:left]
+                self._count_again(head, *counted)
+                self._add(batch, None)
+                yield batch
+                return
+            left, whole = left - len(batch), counts is not None
+            self._add(batch, counts)
+            if head.finished == head.count and not head.batches:
+                self._open.popleft()
+                counted = self._counted(left)
+            yield batch
+
+    def _counted(self, left: int) -> tuple[int, int, Array]:
+        """What is known at the beginning of a range: how many streamlines it may have, and counts of those before."""
+        return left, self.tally.seeds, self.tally.stop_reasons.copy()
+
+    def _add(self, batch: Batch, counts: Counts | None) -> None:
+        self.tally.streamlines += len(batch)
+        self.tally.points += len(batch.points)
+        if counts is not None:
+            self.tally.seeds += counts[0]
+            self.tally.stop_reasons += counts[1]
+
+    def _count_again(self, cut: Range, most: int, seeds: int, reasons: Array) -> None:
+        """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond."""
+        self._new_turn()
+        self._given, self._most = len(self._seeds), most
+        again = Range(cut.first, cut.count)
+        self._open.append(again)
+        self._again.append(again)
+        while again.finished < again.count:
+            self._hand_out()
+            self._listen(PATIENCE)
+        found = [counts for _, counts in again.batches if counts is not None]
+        self.tally.seeds = seeds + sum(count for count, _ in found)
+        self.tally.stop_reasons = reasons + sum(ends for _, ends in found)
+
+    def _hand_out(self) -> None:
+        """Give ranges to the workers that have few, the lost ones first."""
+        for has in range(EACH):
+            for remote in self._remotes:
+                if remote.ready and len(remote.ranges) == has and (one := self._next()) is not None:
+                    remote.ranges.append(one)
+                    begin, end = one.first + one.finished, one.first + one.count
+                    seeds = np.asarray(self._seeds[begin:end], np.float32)
+                    directions = None if self._directions is None else self._directions[begin:end]
+                    remote.send("track", self._turn, (seeds, self._first + begin, directions), self._most)
+
+    def _next(self) -> Range | None:
+        """Return the next range, None if it has to wait; near the end ranges are smaller, so that all end together."""
+        if self._again:
+            return self._again.pop(0)
+        left, (fewest, most) = len(self._seeds) - self._given, self._sizes
+        if not left or len(self._open) >= AHEAD * len(self._remotes):
+            return None
+        one = Range(self._given, min(left, most, max(fewest, left // (2 * len(self._remotes)))))
+        self._given += one.count
+        self._open.append(one)
+        return one
+
+    def _listen(self, seconds: float | None = None) -> None:
+        """Receive what workers send, and wait so long for the first message."""
+        heard = wait([remote.channel for remote in self._remotes], seconds)
+        for remote in [one for one in self._remotes if one.channel in heard]:
+            try:
+                kind, *content = remote.receive()
+            except (EOFError, OSError):
+                self._lose(remote, remote.end())
+                continue
+            self._heed(remote, kind, *content)
+
+    def _heed(self, remote: Remote, kind: str, *content: Any) -> None:
+        """Do what a message asks for."""
+        if kind == "ready":
+            remote.ready = content[0] == self._turn
+        elif kind == "note":
+            self.note(f"{remote}: {content[0]}")
+        elif kind == "error":
+            if not isinstance(content[0], LostDeviceError):
+                raise content[0]
+            remote.end()
+            self._lose(remote, content[0].on_command_line)
+        elif content[0] == self._turn:
+            one = remote.ranges[0]
+            if kind == "batch":
+                one.take(content[2], content[1])
+            if kind == "done":
+                one.finished = one.count
+            if one.finished == one.count:
+                remote.ranges.popleft()
+
+    def _lose(self, remote: Remote, reason: str) -> None:
+        """Start a lost worker anew, once, and hand its ranges to whoever asks first."""
+        for one in remote.ranges:
+            one.passed = 0
+            if self._most is not None:
+                one.finished, one.batches = 0, deque()
+        self._again = sorted([*self._again, *remote.ranges], key=lambda one: one.first)
+        remote.losses += 1
+        if remote.losses == 1:
+            self.note(f"{remote} was lost ({reason}): its worker is started anew, and its seeds are tracked again")
+            remote.start()
+            self._load(remote)
+            return
+        self._remotes.remove(remote)
+        if not self._remotes:
+            raise LostDeviceError(f"no device is left: {remote} was lost again ({reason}); check it, and start again")
+        self.note(f"{remote} was lost again ({reason}): the run goes on without it")
+
+
+def _end(remotes: Sequence[Remote], process: int) -> None:
+    """End all workers, unless this is a fork."""
+    if os.getpid() == process:
+        for remote in remotes:
+            remote.process.kill()
+            remote.end()
