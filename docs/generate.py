@@ -21,6 +21,7 @@ from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.engine.tally import LABELS
+from tistreamlines.io.trx import TrxSink
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.references import REFERENCES
 from tistreamlines.methods.registry import table_rows
@@ -76,6 +77,32 @@ def command_options() -> str:
     return "\n\n".join(parts)
 
 
+def thousand_subjects() -> str:
+    """What 1,000 subjects of 10 million streamlines would take, extrapolated from timed commands on CUDA."""
+    timed: dict[tuple[str, str, int], Any] = {}
+    for name in ("h200-million-files.json", "h200-files-to-file.json"):
+        for one in json.loads((RESULTS / name).read_text(encoding="utf-8"))["files"]:
+            if one["target"] == "cuda":
+                timed[one["dg"], one["kind"], one["nseeds"]] = one
+    rows = []
+    for dg in ("boot", "prob", "ptt"):
+        first = timed[dg, "warm", 100_000]
+        run = timed.get((dg, "cached", 1_000_000), first)
+        each = run["points"] / run["streamlines"]
+        size = 12 * each + TrxSink.STREAMLINE_BYTES
+        prepare = first["seconds"] - first["stages"]["track"] - first["stages"]["write"]
+        track = 1e7 * (run["stages"]["track"] + run["stages"]["write"]) / run["streamlines"]
+        rows.append((
+            f"`{dg}`", f"{each:.0f}", f"{size / 100:.1f} GB", f"{size / 100:.1f} TB", f"{prepare:.1f} s",
+            f"{track:.1f} s", f"{(prepare + track) / 3.6:.1f}", f"{size / 100 / track:.1f} GB/s",
+        ))  # fmt: skip
+    head = (
+        "getter", "points a streamline", "file of a subject", "all files", "preparing", "tracking and writing",
+        "GPU hours", "disk, for each GPU",
+    )  # fmt: skip
+    return table(head, rows)
+
+
 def getters() -> str:
     """The direction getters of ``--dg``."""
     head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
@@ -127,6 +154,7 @@ def source(path: str, function: str = "") -> str:
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "speed": speed, "files-to-file": files_to_file, "parity": parity,
+    "thousand-subjects": thousand_subjects,
     "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
     "host-side": partial(source, "tests/toys.py"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),

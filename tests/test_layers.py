@@ -12,7 +12,7 @@ import tistreamlines
 PACKAGE = Path(tistreamlines.__file__).parent
 MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-ASIDE = ("__init__", "__main__", "errors", "option")
+ASIDE = ("__init__", "__main__", "errors", "option", "distributed")
 MOST_ROOMS, MOST_LINES = 16, 2500
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -23,7 +23,7 @@ def mapped() -> dict[str, str]:
 
 
 ROOMS = mapped()
-RANKS = {room: rank for rank, room in enumerate(("errors", "option", *ROOMS, "__init__", "__main__"))}
+RANKS = {room: rank for rank, room in enumerate(("errors", "option", *ROOMS, "__init__", "__main__", "distributed"))}
 
 
 def room_of(path: Path) -> str:
