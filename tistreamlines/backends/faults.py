@@ -45,7 +45,7 @@ def understood(error: RuntimeError) -> DeviceError | None:
     if any(part in text for part in LOST):
         return LostDeviceError(
             f"the device was lost while it computed ({text.splitlines()[0]}): check its temperature, power and driver "
-            "(CUDA: nvidia-smi, dmesg), and start the run again"
+            "(CUDA: nvidia-smi, dmesg), and start the run again; --resume keeps what it has tracked"
         )
     return no_memory("a chunk of seeds", error) if any(part in text for part in MEMORY) else None
 

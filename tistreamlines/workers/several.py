@@ -366,7 +366,10 @@ class Several:
             return
         self._remotes.remove(remote)
         if not self._remotes:
-            raise LostDeviceError(f"no device is left: {remote} was lost again ({reason}); check it, and start again")
+            raise LostDeviceError(
+                f"no device is left: {remote} was lost again ({reason}): check it, and start the run again; --resume "
+                "keeps what it has tracked"
+            )
         self.note(f"{remote} was lost again ({reason}): the run goes on without it")
 
 
