@@ -29,7 +29,7 @@ def client():
     """Two workers, each a process with one thread."""
     common = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp"}
     with (
-        config.set({"distributed.scheduler.allowed-failures": 2 * KILLS}),
+        config.set({"distributed.scheduler.allowed-failures": 1}),
         LocalCluster(**common, processes=True) as cluster,
         Client(cluster) as client,
     ):
@@ -98,7 +98,7 @@ def test_killed_workers_change_no_byte(client, options, whole, tmp_path):
     parts = max(8, 3 * KILLS)
     watcher = Progress()
     with Kills(client, KILLS) as kills:
-        made = track(client, **options, output=tmp_path / "a.trx", parts=parts, watcher=watcher)
+        made = track(client, **options, output=tmp_path / "a.trx", parts=parts, retries=KILLS, watcher=watcher)
     assert kills.done == KILLS
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
     assert (made["seeds"], made["streamlines"]) == (SEEDS, whole.streamlines)
