@@ -208,10 +208,10 @@ def test_while_it_tracks(head, tmp_path, number):
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     try:
         deadline = time.monotonic() + 120
-        while not list(tmp_path.glob(".*.part/positions*")) and time.monotonic() < deadline:
+        while not any(path.stat().st_size > 100_000 for path in tmp_path.glob(".*.part/*.trx")):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
             time.sleep(0.05)
-        time.sleep(0.5)
-        assert process.poll() is None
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     finally:
