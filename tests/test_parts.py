@@ -65,7 +65,7 @@ class TestJoin:
         one["result"].pop("seconds")
         assert joined["result"].pop("seconds")["track"] > 0
         for each in (one, joined):
-            each["parameters"] |= {"json_stats": None, "force": False}
+            each["parameters"] |= {"json_stats": None, "force": False, "cache_dir": None}
         assert joined == one
         assert json.loads((tmp_path / "stats.json").read_text()) == made
         assert made["seeds"] == 301

@@ -28,6 +28,7 @@ from tistreamlines.errors import DeviceMemoryError, LostDeviceError
 from tistreamlines.io.regions import Sphere
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.run import pipeline
+from tistreamlines.workers import remote
 from tistreamlines.workers.several import Several
 
 SIDE = 12
@@ -150,9 +151,9 @@ def test_memory_is_free_when_batches_are_gone(several, prepared):
     """It is used again for later batches, and what is kept longer is copied."""
     count = sum(1 for _ in range(8) for _ in several.track(SEEDS))
     gc.collect()
-    assert 4 * sum(len(remote._seen._maps) for remote in several._remotes) < count
-    for remote in several._remotes:
-        remote._seen._most = 2
+    assert 4 * sum(len(worker._seen._maps) for worker in several._remotes) < count
+    for worker in several._remotes:
+        worker._seen._most = 2
     before = descriptors()
     kept = list(several.track(SEEDS))
     assert descriptors() - before < len(kept) / 2
@@ -175,10 +176,22 @@ class TestLosses:
             pass
         assert [text for text in notes if "SIGKILL" in text and "started anew" in text]
 
+    def test_a_worker_that_hangs(self, several, prepared, notes, monkeypatch):
+        """One that is asked and does not answer; one that has nothing to do answers."""
+        monkeypatch.setattr(remote, "ASKED", 0.5)
+        monkeypatch.setattr(remote, "SILENT", 2.5)
+        tracking = several.track(SEEDS)
+        found = [next(tracking)]
+        os.kill(several._remotes[1].process.pid, signal.SIGSTOP)
+        batch, tally = one(prepared)
+        check_equal(Batch.concatenate([*found, *tracking]), batch)
+        check_counts(several.tally, tally)
+        assert len(notes) == 1 and "was lost (it does not answer): its worker is started anew" in notes[0]
+
     def test_both_workers_die_while_a_selection_is_counted(self, several, prepared, notes):
         expected, tally = one(prepared, most=1200)
-        for remote in several._remotes:
-            os.kill(remote.process.pid, signal.SIGKILL)
+        for worker in several._remotes:
+            os.kill(worker.process.pid, signal.SIGKILL)
         check_equal(Batch.concatenate(several.track(SEEDS, most=1200)), expected)
         check_counts(several.tally, tally)
         assert len(notes) == 2
@@ -356,9 +369,10 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path):
 import sys, time
 sys.path.append({str(Path(__file__).parent)!r})
 from tistreamlines.devices import choose
+from tistreamlines.workers import remote
 from tistreamlines.workers.several import Several
 several = Several([choose("cpu")] * 2)
-print(*(remote.process.pid for remote in several._remotes), flush=True)
+print(*(worker.process.pid for worker in several._remotes), flush=True)
 time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,13 @@ def set_leaving(number: int) -> None:
     from . import leave
 
     leave.set_leaving(number)
+
+
+def set_aborted(tell: Callable[[], object]) -> None:
+    """Have a function called when a library aborts, in whose call it runs; the process ends when it returns."""
+    from . import leave
+
+    leave.set_aborted(tell)
 
 
 def shares_memory(device: Device) -> bool:

@@ -25,6 +25,10 @@ LOST = (
     "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ECC_UNCORRECTABLE",
     "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN",
 )  # fmt: skip
+ADVICE = (
+    "check its temperature, power and driver (NVIDIA: nvidia-smi, dmesg), and start the run again; --resume keeps what "
+    "it has tracked"
+)
 PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
 _plan: dict[str, Any] | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
 _calls: Counter[str] = Counter()
@@ -43,10 +47,7 @@ def understood(error: RuntimeError) -> DeviceError | None:
     """Return the error of the device that a compiler's message tells of; None for another message."""
     text = str(error)
     if any(part in text for part in LOST):
-        return LostDeviceError(
-            f"the device was lost while it computed ({text.splitlines()[0]}): check its temperature, power and driver "
-            "(CUDA: nvidia-smi, dmesg), and start the run again; --resume keeps what it has tracked"
-        )
+        return LostDeviceError(f"the device was lost while it computed ({text.splitlines()[0]}): {ADVICE}")
     return no_memory("a chunk of seeds", error) if any(part in text for part in MEMORY) else None
 
 

@@ -63,13 +63,13 @@ def _leave(code: object) -> None:
     if not isinstance(code, int) or _received or sys.getprofile() or sys.gettrace():
         return
     _too_late = True
-    if code == 0 and "tistreamlines.backends.taichi.runtime" in sys.modules:
-        from ..backends.taichi.runtime import close
-
-        close()
     with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
+        if code == 0 and "tistreamlines.backends.taichi.runtime" in sys.modules:
+            from ..backends.taichi.runtime import close
+
+            close()
         os._exit(code)
 
 
@@ -101,6 +101,24 @@ def end_at_once(on: bool) -> None:
             set_leaving(number)
         else:
             signal.signal(number, _receive)
+
+
+def explain_aborts() -> None:
+    """Let an abort end the process as an error does: where Vulkan loses the device, Taichi aborts."""
+    from ..backends import set_aborted
+
+    set_aborted(_aborted)
+
+
+def _aborted() -> None:
+    if _too_late:  # the output is complete, and the device was lost while it was closed
+        os._exit(0)
+    from ..backends.faults import ADVICE
+    from ..io.drafts import discard
+
+    discard()
+    os.write(2, f"Error: the device was lost while it computed, and Taichi has ended the process: {ADVICE}\n".encode())
+    os._exit(1)
 
 
 def _receive(number: int, _: FrameType | None) -> None:

@@ -81,6 +81,8 @@ class Display(Watcher):
     def device(self, device: Device) -> None:
         """Show the device."""
         self._gpu = device.arch != "cpu"
+        if self._gpu:
+            interrupts.explain_aborts()
         self._say(f"Device: {device.arch}, {device.name}, {device.driver}")
 
     def note(self, text: str) -> None:

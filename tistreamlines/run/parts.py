@@ -253,7 +253,7 @@ def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, An
     made = {name: value for name, value in first.items() if name not in ("part", "devices")}
     return made | ({"devices": devices} if len(devices) > 1 else {}) | {
         "device": devices[0],
-        "parameters": first["parameters"] | {"part": None, "resume": False},
+        "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None},
         "warnings": list(dict.fromkeys(text for one in records for text in one["warnings"])),
         "result": {**results[0], **named, **counted, **sums, "seeds": seeds},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -253,7 +254,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     """
     begun = time.perf_counter()
     with _threads_explained(parameters), process_for(series, parameters) as other:
-        if parameters.devices is None:
+        if parameters.devices is None and not parameters.resume:
             import_beside(parameters.arch)
         devices = devices_of(parameters)
         device, log = devices[0], Log(watcher)
@@ -268,8 +269,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
         on_gpu = other is not None and device.arch != "cpu" and not device.software
         make = other.make_tables if other is not None and on_gpu else make_tables
         regions = regions_of(parameters, log)
-        here = parameters.devices is None or devices == [choose(parameters.arch)]
-        several = None if here else _several(devices, log.note)
+        several = _several(devices, log.note) if _apart(parameters, devices) else None
         engine_for = several.load if several is not None else engine_on(device, log.note)
         filters = filters_of(parameters, regions)
         with _ended(several), Ahead(parameters, device, settings, filters, engine_for, several is None) as ahead:
@@ -295,6 +295,13 @@ def devices_of(parameters: Parameters) -> list[Device]:
     if parameters.devices is None:
         return [choose(parameters.arch)]
     return choose_several(parameters.arch, parameters.devices)
+
+
+def _apart(parameters: Parameters, devices: list[Device]) -> bool:
+    """Whether processes of their own track: on several devices, and in runs that are to survive the loss of a GPU."""
+    if parameters.resume and devices[0].arch != "cpu" and hasattr(socket, "send_fds"):
+        return True
+    return parameters.devices is not None and devices != [choose(parameters.arch)]
 
 
 def _several(devices: list[Device], note: Callable[[str], object]) -> Several:

@@ -8,24 +8,19 @@ lost is tracked on by another one.
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..devices import Device, alone, usable_cores
+from ..devices import Device, usable_cores
 from ..engine.engine import check_numbers
 from ..engine.filters import Filter
 from ..engine.room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
@@ -34,23 +29,15 @@ from ..engine.tally import Tally
 from ..errors import DeviceError, LostDeviceError
 from ..io.tractogram import Batch, Space
 from ..methods.given import Prepared
-from .shared import Seen, packed, receive, send
+from .remote import Counts, Range, Remote
+from .shared import packed
 
 Array = npt.NDArray[Any]
-Counts = tuple[int, Array]  # seeds, and half-streamlines by stop reason
-PACKAGES = str(Path(__file__).parents[2])
-# the folders of the run's modules come last, where they cannot hide modules of the standard library
-WORKER = """
-import sys
-sys.path = [*filter(None, sys.path), *sys.argv[5:]]
-from tistreamlines.workers.worker import main
-main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), bool(int(sys.argv[4])))
-"""
 EACH = 2  # ranges that a worker has at a time: one in work, and the next
 AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may be handed out: bounds the memory
 GPU_SEEDS = 32768  # fewest of a range on a GPU in hardware, near the end: with fewer, it waits for the longest ones
 MAPS = 256  # parts of shared memory of all workers together, each of which takes a descriptor; there may be only 1024
-PATIENCE = 0.5  # seconds after which the time limit is looked at again
+PATIENCE = 0.5  # seconds after which the time limit is looked at again, and whether workers answer
 
 
 @dataclass(frozen=True)
@@ -74,90 +61,6 @@ class Sliced:
     def __getitem__(self, some: slice) -> Array:
         """Compute rows."""
         return self.rows(self.first + some.start, some.stop - some.start)
-
-
-@dataclass
-class Range:
-    """Neighbouring seeds that are handed out together.
-
-    Parameters
-    ----------
-    first, count : place of the first seed among those of the call, and their number.
-    """
-
-    first: int
-    count: int
-    batches: deque[tuple[Batch, Counts | None]] = field(default_factory=deque)
-    finished: int = 0  # seeds of whole chunks that have come
-    kept: int = 0  # streamlines behind them that have come
-    passed: int = 0  # those of them that the present worker has sent
-
-    def take(self, batch: Batch, counts: Counts | None) -> None:
-        """Receive a batch; what has come before, from a worker that was lost, is left out."""
-        double = min(max(self.kept - self.passed, 0), len(batch))
-        self.passed += len(batch)
-        self.kept += len(batch) - double
-        self.batches.append((batch[double:] if double else batch, counts))
-        if counts is not None:  # the last batch of a chunk
-            self.finished += counts[0]
-            self.kept, self.passed = self.kept - self.passed, 0
-
-
-class Remote:
-    """A worker as the run sees it.
-
-    Parameters
-    ----------
-    device : where it tracks.
-    number : of the worker.
-    """
-
-    def __init__(self, device: Device, number: int, maps: int) -> None:
-        self.device, self._number, self._maps = device, number, maps
-        self.losses = 0
-        self.start()
-
-    def __str__(self) -> str:
-        """Return how messages name the device."""
-        return f"{self.device.arch} device {self.device.index} ({self.device.name})"
-
-    def start(self) -> None:
-        """Start the process."""
-        self.channel, theirs = socket.socketpair()
-        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(int(self.losses > 0))]
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", WORKER, *numbers, *filter(None, sys.path), PACKAGES], env=alone(self.device),
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-        self.ready, self.ranges, self._seen = False, deque[Range](), Seen(self._maps)
-
-    def send(self, *message: Any, descriptors: Sequence[int] = ()) -> None:
-        """Send a message; if the worker has ended, that is noticed when it is listened to."""
-        with suppress(OSError):
-            if spent := self._seen.spent():
-                send(self.channel, ("free", spent))
-            send(self.channel, message, *descriptors)
-
-    def receive(self) -> tuple[Any, ...]:
-        """Wait for a message; the arrays of a batch are in it."""
-        message, descriptors = receive(self.channel)
-        if message[0] != "batch":
-            return message
-        kind, turn, counts, number, points, streamlines = message
-        return kind, turn, counts, self._seen.batch(number, descriptors, points, streamlines)
-
-    def end(self) -> str:
-        """End the process; return how it ended, if it had done so before."""
-        self.channel.close()
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE)
-        code = self.process.poll()
-        self.process.kill()
-        self.process.wait()
-        if code is None:
-            return "it does not answer"
-        return f"its process ended with {f'exit code {code}' if code >= 0 else signal.Signals(-code).name}"
 
 
 class Several:
@@ -205,7 +108,7 @@ class Several:
                 remote.start()
             self._load(remote)
         while not all(remote.ready for remote in self._remotes):
-            self._listen()
+            self._listen(PATIENCE)
         self.tally = Tally()
         self.tally.seconds["compile"] = time.perf_counter() - begun
         return self
@@ -320,12 +223,18 @@ class Several:
         self._open.append(one)
         return one
 
-    def _listen(self, seconds: float | None = None) -> None:
+    def _listen(self, seconds: float) -> None:
         """Receive what workers send, and wait so long for the first message."""
+        begun = time.perf_counter()
         heard = wait([remote.channel for remote in self._remotes], seconds)
-        for remote in [one for one in self._remotes if one.channel in heard]:
+        waited = time.perf_counter() - begun
+        for remote in tuple(self._remotes):
             try:
-                kind, *content = remote.receive()
+                if remote.channel in heard:
+                    kind, *content = remote.receive()
+                else:
+                    remote.missed(waited)
+                    continue
             except (EOFError, OSError):
                 self._lose(remote, remote.end())
                 continue
@@ -342,7 +251,7 @@ class Several:
                 raise content[0]
             remote.end()
             self._lose(remote, content[0].on_command_line)
-        elif content[0] == self._turn:
+        elif kind != "alive" and content[0] == self._turn:
             one = remote.ranges[0]
             if kind == "batch":
                 one.take(content[2], content[1])

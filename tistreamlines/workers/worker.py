@@ -1,7 +1,7 @@
 """A worker: a process that grows streamlines on one device for the run that started it (:mod:`.several`).
 
 It receives ``load`` with the tables, then ``track`` with ranges of seeds, and sends ``ready``, a ``batch`` for each
-batch, ``done`` at the end of a range that was tracked only to be counted, ``note`` and ``error``.
+batch, ``done`` at the end of a range that was tracked only to be counted, ``note``, ``error``, and ``alive`` if asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Worker:
         self._channel, self._arch = channel, arch
         self._jobs: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._held: list[tuple[Any, ...]] = []
-        self._written = Written()
+        self._written, self._sending = Written(), threading.Lock()
         self._turn = 0  # jobs of an earlier turn are no longer wanted
 
     def serve(self) -> None:
@@ -65,7 +65,8 @@ class Worker:
         return prepared, space, device, settings, filters, (), lambda text: self._send("note", text)
 
     def _send(self, *message: Any, descriptors: Any = ()) -> None:
-        send(self._channel, message, *descriptors)
+        with self._sending:
+            send(self._channel, message, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -78,6 +79,10 @@ class Worker:
                     (self._turn,) = content
                 elif kind == "free":
                     self._written.give_back(*content)
+                elif kind == "ask":
+                    if self._sending.acquire(blocking=False):  # else another message is on its way
+                        self._sending.release()
+                        self._send("alive")
                 else:
                     self._jobs.put((kind, *content, *descriptors))
         except (EOFError, OSError):

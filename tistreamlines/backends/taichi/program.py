@@ -193,3 +193,8 @@ class TaichiProgram:
             self._gathered = self.empty(self._gathered_size, INTS)
         self.run(name, count, values | {"out": self._gathered})
         self._download(self._gathered, out)
+        if self.runtime.device.arch == "vulkan":
+            # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
+            with self.runtime.turn(self.exact):
+                self._queue.fill(0)
+                self.ti.sync()
