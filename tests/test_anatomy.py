@@ -224,6 +224,18 @@ def test_fractions_in_one_image_are_those_of_three(head, tmp_path):
         tracked(head, {"pve": three["pve_wm"]}, "act")
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_exchanged_fractions_are_warned_of(head, fractions, order):
+    """FSL's FAST has the files in the order of the last one."""
+    names = ["pve_wm", "pve_gm", "pve_csf"]
+    given = {name: fractions[names[place]] for name, place in zip(names, order, strict=True)}
+    warned = [text for text in tracked(head, given, "act").warnings if "fractions may be exchanged" in text]
+    assert len(warned) == (order[0] != 0)
+    if warned:
+        tissue = {1: "grey matter", 2: "cerebrospinal fluid"}[order.index(0)]
+        assert warned[0].startswith(f"FA is greater in {tissue} (0.")
+
+
 def test_maps_of_include_and_exclude_are_those_of_the_fractions(head, fractions, tmp_path):
     white, grey, fluid = (nib.load(fractions[f"pve_{name}"]) for name in ("wm", "gm", "csf"))
     background = (white.get_fdata() + grey.get_fdata() + fluid.get_fdata()) == 0

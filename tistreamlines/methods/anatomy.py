@@ -120,6 +120,38 @@ def prepare_cmc(
     return _tables(rule, both, both.sum(axis=-1) < 1, {"classify": cmc.classify}, options, sides)
 
 
+def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array]) -> str:
+    """Say so if FA is greatest in another tissue than white matter, since then the fractions may be exchanged.
+
+    Parameters
+    ----------
+    maps : mapping
+        As for :func:`prepare_act`.
+    anisotropy : callable
+        Fits FA, (x, y, z), which is 0 where nothing is fitted.
+
+    Returns
+    -------
+    str
+        A warning, or nothing.
+    """
+    if "pve" in maps:
+        maps, _ = _volumes(maps["pve"], "")
+    if not all(name in maps for name in TISSUES):
+        return ""
+    values = anisotropy()
+    means = {name: np.average(values, weights=maps[name] * (values > 0) + 1e-9) for name in TISSUES}
+    greatest = max(TISSUES, key=lambda name: means[name])
+    if greatest == TISSUES[0]:
+        return ""
+    names = dict(zip(TISSUES, ("white matter", "grey matter", "cerebrospinal fluid"), strict=True))
+    return (
+        f"FA is greater in {names[greatest]} ({means[greatest]:.2f} on average) than in white matter "
+        f"({means[TISSUES[0]]:.2f}), so the tissue fractions may be exchanged: FSL's FAST numbers fluid 0, grey matter "
+        "1 and white matter 2"
+    )
+
+
 def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.float32]:
     """Return the maps of DIPY's ``from_pve``, (x, y, z, 2): grey matter and background, cerebrospinal fluid."""
     paths = {name: str(getattr(options, name, None)) for name in maps}

@@ -84,6 +84,8 @@ class StoppingRule:
         Options that name images on the grid of the series, and the number of volumes of each; 0 for a 3-D image.
     needs_fa : callable
         Returns whether FA must be fitted, from the options.
+    doubt : callable
+        Says why the maps may be wrong, or nothing, from the maps and a function that fits FA.
     references : tuple of str
         Keys of REFERENCES.
     step_in_tables : bool
@@ -97,6 +99,7 @@ class StoppingRule:
     options: type
     maps: Mapping[str, int]
     needs_fa: Callable[[Any], bool] = lambda _: False
+    doubt: Callable[[Mapping[str, Any], Callable[[], Any]], str] = lambda *_: ""
     references: tuple[str, ...] = ()
     step_in_tables: bool = False
     passed: float = 1e30
@@ -134,11 +137,12 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
-        anatomy.AnatomyOptions, anatomy.MAPS, references=("Smith 2012",), passed=0.25,
+        anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), passed=0.25,
     ),
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
-        anatomy.AnatomyOptions, anatomy.MAPS, references=("Girard 2014",), step_in_tables=True, passed=0.25,
+        anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
+        passed=0.25,
     ),
 }  # fmt: skip
 

@@ -117,7 +117,10 @@ def _prepare(
         fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
     with log.stage("prepare"):
         anisotropy = _fitted_once(fits)
-        stop = STOPPING_RULES[parameters.stopping].prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
+        rule = STOPPING_RULES[parameters.stopping]
+        stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
+        if fits is not None and (doubt := rule.doubt(inputs.maps, anisotropy)):
+            log.warn(doubt)
         region = _seed_region(inputs, fits, anisotropy, parameters)
         reach = seeds_of(parameters, inputs.space, region).reach()
     coefficients = None
