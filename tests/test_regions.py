@@ -149,6 +149,26 @@ def test_the_same_streamlines_as_tckedit(tracked, spots, mask_on_another_grid, t
         assert same_lines(found, expected)
 
 
+@tckedit
+@pytest.mark.parametrize("kind", ["fractions", "labels"])
+def test_images_that_are_no_masks_are_taken_as_tckedit_does(tracked, mask_on_another_grid, tmp_path, kind):
+    """Linear interpolation of a mask leaves fractions, some of which are 0.5; a region of labels is one region."""
+    ball = nib.load(mask_on_another_grid)
+    far = np.linalg.norm(np.indices(ball.shape) - 20, axis=0)
+    values = np.clip((8 - far) / 4, 0, 1) if kind == "fractions" else 4 * (far <= 6) + 3 * (far <= 3)
+    region, plain, edited = (tmp_path / name for name in ("region.nii.gz", "plain.tck", "edited.tck"))
+    nib.save(nib.Nifti1Image(values.astype(np.float32), ball.affine), region)
+    tracked(dg="det", output=plain, nseeds=2000)
+    subprocess.run(["tckedit", "-quiet", str(plain), str(edited), "-include", str(region)], check=True)
+    expected = [np.asarray(line) for line in nib.streamlines.load(edited).streamlines]
+    found = tracked(dg="det", include=region, nseeds=2000)
+    assert 20 < len(expected) < 2000
+    assert [len(line) for line in expected] == [len(line) for line in whole(found)]
+    told, other = (found.notes, found.warnings) if kind == "fractions" else (found.warnings, found.notes)
+    assert [text for text in told if "not a mask of 0 and 1" in text and "voxels of at least 0.5 are used" in text]
+    assert not [text for text in other if "not a mask" in text]
+
+
 def test_ends_in_one_region_or_in_two(tracked):
     plain = lines_of(whole(tracked(dg="det")))
     long = max(plain, key=len)
@@ -396,7 +416,7 @@ def test_one_line_for_bad_regions(tracked, options, part):
 def test_an_empty_mask_or_one_that_is_excluded_is_an_error(tracked, head):
     image = nib.load(head.mask)
     empty = nib.Nifti1Image(np.zeros(image.shape, np.uint8), image.affine)
-    with pytest.raises(InputError, match=r"all .* voxels are 0"):
+    with pytest.raises(InputError, match=r"has no voxels of at least 0\.5 among"):
         tracked(include=empty)
     with pytest.raises(InputError, match="no streamline can pass"):
         tracked(include=image, exclude=image)

@@ -95,20 +95,19 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
 
 
 def load_mask(
-    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None
+    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None, *, rounded: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Read a mask on the grid of the series or of the orientations.
+    """Read a mask, on the grid of the series or of the orientations.
 
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file; every voxel that is not 0 or NaN is inside.
+        3-D NIfTI file; every voxel that is not 0 or NaN is inside, or every one of at least 0.5 if ``rounded``.
     space : Space
         Grid that the mask must have.
-    note : callable
-        Receives a message if there are NaN values, or if the mask has more than two different values.
-    warn : callable, optional
-        Receives the latter message instead if such a mask covers most of the image.
+    note, warn : callable
+        Receive messages: there are NaN values, or more than two different values. The latter is a warning if the mask
+        covers most of the image, or if it is ``rounded`` and may have labels.
 
     Returns
     -------
@@ -120,17 +119,18 @@ def load_mask(
         If the file is missing or damaged, on another grid, or empty.
     """
     path, data = _load_volume(path, space, note)
-    mask = np.ascontiguousarray(data != 0)
+    mask = data >= 0.5 if rounded else data != 0
+    inside = "voxels of at least 0.5" if rounded else "nonzero voxels"
     if not mask.any():
-        raise InputError(f"{path}: all {mask.size} voxels are 0; give a mask with at least one nonzero voxel")
-    low, high = data[mask].min(), data[mask].max()
+        raise InputError(f"{path}: has no {inside} among {mask.size}; give a mask of 0 and 1 that is not empty")
+    low, high = data[data != 0].min(), data[mask].max()
     if low != high:
-        tell = warn if warn and mask.mean() > 0.5 else note
+        tell = warn if warn and (mask.mean() > 0.5 or (rounded and high > 1)) else note
         tell(
-            f"{path}: values from {low:.4g} to {high:.4g}, not a mask of 0 and 1; all {mask.sum()} nonzero voxels are "
-            f"used, {mask.mean():.0%} of the image"
+            f"{path}: values from {low:.4g} to {high:.4g}, not a mask of 0 and 1; all {mask.sum()} {inside} are used, "
+            f"{mask.mean():.0%} of the image"
         )
-    return mask
+    return np.ascontiguousarray(mask)
 
 
 def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0) -> npt.NDArray[np.float32]:

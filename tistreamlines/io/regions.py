@@ -80,7 +80,7 @@ def sphere_in(name: str, given: Any) -> Sphere | None:
     return Sphere(str(given), np.array(centre), radius)
 
 
-def load_region(name: str, given: Any, note: Tell = silent) -> Region:
+def load_region(name: str, given: Any, note: Tell = silent, warn: Tell | None = None) -> Region:
     """Read a region.
 
     Parameters
@@ -88,8 +88,8 @@ def load_region(name: str, given: Any, note: Tell = silent) -> Region:
     name : str
         Python name of the option.
     given : str, Path or InMemory
-        A mask image of any grid, of which every voxel that is not 0 or NaN is inside, or the text 'x,y,z,r'.
-    note : callable
+        A mask image of any grid, of which every voxel of at least 0.5 is inside, as in MRtrix3, or the text 'x,y,z,r'.
+    note, warn : callable
         See :func:`tistreamlines.io.nifti.load_mask`.
 
     Raises
@@ -103,4 +103,4 @@ def load_region(name: str, given: Any, note: Tell = silent) -> Region:
     if sphere is not None:
         return sphere
     space = grid_of(*open_image(given))
-    return Mask(str(given), space, load_mask(given, space, note))
+    return Mask(str(given), space, load_mask(given, space, note, warn, rounded=True))

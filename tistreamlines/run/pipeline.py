@@ -331,7 +331,7 @@ def regions_of(parameters: Parameters, log: Log) -> dict[str, list[Region]]:
     given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
     if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
-    return {name: [load_region(name, one, log.note) for one in several] for name, several in given.items()}
+    return {name: [load_region(name, one, log.note, log.warn) for one in several] for name, several in given.items()}
 
 
 def filters_of(
