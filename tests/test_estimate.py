@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import tistreamlines as ts
+from tistreamlines.devices import choose
 from tistreamlines.engine.more_seeds import GridSeeds, SeedsPerVoxel
 from tistreamlines.engine.pilot import Pilot, _spread_over
 from tistreamlines.engine.seeds import GivenSeeds
+from tistreamlines.errors import DeviceError
 
 MANY = 50_000
 SUFFIXES = (".trx", ".trk", ".tck")
@@ -56,6 +58,16 @@ class TestRuns:
         assert set(made.spread.values()) == {0.0}
         assert done.path.stat().st_size - made.file_bytes[suffix] in range(3000)  # headers
         assert set(made.file_bytes) == set(SUFFIXES)
+
+    def test_of_a_run_on_a_gpu_that_can_go_on(self, options, tmp_path):
+        """The run itself would track in another process."""
+        try:
+            choose("vulkan")
+        except DeviceError as error:
+            pytest.skip(str(error))
+        chosen = options | {"arch": "vulkan", "resume": True, "output": tmp_path / "a.trx"}
+        assert ts.estimate(nseeds=60, **chosen).streamlines == ts.track(nseeds=60, **options).streamlines
+        assert not list(tmp_path.iterdir())
 
     def test_seeds_in_a_grid_are_spread(self, options, head, shorter):
         grid = {"seed_grid": 2, "seed_mask": head.mask, "max_angle": 30}

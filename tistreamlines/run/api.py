@@ -194,7 +194,7 @@ def estimate(
     >>> ts.estimate("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=10_000_000).file_bytes  # doctest: +SKIP
     """
     begun = time.perf_counter()
-    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
+    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, dry=True)
     seconds, chosen = time.perf_counter() - begun, run.parameters
     if not isinstance(run.engine, Engine):
         raise ParameterError("--dry-run estimates the time of one device: leave --devices out, and divide that time")
@@ -207,7 +207,7 @@ def estimate(
 
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
-    watcher: Watcher | None, named: Mapping[str, Any],
+    watcher: Watcher | None, named: Mapping[str, Any], *, dry: bool = False,
 ) -> tuple[Run, Path | None]:  # fmt: skip
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram."""
     if output is not None and not isinstance(output, str | PathLike):
@@ -222,7 +222,7 @@ def _start(
         raise ParameterError(needs_series(chosen))
     check_outputs(path, chosen, series.values())
     series, chosen = _located(series, chosen, affine)
-    return start(series, chosen, watcher or Watcher()), path
+    return start(series, replace(chosen, resume=chosen.resume and not dry), watcher or Watcher()), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
