@@ -14,6 +14,7 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.run import parts as parting
 from tistreamlines.run import resume
+from tistreamlines.run.log import Watcher
 
 COUNT = 3
 SUFFIXES = (".trx", ".trk", ".tck")
@@ -191,6 +192,19 @@ class TestResume:
         assert result.stop_reasons == json.loads((whole / "stats.trx").read_text())["stop_reasons"]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.trx"]
         assert any("goes on after" in note for note in result.notes) == (after > 1)
+
+    def test_what_is_said_to_be_kept_is_kept(self, options, tmp_path, small, monkeypatch):
+        """Not the seeds of a piece that is not complete."""
+        said = []
+        monkeypatch.setattr(Watcher, "note", lambda _, text: said.append(text))
+        with monkeypatch.context() as broken, pytest.raises(Stopped):
+            stopping(broken, 3)
+            ts.track(output=tmp_path / "a.trx", **options, resume=True)
+        records = [json.loads(path.read_text()) for path in (tmp_path / "a.trx.unfinished").glob("0*.json")]
+        kept = sum(record["result"]["seeds"] for record in records)
+        ts.track(output=tmp_path / "a.trx", **options, resume=True)
+        assert any(f"{kept} seeds are kept" in text for text in said)
+        assert any(f"goes on after {kept} of 301 seeds" in text for text in said)
 
     def test_a_selection_and_a_part_go_on(self, options, parts, tmp_path, small, monkeypatch):
         selecting = {name: value for name, value in options.items() if name != "nseeds"} | {"select": 100}

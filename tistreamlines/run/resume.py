@@ -27,7 +27,7 @@ from .result import TrackResult
 
 JOURNAL = "run.json"  # what the pieces have in common
 SECONDS = 10.0  # that a piece takes, about
-FEWEST, MOST = 1 << 12, 1 << 20  # seeds of the first piece and of any
+FEWEST, MOST = 1 << 8, 1 << 20  # seeds of the first piece and of any
 FASTER = 8  # greatest ratio of the seeds of a piece to those of the one before
 
 
@@ -53,7 +53,8 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
             _track_rest(run, folder, pieces)
             result = _finish(run, pieces, output)
         except BaseException:
-            run.log.note(f"{folder}: {run.done[0]:,} seeds are kept; give the same command to go on")
+            kept = sum(piece.record["result"]["seeds"] for piece in pieces)
+            run.log.note(f"{folder}: {kept:,} seeds are kept; give the same command to go on")
             raise
         with explained(folder), hidden_folder(output) as draft:
             folder.rename(draft / folder.name)  # all at once: what is half removed must not be taken for a run
