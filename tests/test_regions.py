@@ -422,6 +422,23 @@ def test_an_empty_mask_or_one_that_is_excluded_is_an_error(tracked, head):
         tracked(include=image, exclude=image)
 
 
+def test_a_mask_with_an_axis_of_one_volume_or_without_a_place(tracked, head, tmp_path):
+    """MRtrix3 and FSL write the former; the latter may lie anywhere."""
+    image = nib.load(head.mask)
+    half = np.asarray(image.dataobj) * (np.arange(image.shape[0]) > 15)[:, None, None].astype(np.uint8)
+    placed, lost = nib.Nifti1Image(half[..., None], image.affine), nib.Nifti1Image(half, None)
+    lost.set_sform(None, 0)
+    lost.set_qform(None, 0)
+    paths = [tmp_path / name for name in ("half.nii.gz", "one.nii.gz", "lost.nii.gz")]
+    for path, one in zip(paths, (nib.Nifti1Image(half, image.affine), placed, lost), strict=True):
+        nib.save(one, path)
+    expected, found, unsure = (tracked(dg="det", include=path) for path in paths)
+    assert 0 < len(whole(expected)) < 500
+    assert digest(found) == digest(expected)
+    assert not [text for text in found.warnings if "header" in text]
+    assert [text for text in unsure.warnings if "lost.nii.gz: the header does not say where the image lies" in text]
+
+
 def test_every_role_is_an_option_that_can_be_given_several_times(run, head, tmp_path):
     told = run("track", "--help").out
     for role in ROLES:

@@ -172,9 +172,7 @@ def grid_of(path: Path, image: Any) -> Space:
         shear = space.shear
     # As DIPY's LocalTracking requires, but independent of the voxel size; "not <=" also catches NaN.
     if not shear <= SHEAR_TOLERANCE:
-        raise InputError(
-            f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to orthogonal axes"
-        )
+        raise InputError(f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to orthogonal axes")
     return space
 
 

@@ -163,20 +163,18 @@ def _load_volume(
     path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = ()
 ) -> tuple[Path, npt.NDArray[Any]]:
     path, image = open_image(path)
-    if tuple(image.shape[:3]) == space.shape and image.shape[3:] != volumes and volumes:
-        raise InputError(f"{path}: shape {tuple(image.shape)}; give an image of {volumes[0]} volumes")
-    if tuple(image.shape) != space.shape + volumes:
-        raise InputError(
-            f"{path}: shape {tuple(image.shape)}, but the series or orientations have {space.shape}; "
-            "resample it to that grid"
-        )
+    shape = tuple(image.shape)
+    if not volumes:  # MRtrix3 and FSL leave an axis of one volume
+        shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
+    if shape[:3] == space.shape and shape[3:] != volumes and volumes:
+        raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
+    if shape != space.shape + volumes:
+        raise InputError(f"{path}: shape {shape}, but the series or orientations have {space.shape}; resample it")
     with reading(path):
         difference = np.abs(np.asarray(image.affine, np.float64) - space.affine).max()
     if not difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
-        raise InputError(
-            f"{path}: affine differs by {difference:.4g} from that of the series or orientations; resample it"
-        )
-    data = without_nan(path, read_array(path, image), note)
+        raise InputError(f"{path}: affine differs by {difference:.4g} from that of series or orientations; resample it")
+    data = without_nan(path, read_array(path, image).reshape(shape), note)
     check_finite(path, data)
     return path, data
 
