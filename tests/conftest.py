@@ -17,7 +17,8 @@ from tistreamlines.cli.main import main
 # that follow each other here, and so run at one time, compile others; verify's first, which most tests share.
 FIRST = (
     "test_verify", "test_taichi", "test_attack", "test_benchmark_suite", "test_examples", "test_asymmetric",
-    "test_parity", "test_metal", "test_ptt", "test_api", "test_boot", "test_sizes", "test_convergence", "test_trial",
+    "test_parity", "test_metal", "test_pft", "test_regions", "test_dipy", "test_ptt", "test_api", "test_boot",
+    "test_seeding", "test_several", "test_distributed", "test_lost", "test_sizes", "test_convergence", "test_trial",
     "test_store", "test_cli", "test_frames", "test_prob", "test_ptt_lines", "test_one_taichi", "test_det",
 )  # fmt: skip
 
