@@ -42,9 +42,10 @@ def track(head, tmp_path):
     return call
 
 
-def test_one_line_and_nothing_left(driver, track, tmp_path):
-    """Taichi ends the process then, with a message of its own."""
-    done = track("a.trx", "--arch", "vulkan", **driver)
+@pytest.mark.parametrize("submission", [30, 70, 89, SUBMISSION])
+def test_one_line_and_nothing_left(driver, track, tmp_path, submission):
+    """Taichi ends the process then, with a message of its own, before anything is made of what was not copied."""
+    done = track("a.trx", "--arch", "vulkan", **driver | {"LOSING_AT": str(submission)})
     assert done.returncode == 1, done.stderr
     assert "RHI Error: (-4) Vulkan device might be lost" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("Error: the device was lost while it computed")

@@ -151,6 +151,10 @@ class TaichiProgram:
     def _download(self, array: Any, out: np.ndarray) -> None:
         with self.runtime.turn(self.exact):
             self._transfers.download_ints(len(out), array, out)  # waits for the device
+            if self.runtime.device.arch == "vulkan":
+                # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
+                self._queue.fill(0)
+                self.ti.sync()
 
     def host(self, array: Any, count: int) -> np.ndarray:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
@@ -193,8 +197,3 @@ class TaichiProgram:
             self._gathered = self.empty(self._gathered_size, INTS)
         self.run(name, count, values | {"out": self._gathered})
         self._download(self._gathered, out)
-        if self.runtime.device.arch == "vulkan":
-            # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
-            with self.runtime.turn(self.exact):
-                self._queue.fill(0)
-                self.ti.sync()
