@@ -18,13 +18,16 @@ from faces import run as run_kernel
 import tistreamlines as ts
 from tistreamlines.benchmarks.phantom.phantom import save_phantom
 from tistreamlines.devices import choose
-from tistreamlines.engine.regions import ROLES
+from tistreamlines.engine.regions import ROLES, Regions
 from tistreamlines.errors import DeviceError, InputError, ParameterError
-from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered
+from tistreamlines.io.regions import Mask, Sphere
+from tistreamlines.kernels import regions as kernels
+from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered, marks_at
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.linker.lang import Ints, i32, twin
+from tistreamlines.linker.lang import Hole, Ints, Reals, i32, twin, vec3
 
 GETTERS = ("prob", "det", "boot", "ptt")
+Filter = Hole("record of the filter")
 tckedit = pytest.mark.skipif(shutil.which("tckedit") is None, reason="tckedit is not installed: install mrtrix3")
 
 
@@ -126,6 +129,86 @@ def test_only_the_final_points_of_particle_filtering_count(tracked, head, spots,
     kept = [line for line, a, b in zip(plain, visited, avoided, strict=True) if a and b]
     assert 0 < len(kept) < len(plain)
     assert same_lines(lines_of(whole(tracked(**rules, **asked))), kept)
+
+
+@twin
+def look(item: i32, filter: Filter, points: Reals, out: Ints):
+    """Bits of points."""
+    out[item] = marks_at(filter, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(face):
+    """Also where a voxel of the image has points with and without them, and next to the borders of voxels."""
+    rng, shape = np.random.default_rng(4), (17, 14, 11)
+    space = ts.Space(np.array([[2.0, 0.3, 0, 4], [-0.3, 1.5, 0, -7], [0, 0, 2.5, 1], [0, 0, 0, 1]]), shape)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    masks = [Mask("own", space, rng.random(shape) < 0.3)]
+    for scale, size in ((0.7, 27), (1.9, 13), (6.0, 5)):  # smaller voxels, similar ones, larger ones
+        affine = np.eye(4)
+        affine[:3, :3] = scale * turn
+        affine[:3, 3] = space.to_ras(np.array([6.0, 5.0, 4.0])) - affine[:3, :3] @ np.full(3, size // 2)
+        depth = np.minimum(*np.meshgrid(*[np.arange(size)] * 3, indexing="ij")[:2])
+        masks.append(Mask(str(scale), ts.Space(affine, (size, size, size)), rng.random((size,) * 3) < 4 * depth / size))
+    places = ([3.2, 4.1, 5.3], 4.0), ([9.0, 3.0, 2.0], 8.0)
+    spheres = [Sphere(str(radius), space.to_ras(np.array(at)), radius) for at, radius in places]
+    regions = Regions({"include": [*masks, *spheres]}, space, False)
+    voxels = np.stack([rng.integers(0, size, 20_000) for size in shape], axis=1)
+    points = (voxels + rng.uniform(-0.499, 0.499, voxels.shape)).astype(np.float32).astype(float)
+    points[:2000] = np.where(rng.random((2000, 3)) < 0.5, voxels[:2000] + 0.49995, voxels[:2000])
+    found = run_kernel(face, look, len(points), {**regions.values, "points": points, "out": ints(len(points))},
+                       {"Filter": kernels.Regions})["out"]  # fmt: skip
+    expected, sure = np.zeros(len(points), int), np.ones(len(points), bool)
+    for number, mask in enumerate(masks):
+        places = mask.space.to_voxel(space.to_ras(points))
+        nearest = np.floor(places + 0.5).astype(int)
+        inside = ((nearest >= 0) & (nearest < mask.voxels.shape)).all(axis=1)
+        held = inside & mask.voxels[tuple(np.where(inside[:, None], nearest, 0).T)]
+        expected |= held.astype(int) << INCLUDES + number
+        sure &= (np.abs(places + 0.5 - np.round(places + 0.5)) > 1e-4).all(axis=1) | (number == 0)
+    for number, sphere in enumerate(spheres):
+        far = np.linalg.norm((points - space.to_voxel(sphere.centre)) * space.voxel_sizes, axis=1)
+        expected |= (far <= sphere.radius).astype(int) << INCLUDES + len(masks) + number
+        sure &= np.abs(far - sphere.radius) > 1e-3
+    mixed = regions.values["filter_voxels"].reshape(shape)[tuple(voxels.T)] >= kernels.MIXED
+    assert sure.mean() > 0.95
+    assert 0.2 < mixed.mean() < 0.9
+    assert all(len(np.unique(expected[sure & ~mixed] >> INCLUDES + number & 1)) == 2 for number in range(6))
+    assert np.array_equal(found[sure], expected[sure])
+
+
+def test_a_mask_on_the_grid_of_the_image_needs_no_other_look():
+    """Even if its header was kept in float32."""
+    affine = np.diag([1.7, 1.8, 1.9, 1.0])
+    affine[:3, 3] = -91.37, -121.13, 17.77
+    held = np.random.default_rng(2).random((40, 50, 60)) < 0.5
+    there = ts.Space(affine.astype(np.float32).astype(float), held.shape)
+    values = Regions({"exclude": [Mask("mask", there, held)]}, ts.Space(affine, held.shape), False).values
+    assert values["filter_grids"] == 0
+    assert np.array_equal(values["filter_voxels"], np.where(held, EXCLUDE, 0).ravel())
+
+
+@pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
+@pytest.mark.parametrize("dg", GETTERS)
+@pytest.mark.parametrize("pft", [False, True])
+def test_a_gpu_takes_every_kind_of_region_at_once(tracked, head, spots, mask_on_another_grid, tmp_path, dg, pft):
+    """Kernels have at most 64 arguments on a GPU."""
+    if pft and dg not in ("prob", "boot"):
+        pytest.skip("particle filtering is for prob and boot")
+    options: dict[str, Any] = {
+        "include": [spots[0], mask_on_another_grid], "exclude": [spots[3]],
+        "ends_in": [[*spots[0][:3], 60.0]], "max_length": 200,
+    }  # fmt: skip
+    if pft:
+        save_phantom(head.phantom, tmp_path)
+        options |= {"stopping": "act", "pft": True, "step_size": "1mm"}
+        options |= {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in head.phantom.tissues}
+    else:
+        options |= {"limit_mask": head.mask, "stop_when_included": True}
+    found, expected = (tracked(dg=dg, nseeds=60, arch=arch, **options) for arch in ("vulkan", "cpu"))
+    assert found.stop_reasons["rejected"] > 0
+    assert 0 < expected.streamlines == found.streamlines
+    assert digest(found) == digest(expected)
 
 
 @tckedit

@@ -11,7 +11,7 @@ from ..linker.lang import *
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
 INCLUDES = 4  # number of the first include region's bit
 MOST_INCLUDES = 26
-ROWS, SIDES = "xx xy xz x0 yx yy yz y0 zx zy zz z0".split(), "across deep high".split()  # fields of the first grid
+MIXED = 1 << 30  # a voxel in which bits depend on the point
 
 
 class Demands(Record):
@@ -32,34 +32,24 @@ class Demands(Record):
 
 
 class Regions(Demands):
-    """Grids of voxels and spheres.
+    """Voxels of the tracked image, grids of other voxels, and spheres.
 
-    Of the first grid: ``xx`` to ``z0``, three rows of four numbers from voxel coordinates of the tracked image to those of the
-    grid, and its numbers of voxels. Of each further one the same in ``matrix`` and ``sides``, and its first element in
-    ``voxels``, where each voxel has the bits of its regions; most runs have one grid, and numbers are faster than arrays.
-    For each sphere: centre (voxel coordinates of the tracked image) and square of the radius (mm) in ``balls``, bits in
-    ``ball_bits``.  ``side_x``, ``side_y`` and ``side_z`` are those of a voxel of the tracked image in mm.
+    ``voxels`` has, for each voxel of the tracked image (``across`` x ``deep`` x ``high``), the bits that all its points have,
+    and MIXED if some have more: most points need no other look.  Then each of ``grids`` grids has three rows of four
+    numbers in ``matrix`` from voxel coordinates of the tracked image to its own, and in ``sides`` its numbers of voxels
+    and its first element in ``marks``, the bits of its voxels.  Each of ``spheres`` spheres has its centre (voxel coordinates
+    of the tracked image) and the square of its radius (mm) in ``balls``, and its bits in ``ball_bits``.
+    ``side_x``, ``side_y`` and ``side_z`` are those of a voxel of the tracked image in mm.
     """
 
-    xx: real
-    xy: real
-    xz: real
-    x0: real
-    yx: real
-    yy: real
-    yz: real
-    y0: real
-    zx: real
-    zy: real
-    zz: real
-    z0: real
+    voxels: Ints
     across: i32
     deep: i32
     high: i32
-    further: i32
+    grids: i32
     matrix: Reals
     sides: Ints
-    voxels: Ints
+    marks: Ints
     spheres: i32
     balls: Reals
     ball_bits: Ints
@@ -69,42 +59,47 @@ class Regions(Demands):
 
 
 @twin
-def nearest(a: real, b: real, c: real, d: real, p: vec3) -> i32:
+def nearest(row: Reals, first: i32, p: vec3) -> i32:
     """Nearest voxel of a grid along one axis."""
-    return i32(floor(a * p[0] + b * p[1] + c * p[2] + d + 0.5))
+    return i32(floor(row[first] * p[0] + row[first + 1] * p[1] + row[first + 2] * p[2] + row[first + 3] + 0.5))
 
 
 @twin
-def bits_of(voxels: Ints, first: i32, across: i32, deep: i32, high: i32, x: i32, y: i32, z: i32) -> i32:
-    """Bits of a grid's voxel; none outside the grid."""
+def voxel_of(p: real, size: i32) -> i32:
+    """Nearest voxel along an axis of the tracked image, in which the point lies."""
+    return minimum(maximum(i32(floor(p + 0.5)), 0), size - 1)
+
+
+@twin
+def others_at(filter: Regions, p: vec3) -> i32:
+    """Bits of the nearest voxels in grids, none outside, and of the spheres around a point."""
     found = 0
-    if (x >= 0) & (x < across) & (y >= 0) & (y < deep) & (z >= 0) & (z < high):
-        found = voxels[first + (x * deep + y) * high + z]
-    return found
-
-
-@twin
-def marks_at(filter: Regions, p: vec3) -> i32:
-    """Bits of the regions that hold a point: of its nearest voxel in each grid, and of the spheres around it."""
-    x = nearest(filter.xx, filter.xy, filter.xz, filter.x0, p)
-    y = nearest(filter.yx, filter.yy, filter.yz, filter.y0, p)
-    z = nearest(filter.zx, filter.zy, filter.zz, filter.z0, p)
-    found = bits_of(filter.voxels, 0, filter.across, filter.deep, filter.high, x, y, z)
-    for g in range(filter.further):
-        m = 12 * g
-        x = nearest(filter.matrix[m], filter.matrix[m + 1], filter.matrix[m + 2], filter.matrix[m + 3], p)
-        y = nearest(filter.matrix[m + 4], filter.matrix[m + 5], filter.matrix[m + 6], filter.matrix[m + 7], p)
-        z = nearest(filter.matrix[m + 8], filter.matrix[m + 9], filter.matrix[m + 10], filter.matrix[m + 11], p)
-        first = filter.sides[4 * g + 3]
-        found = found | bits_of(
-            filter.voxels, first, filter.sides[4 * g], filter.sides[4 * g + 1], filter.sides[4 * g + 2], x, y, z
-        )  # fmt: skip
+    for g in range(filter.grids):
+        x = nearest(filter.matrix, 12 * g, p)
+        y = nearest(filter.matrix, 12 * g + 4, p)
+        z = nearest(filter.matrix, 12 * g + 8, p)
+        if (x >= 0) & (x < filter.sides[4 * g]) & (y >= 0) & (y < filter.sides[4 * g + 1]):
+            if (z >= 0) & (z < filter.sides[4 * g + 2]):
+                place = (x * filter.sides[4 * g + 1] + y) * filter.sides[4 * g + 2] + z
+                found = found | filter.marks[filter.sides[4 * g + 3] + place]
     for s in range(filter.spheres):
         dx = filter.side_x * (p[0] - filter.balls[4 * s])
         dy = filter.side_y * (p[1] - filter.balls[4 * s + 1])
         dz = filter.side_z * (p[2] - filter.balls[4 * s + 2])
         if dx * dx + dy * dy + dz * dz <= filter.balls[4 * s + 3]:
             found = found | filter.ball_bits[s]
+    return found
+
+
+@twin
+def marks_at(filter: Regions, p: vec3) -> i32:
+    """Bits of the regions that hold a point of the image: of its nearest voxel in each grid, and of the spheres around it."""
+    x = voxel_of(p[0], filter.across)
+    y = voxel_of(p[1], filter.deep)
+    z = voxel_of(p[2], filter.high)
+    found = filter.voxels[(x * filter.deep + y) * filter.high + z]
+    if found >= MIXED:
+        found = (found - MIXED) | others_at(filter, p)
     return found
 
 

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
-from ..engine.regions import ROLES, RegionOptions
+from ..engine.regions import ROLES
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io.in_memory import source_of
@@ -31,6 +31,7 @@ from ..methods.threshold import ThresholdOptions
 from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..sphere.harmonics import BASES, frame_of
 from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
+from .regions import RegionOptions
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from ..backends import import_beside, notes
 from ..devices import Device, choose, choose_several, name_of
 from ..engine.engine import Engine
 from ..engine.filters import Filter, ValidEnds
-from ..engine.regions import ROLES, Regions, check_regions
+from ..engine.regions import ROLES, Regions
 from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, ParameterError, python_names
 from ..io import sidecar
@@ -27,6 +27,7 @@ from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..option import part_of
 from ..options.parameters import Parameters
+from ..options.regions import check_regions
 from .ahead import Ahead
 from .apart import process_for
 from .counts import Counts
