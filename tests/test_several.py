@@ -178,13 +178,19 @@ class TestLosses:
 
     def test_a_worker_that_hangs(self, several, prepared, notes, monkeypatch):
         """One that is asked and does not answer; one that has nothing to do answers."""
+        patience = remote.SILENT
         monkeypatch.setattr(remote, "ASKED", 0.5)
-        monkeypatch.setattr(remote, "SILENT", 2.5)
-        tracking = several.track(SEEDS)
-        found = [next(tracking)]
+        monkeypatch.setattr(remote, "SILENT", 5.0)
+
+        def patiently(text: str) -> None:
+            """Give the worker that is started anew its time."""
+            notes.append(text)
+            monkeypatch.setattr(remote, "SILENT", patience)
+
+        several.note = patiently
         os.kill(several._remotes[1].process.pid, signal.SIGSTOP)
         batch, tally = one(prepared)
-        check_equal(Batch.concatenate([*found, *tracking]), batch)
+        check_equal(Batch.concatenate(several.track(SEEDS)), batch)
         check_counts(several.tally, tally)
         assert len(notes) == 1 and "was lost (it does not answer): its worker is started anew" in notes[0]
 
@@ -213,6 +219,14 @@ class TestLosses:
 
     def test_a_device_that_is_lost_twice_is_left_out(self, monkeypatch, prepared, notes):
         several = self.plant(monkeypatch, prepared, notes, how="lost", number=5, worker=0, always=True)
+        other = several._remotes[1].process.pid
+
+        def hold(text: str) -> None:
+            """Have the other worker wait until this one is lost again."""
+            notes.append(text)
+            os.kill(other, signal.SIGSTOP if len(notes) == 1 else signal.SIGCONT)
+
+        several.note = hold
         check_equal(Batch.concatenate(several.track(SEEDS)), one(prepared)[0])
         assert [text.split(" (")[0] for text in notes] == ["cpu device 0"] * 2
         assert "goes on without it" in notes[1]

@@ -80,8 +80,7 @@ class Worker:
                 elif kind == "free":
                     self._written.give_back(*content)
                 elif kind == "ask":
-                    if self._sending.acquire(blocking=False):  # else another message is on its way
-                        self._sending.release()
+                    if not self._sending.locked():  # else another message is on its way
                         self._send("alive")
                 else:
                     self._jobs.put((kind, *content, *descriptors))
