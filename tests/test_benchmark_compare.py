@@ -147,6 +147,7 @@ def test_times_with_other_threads_are_not_judged():
     assert len(found(slow_run(), both)) == 1
     chunks = results(run(chunk_size=137, track=9.0, repeats=[9.0]), run(chunk_size=5000))
     assert found(slow_run(chunk_size=137), chunks) == []
+    assert found(slow_run(devices=2), run()) == []
     # another size by itself may be what has made it slower
     assert len(found(slow_run(chunk_size=5000), chunks)) == 1
     assert len(found(slow_run(chunk_size=600), run())) == 1

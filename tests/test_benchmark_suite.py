@@ -13,7 +13,7 @@ import pytest
 from conftest import python
 from dipy.data import default_sphere
 
-from tistreamlines.benchmarks import mrtrix, problem, runs, suite, sweeping, worker
+from tistreamlines.benchmarks import mrtrix, problem, runs, suite, sweeping, targets, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS, SWEEPS
 from tistreamlines.benchmarks.compare import committed, compare
 from tistreamlines.benchmarks.limits import shares
@@ -22,6 +22,7 @@ from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.report import markdown
 from tistreamlines.benchmarks.schedule import Folders, Schedule
 from tistreamlines.benchmarks.targets import TARGETS, Target
+from tistreamlines.devices import choose
 from tistreamlines.engine.products import Points
 from tistreamlines.errors import InputError
 from tistreamlines.sphere.harmonics import order_of, sampling_matrix
@@ -58,6 +59,23 @@ def test_peers_track_what_archs_track(small, tmp_path, target):
     assert len(ours["seconds"]["repeats"]) == 2
     assert ours["seconds"]["track"] == ours["seconds"]["repeats"][1]
     assert theirs["sha256"] == ""
+
+
+def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
+    """What is known of one device only is unknown; two workers on the CPU stand for two GPUs."""
+    one = run_here(small, tmp_path, "cpu", "det", 300)["runs"][0]
+    for module in (targets, worker):
+        monkeypatch.setattr(module, "devices_of", lambda arch, problem: [choose("cpu")] * 2)
+    results = run_here(small, tmp_path, "cpu", "det", 300)
+    two = results["runs"][0]
+    assert two["sha256"] == one["sha256"]
+    assert (one["devices"], two["devices"]) == (None, 2)
+    assert two["device"].startswith("2 x ")
+    unknown = {"work", "peak_host_bytes", "device_bytes", "copied_bytes"}
+    assert {name for name, value in two.items() if value is None and name in unknown} == unknown
+    assert one["work"]
+    assert two["seconds"]["stages"] == {}
+    assert "2 devices" in markdown(results)
 
 
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):

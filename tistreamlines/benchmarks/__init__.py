@@ -26,6 +26,7 @@ A run::
 
     case, dg, model, target, kind       kind is arch (one of ours) or peer
     nseeds, threads, chunk_size, exact  null if not applicable
+    device, devices                     name; how many GPUs shared the seeds, null if one did
     status, reason                      ok, missing, failed or timeout; the last line of its output
     seconds         {compile, prepare, write, total, track, track_least, track_greatest, repeats: [], stages: {}}
                     track is the median of the repeats, from seeds to points in the host's memory; null if unknown.

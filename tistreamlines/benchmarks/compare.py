@@ -70,14 +70,14 @@ def compare(new: Results, *earlier: Results, slower: float = 1.25) -> list[Findi
     for run in runs:
         if alike := before.get(_key(run)):
             old, other = max(alike, key=lambda pair, run=run: _likeness(new, run, *pair))
-            timed = _same("threads", run, other) and _same_device(new, old, run)
+            timed = _same("threads", run, other) and _same_device(new, old, run, other)
             found += _beside(run, other, _name(run, runs), slower if timed else None)
     return found + list(_archs_apart(runs))
 
 
 def _likeness(new: Results, run: Run, old: Results, other: Run) -> tuple:
     """Rank an earlier run by device, threads and chunk size, on which times depend, and by date."""
-    alike = _same_device(new, old, run), _same("threads", run, other), _same("chunk_size", run, other)
+    alike = _same_device(new, old, run, other), _same("threads", run, other), _same("chunk_size", run, other)
     return *alike, str(old.get("created", ""))
 
 
@@ -110,8 +110,8 @@ def _same(name: str, run: Run, other: Run) -> bool:
     return run.get(name) == other.get(name)
 
 
-def _same_device(new: Results, old: Results, run: Run) -> bool:
-    """Whether two results come from the same computer and the same device of the run's target."""
+def _same_device(new: Results, old: Results, run: Run, other: Run) -> bool:
+    """Whether two runs were on the same computer, and on the same device or as many of them."""
 
     def machine(results: Results) -> tuple:
         said = results.get("machine") or {}
@@ -119,7 +119,7 @@ def _same_device(new: Results, old: Results, run: Run) -> bool:
         own = [device for device in devices if device[0] == run.get("target")]
         return said.get("cpu"), said.get("cores"), own or devices
 
-    return machine(new) == machine(old)
+    return machine(new) == machine(old) and _same("devices", run, other)
 
 
 def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "target")) -> str:

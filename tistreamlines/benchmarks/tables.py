@@ -33,6 +33,7 @@ _SETTINGS: Columns = {
     "model": lambda model: f"model {model}",
     "nseeds": lambda seeds: f"{count(seeds)} seeds",
     "threads": lambda threads: f"{threads} thread{'s' if threads != 1 else ''}",
+    "devices": lambda devices: f"{devices} devices",
     "exact": lambda exact: "exact mode" if exact else "not in exact mode",
     "chunk_size": lambda seeds: f"chunks of {count(seeds)} seeds",
 }

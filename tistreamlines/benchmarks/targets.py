@@ -89,26 +89,29 @@ def open_arch(arch: str, problem: Problem) -> Session:
         problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
     )
     devices = devices_of(arch, problem)
-    if len(devices) > 1:
+    several = len(devices) > 1
+    if several:
         engine: Any = Several(devices).load(prepared, problem.space, settings)
     else:
         engine = Engine(prepared, problem.space, devices[0], settings)
-    work = REGISTRY[problem.method.dg].count_step(prepared.fill)
+    # the stages and the copied bytes of several devices are not known here, and the measured limits are those of one
+    work = None if several else REGISTRY[problem.method.dg].count_step(prepared.fill)
+    parts = () if several else ("start", "grow", "pack", "unpack")
 
     def track(count: int, keep: bool = True) -> Tracked:
         tally = engine.tally
         tally.copied_bytes = 0
-        tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
+        tally.seconds.update(dict.fromkeys(parts, 0.0))
         points, lengths = [np.zeros((0, 3), np.float32)], []
         for batch in engine.track(problem.seeds[:count]):
             lengths.append(batch.lengths)
             if keep:
                 points.append(batch.points)
-        stages = {name: tally.seconds[name] for name in ("start", "grow", "pack", "unpack")}
+        stages = {name: tally.seconds[name] for name in parts}
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         return Tracked(
             np.concatenate(points), offsets, tally.seconds["track"], stages, tally.seconds["compile"],
-            work, tally.copied_bytes or None,  # unknown of several devices
+            work, tally.copied_bytes or None,
         )  # fmt: skip
 
     return track

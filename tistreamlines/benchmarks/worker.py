@@ -98,6 +98,8 @@ def measured(request: Request) -> dict[str, Any]:
     device = choose(target.name) if target.name in ARCHS and target.name != "cpu" else None
     free = free_memory(device) if device else None
     problem = request.load_problem()
+    devices = devices_of(target.name, problem) if target.name in ARCHS else []
+    several = len(devices) > 1  # each has a process of its own, whose memory is not known here
     begun = time.perf_counter()
     track = target.open(problem)
     opened = time.perf_counter() - begun
@@ -114,10 +116,10 @@ def measured(request: Request) -> dict[str, Any]:
             "write": write_seconds(first, problem.space) if target.kind == "arch" and len(first.points) else None,
         },
         "sha256": hashlib.sha256(first.points.tobytes()).hexdigest() if target.kind == "arch" else "",
-        "peak_host_bytes": peak_bytes(),
-        "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
-        "copied_bytes": repeats[-1].copied_bytes,
-        "device": name_of(devices_of(target.name, problem)) if target.name in ARCHS else "", "work": repeats[-1].work,
+        "peak_host_bytes": None if several else peak_bytes(),
+        "device_bytes": max(free - (free_memory(device) or free), 0) if device and free and not several else None,
+        "copied_bytes": repeats[-1].copied_bytes, "work": repeats[-1].work,
+        "device": name_of(devices), "devices": len(devices) if several else None,
         "sweep": list(counted_seeds(track, request.counts)),
     }  # fmt: skip
 
