@@ -141,16 +141,17 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--archs", default="cpu")
     parser.add_argument("--dgs", default="prob,boot")
-    parser.add_argument("--nseeds", type=int, default=100_000)
+    parser.add_argument("--nseeds", type=int, default=100_000, help="0 leaves out what rules and regions cost")
     parser.add_argument("--select", type=int, default=10_000)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     found: dict[str, list[Any]] = {"costs": [], "selections": []}
     with problems_of(options.data) as problem_of:
         for dg in options.dgs.split(","):
-            problem = problem_of(METHODS[dg], options.nseeds)
-            archs = options.archs.split(",")
-            rows = [("costs", row) for arch in archs for row in costs(problem, arch, options.data)]
+            archs, rows = options.archs.split(","), []
+            if options.nseeds:
+                problem = problem_of(METHODS[dg], options.nseeds)
+                rows = [("costs", row) for arch in archs for row in costs(problem, arch, options.data)]
             many = problem_of(METHODS[dg], MOST_SEEDS_EACH * options.select)
             rows += [("selections", row) for row in selections(many, archs, options.select)]
             for name, row in rows:
