@@ -99,6 +99,17 @@ def test_a_process_that_dies_is_an_error(head, monkeypatch):
         planned(head, make_apart)
 
 
+def test_a_process_that_is_done_ends_without_a_word(head, capfd):
+    def make(series, parameters, *others):
+        with process_for(series, replace(parameters, arch="cuda")) as process:
+            tables = process.make_tables(series, parameters, *others)
+            assert process.start().wait(60) == 0
+            return tables
+
+    planned(head, make)
+    assert capfd.readouterr().err == ""
+
+
 def test_the_process_ends_with_its_parent(head):
     code = """
 import os, sys, time

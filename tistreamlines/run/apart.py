@@ -203,5 +203,5 @@ def _send_shapes(send: Callable[..., None], shapes: Shapes) -> None:
 
 def _end_with_parent() -> None:
     """End the process when its standard input is closed, which the other process does at its end."""
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not by sys.stdin, whose lock would be held when Python ends
     os._exit(1)
