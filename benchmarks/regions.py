@@ -18,6 +18,7 @@ import json
 import shlex
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,14 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
     }  # fmt: skip
     seconds: dict[str, list[float]] = {name: [] for name in engines}
     sizes: dict[str, tuple[int, int]] = {}
-    for turn in range(TURNS + 1):
-        # each is the first in some turns, since the one before may leave the computer's caches to the next
-        for name, made in [*engines.items()][turn % len(engines) :] + [*engines.items()][: turn % len(engines)]:
+    order = deque(engines.items())
+    for _ in range(TURNS + 1):
+        for name, made in order:
             begun = time.perf_counter()
             lengths = np.concatenate([batch.lengths for batch in made.track(problem.seeds)])
             seconds[name].append(time.perf_counter() - begun)
             sizes[name] = len(lengths), int(lengths.sum())
+        order.rotate(-1)  # each is the first in some turns, since the one before leaves its data in the caches
     for name, times in seconds.items():
         median = float(np.median(times[1:]))
         yield {

@@ -238,3 +238,5 @@ def test_shares_of_the_limits():
     for unknown in ((fast, None, 1.0, 1.0), (fast, found, None, None), ({}, found, 1.0, 1.0)):
         assert limits.shares(*unknown) is None
     assert limits.shares({"points_per_second": None}, found, 1.0, 1.0) is None
+    assert limits.shares({**fast, "device": "a GPU"}, found, 2000.0, 8000.0)
+    assert limits.shares({**fast, "device": "another GPU"}, found, 2000.0, 8000.0) is None

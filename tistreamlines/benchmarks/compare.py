@@ -111,7 +111,7 @@ def _same(name: str, run: Run, other: Run) -> bool:
 
 
 def _same_device(new: Results, old: Results, run: Run, other: Run) -> bool:
-    """Whether two runs were on the same computer, and on the same device or as many of them."""
+    """Whether two runs were on the same computer, and with the same device or the same number of them."""
 
     def machine(results: Results) -> tuple:
         said = results.get("machine") or {}

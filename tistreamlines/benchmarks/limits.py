@@ -214,8 +214,8 @@ def shares(
 
     Parameters
     ----------
-    run : a run of the results, of which ``points_per_second`` is looked at.
-    limits : of the run's device, from :func:`measure_limits`; None if unknown.
+    run : a run of the results, of which ``points_per_second`` is looked at, and ``device`` if it has one.
+    limits : from :func:`measure_limits`; those of another device than the run's say nothing. None if unknown.
     bytes_a_point, operations_a_point : from ``count_step`` of the method's row; None if unknown.
 
     Returns
@@ -225,6 +225,8 @@ def shares(
     """
     rate = run.get("points_per_second")
     if not rate or not limits or "reason" in limits or (bytes_a_point is None and operations_a_point is None):
+        return None
+    if run.get("device", limits["device"]) != limits["device"]:
         return None
     greatest = {"bytes": limits["bytes_per_second"], "operations": 2 * limits["multiply_adds_per_second"]}
     done = {"bytes": bytes_a_point, "operations": operations_a_point}

@@ -95,11 +95,11 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
 def measured(request: Request) -> dict[str, Any]:
     """Track, and return the results of the run."""
     target, folder = TARGETS[request.target], Path(request.folder)
-    device = choose(target.name) if target.name in ARCHS and target.name != "cpu" else None
-    free = free_memory(device) if device else None
     problem = request.load_problem()
     devices = devices_of(target.name, problem) if target.name in ARCHS else []
     several = len(devices) > 1  # each has a process of its own, whose memory is not known here
+    device = devices[0] if devices and not several and target.name != "cpu" else None
+    free = free_memory(device) if device else None
     begun = time.perf_counter()
     track = target.open(problem)
     opened = time.perf_counter() - begun
@@ -117,7 +117,7 @@ def measured(request: Request) -> dict[str, Any]:
         },
         "sha256": hashlib.sha256(first.points.tobytes()).hexdigest() if target.kind == "arch" else "",
         "peak_host_bytes": None if several else peak_bytes(),
-        "device_bytes": max(free - (free_memory(device) or free), 0) if device and free and not several else None,
+        "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
         "copied_bytes": repeats[-1].copied_bytes, "work": repeats[-1].work,
         "device": name_of(devices), "devices": len(devices) if several else None,
         "sweep": list(counted_seeds(track, request.counts)),

@@ -1,6 +1,7 @@
-"""Bits of regions for whole voxels of the tracked image, where all points of a voxel have the same ones.
+"""Voxels of the tracked image that lie wholly inside or outside each region, with the bits of those that hold them.
 
-Then a look at one voxel tells the regions of a point; spheres and other grids are asked only where a region cuts it.
+A point in such a voxel has the voxel's bits. In the others, which the border of a region crosses, spheres and masks on
+other grids are looked at.
 """
 
 from __future__ import annotations

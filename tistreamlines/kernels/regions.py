@@ -35,7 +35,7 @@ class Regions(Demands):
     """Voxels of the tracked image, grids of other voxels, and spheres.
 
     ``voxels`` has, for each voxel of the tracked image (``across`` x ``deep`` x ``high``), the bits that all its points have,
-    and MIXED if some have more: most points need no other look.  Then each of ``grids`` grids has three rows of four
+    and MIXED if some have more; only then the rest is looked at.  Each of ``grids`` grids has three rows of four
     numbers in ``matrix`` from voxel coordinates of the tracked image to its own, and in ``sides`` its numbers of voxels
     and its first element in ``marks``, the bits of its voxels.  Each of ``spheres`` spheres has its centre (voxel coordinates
     of the tracked image) and the square of its radius (mm) in ``balls``, and its bits in ``ball_bits``.
