@@ -286,24 +286,52 @@ def test_a_limit_mask_cuts_both_halves(tracked, spots, dg):
     assert (within(found.points, large[0]) | within(found.points, large[1])).all()
 
 
-def test_streamlines_stop_once_all_regions_are_visited(tracked, spots):
-    """The forward half first; the backward half takes a step, as MRtrix3's -stop, if nothing is left to visit."""
-    expected = []
-    for forward, backward in halves(whole(tracked(dg="prob"))):
-        visited, parts = np.array([within(forward[:1], one)[0] for one in spots[:2]]), []
+@pytest.fixture(scope="module")
+def scattered(head, tracked, tmp_path_factory) -> Path:
+    """A mask of a tenth of all voxels, so that nearly every streamline visits one, anywhere."""
+    image = nib.load(head.mask)
+    mask = np.random.default_rng(4).random(image.shape) < 0.1
+    path = tmp_path_factory.mktemp("scattered") / "mask.nii.gz"
+    nib.save(nib.Nifti1Image(mask.astype(np.uint8), image.affine), path)
+    return path
+
+
+@pytest.mark.parametrize(("dg", "nseeds", "spread"), [("prob", 500, False), ("ptt", 4000, True)])
+def test_streamlines_stop_once_all_regions_are_visited(tracked, spots, scattered, dg, nseeds, spread):
+    """The forward half first; the backward half takes a step, as MRtrix3's -stop, if nothing is left to visit.
+
+    The last point of a half of ptt is dropped where no direction is found there, so a visit of such a point counts for
+    nothing.
+    """
+    regions, expected = ([scattered] if spread else spots[:2]), []
+    for forward, backward in halves(whole(tracked(dg=dg, nseeds=nseeds))):
+        visited, parts = held(forward[:1], regions)[0], []
         for half in (forward, backward):
             length = 1
-            for point in half[1:]:
+            for inside in held(half[1:], regions):
                 length += 1
-                visited |= [within(point[None], one)[0] for one in spots[:2]]
+                visited = visited | inside
                 if visited.all():
                     break
             parts.append(half[:length])
         if visited.all():
             expected.append(np.concatenate([parts[1][:0:-1], parts[0]]))
-    result = tracked(dg="prob", include=spots[:2], stop_when_included=True)
+    result = tracked(dg=dg, nseeds=nseeds, include=regions, stop_when_included=True)
     assert result.stop_reasons["all_included"] > 0
     assert same_lines(lines_of(whole(result)), expected)
+
+
+def held(points: np.ndarray, regions: list[Any]) -> np.ndarray:
+    """Whether each sphere, or mask, holds each point, (points, regions)."""
+    columns = []
+    for region in regions:
+        if isinstance(region, Path):
+            image = nib.load(region)
+            voxel = np.rint(nib.affines.apply_affine(np.linalg.inv(image.affine), points)).astype(int)
+            columns.append(np.asarray(image.dataobj)[tuple(voxel.T)] > 0)
+        else:
+            columns.append(within(points, region))
+    return np.stack(columns, axis=-1)
 
 
 # ------------------------------------------------------------------------------------------------- order
@@ -390,16 +418,18 @@ def test_one_way_streamlines_begin_at_their_seeds_in_either_sense(tracked):
     assert abs(np.mean(along) - 0.5) < 4 * 0.5 / np.sqrt(len(along))
 
 
-def test_truncated_streamlines_have_what_the_forward_half_leaves(tracked):
-    step = tracked().parameters.step_mm([5.0] * 3)
+@pytest.mark.parametrize(("dg", "nseeds"), [("prob", 500), ("ptt", 4000)])
+def test_truncated_streamlines_have_what_the_forward_half_leaves(tracked, dg, nseeds):
+    """Also with ptt, which drops the last point of a half where it finds no direction."""
+    step = tracked(dg=dg).parameters.step_mm([5.0] * 3)
     expected = []
-    for forward, backward in halves(whole(tracked(dg="prob"))):
+    for forward, backward in halves(whole(tracked(dg=dg, nseeds=nseeds))):
         forward = forward[:11]
         expected.append(np.concatenate([backward[: 12 - len(forward)][:0:-1], forward]))
-    found = tracked(dg="prob", max_length=10 * step, too_long="truncate")
+    found = tracked(dg=dg, nseeds=nseeds, max_length=10 * step, too_long="truncate")
     assert any(len(line) == 11 for line in expected)
     assert same_lines(lines_of(whole(found)), expected)
-    dropped = tracked(dg="prob", max_length=10 * step)
+    dropped = tracked(dg=dg, nseeds=nseeds, max_length=10 * step)
     assert dropped.streamlines < found.streamlines
 
 

@@ -257,6 +257,7 @@ def grow(
         here = 0  # bits of p
         before = 0  # bits of the point before p
         found = 0
+        due = GROWING  # why the half ends at p if it finds a direction there: a dead end is dropped
         if MARKS:
             met = met_before(half, taken, halves)
             if DROPS_DEAD_END:
@@ -299,9 +300,18 @@ def grow(
                     here = found
                     if (found & LIMIT) < filter.limited:
                         status = REJECTED  # a seed outside the limit mask
+                    if DROPS_DEAD_END:
+                        if (filter.stops == 1) & (taken > 0):
+                            if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+                                status = ALL_INCLUDED
                     if ONE_WAY:
                         if taken == 0:
                             halves.met[(2 + DROPS_DEAD_END) * (half + 1) + 1] = here  # the other end is the seed
+            if DROPS_DEAD_END & (TRUNCATES | MARKS):
+                early = (status == MAX_LENGTH) & (taken > 0) & (taken < rules.max_steps)
+                if early | (status == ALL_INCLUDED):
+                    due = status
+                    status = GROWING
             goes_on = 0
             if (status == GROWING) & (taken < last):
                 choice = choose(volume, p, code, method, scratch, attempt, seed, u32(taken + 1), branch, rules.key)
@@ -318,6 +328,11 @@ def grow(
                     moves = 0
                     ahead = p
                     attempt = attempt + 1
+                    if DROPS_DEAD_END & (TRUNCATES | MARKS):
+                        if (due != GROWING) & (choice >= 0):
+                            status = due
+                            goes_on = 0
+                            choice = NONE
                     if choice >= 0:
                         attempt = 0
                         code = choice

@@ -17,6 +17,7 @@ from .peaks import NONE
 from .propagate import *
 from .regions import gathered
 from .stop_reasons import Stop
+from .stopping.cmc import LEAST as NO_WHITE
 
 BACK_STEPS = Constant("steps that a half goes back, at most")
 FRONT_STEPS = Constant("steps of a particle beyond those, at most")
@@ -57,7 +58,7 @@ def judged(reason: i32, taken: i32, row: Reals, rules: Rules, particles: Particl
             white = white_matter(row)
             most = maximum(particles.place[WHITE], white)
             particles.place[WHITE] = most
-            if (reason == VALID_END) & (most < MIN_WHITE) & (white > 0.0) & (taken + 1 < rules.max_steps):
+            if (reason == VALID_END) & (most < MIN_WHITE) & (white > NO_WHITE) & (taken + 1 < rules.max_steps):
                 reason = GROWING
     return reason
 

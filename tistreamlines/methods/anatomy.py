@@ -90,7 +90,10 @@ def prepare_act(
     """
     both = _include_exclude(maps, options)
     # a point where the interpolated map is at most this has a voxel beside it where the map is
-    return _tables(act.Act(), both, both[..., 0] <= act.MOST, {"classify": act.classify}, options, sides)
+    alive = both[..., 0] <= act.MOST
+    if options.pft and options.pft_min_wm > 0:  # a half goes on to meet white matter
+        alive |= both.sum(axis=-1) < 1
+    return _tables(act.Act(), both, alive, {"classify": act.classify}, options, sides)
 
 
 def prepare_cmc(
@@ -117,7 +120,10 @@ def prepare_cmc(
     """
     both = _include_exclude(maps, options)
     rule = cmc.Cmc(exponent=options.step_mm(sides) / float(np.mean(sides)))
-    return _tables(rule, both, both.sum(axis=-1) < 1, {"classify": cmc.classify}, options, sides)
+    alive = both.sum(axis=-1) < 1
+    if options.pft:  # a particle goes on from an invalid end as long as it has weight
+        alive |= both[..., 1] > 0
+    return _tables(rule, both, alive, {"classify": cmc.classify}, options, sides)
 
 
 def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array]) -> str:
@@ -202,4 +208,6 @@ def _tables(
         raise InputError(
             f"--stopping {options.stopping}: streamlines would end in every voxel, since the maps leave no white matter"
         )
-    return StopTables(rule, maps, alive, fill | (particle_fill(options, options.step_mm(sides)) if options.pft else {}))
+    filtering = particle_fill(options, options.step_mm(sides)) if options.pft else {}
+    # where both maps are 0, there is white matter
+    return StopTables(rule, maps, alive, fill | filtering, zeros_end=False)

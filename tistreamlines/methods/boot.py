@@ -20,7 +20,7 @@ from ..sphere.polynomials import from_harmonics, monomials
 from ..sphere.sphere import most_peaks, padded, sphere_tables
 from .given import Given, Prepared, Signals
 from .options import MethodOptions
-from .rows import build_volume, touched
+from .rows import build_volume, kept
 from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 if TYPE_CHECKING:
@@ -237,8 +237,7 @@ def _volume(
         rows[:, own - 2] = signals @ residuals.mean
         rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
 
-    keep = touched(given.stop.alive, given.seeds, data.shape[:3])
-    return build_volume(data, keep, row_width, fill_rows, given.stop.channels)
+    return build_volume(data, kept(given, data), row_width, fill_rows, given.stop.channels)
 
 
 def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:

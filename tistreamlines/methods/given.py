@@ -74,12 +74,17 @@ class StopTables:
         continue anywhere.
     fill : dict
         Constants and holes with which the kernels of the rule are linked, including ``classify``.
+    zeros_end : bool
+        Whether a streamline ends where all maps are 0, as they read in voxels without a row, and whether the rule asks
+        no more than whether it ends. If not, the rows around each point that is tested are needed, one step beyond
+        those of the points from which streamlines continue.
     """
 
     record: Record
     channels: npt.NDArray[np.float32]
     alive: npt.NDArray[np.bool_] | None
     fill: dict[str, Any]
+    zeros_end: bool = True
 
     @property
     def count(self) -> int:

@@ -24,7 +24,7 @@ from ..sphere.polynomials import from_harmonics
 from ..sphere.sphere import SPHERES, most_peaks, padded, sphere_tables
 from .given import Given, OrientationFunctions, Prepared
 from .options import MethodOptions
-from .rows import build_volume, near_marks, touched
+from .rows import build_volume, kept
 from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
@@ -90,8 +90,9 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
 
 
 def prepare_pmf(
-    given: Given, options: PmfOptions, own: dict[str, Any], least: float | None = None, reach: Array | None = None
-) -> Prepared:
+    given: Given, options: PmfOptions, own: dict[str, Any], least: float | None = None,
+    reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0,
+) -> Prepared:  # fmt: skip
     """Make the tables of a method that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
@@ -104,8 +105,8 @@ def prepare_pmf(
         Constants and holes of the method.
     least : float, optional
         If given, coefficients are sampled on the sphere here, and lower samples raised to this.
-    reach : ndarray of int, (3,), optional
-        Voxels along each axis that the method reads beyond those of a live point.
+    reach, stretch : array_like of int, (3,), and float
+        See :func:`tistreamlines.methods.rows.kept`.
 
     Returns
     -------
@@ -139,22 +140,20 @@ def prepare_pmf(
     if rows.half_order == 0:
         shares["scratch_pmf"] = ("scratch_row", 0)
     most = most_directions(peaks, options)
-    return Prepared(method, given.stop.record, _volume(given, rows, reach), team, fill, most, shares, OFTEN_READ)
+    volume = _volume(given, rows, reach, stretch)
+    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
 
 
-def _volume(given: Given, rows: Rows, reach: Array | None) -> Volume:
-    """Return rows of the voxels that are read; beyond live points, voxels whose values are all 0 have none."""
+def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> Volume:
+    """Return rows of the voxels that are read."""
     assert isinstance(given.follows, OrientationFunctions)
-    values, maps = given.follows.values, given.stop.channels
-    keep = touched(given.stop.alive, given.seeds, values.shape[:3])
-    if reach is not None:
-        keep = near_marks(keep, reach) & (values.any(axis=-1) | maps.any(axis=-1))
+    values = given.follows.values
 
     def fill_rows(some: Array, written: Array) -> None:
         own = rows.fill(some)
         written[:, : own.shape[1]] = own
 
-    return build_volume(values, keep, rows.width, fill_rows, maps)
+    return build_volume(values, kept(given, values, reach, stretch), rows.width, fill_rows, given.stop.channels)
 
 
 def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:

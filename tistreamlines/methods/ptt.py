@@ -102,6 +102,11 @@ class Probe:
         sizes = np.asarray(self.voxel_sizes, float)
         return 1 / sizes if self.options.probe_rule == "paper" else sizes
 
+    @property
+    def stretch(self) -> float:
+        """Greatest length of a step, in step sizes: DIPY's arcs of second order lead farther the more they bend."""
+        return math.hypot(1, self.curvature * self.step_mm / 2)
+
     def reach(self, shape: tuple[int, ...]) -> Array:
         """Return how far a probe can go along each axis from the point of a streamline, voxels, (3,) int."""
         bend, segments = self.curvature * self.segment, self.options.probe_quality - 1
@@ -172,7 +177,8 @@ def prepare(
         "STRICT": int(options.probe_rule != "dipy"),
     }  # fmt: skip
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
-    made = prepare_pmf(given, options, own, least, probe.reach(given.stop.channels.shape[:3]))
+    reach = probe.reach(given.stop.channels.shape[:3])
+    made = prepare_pmf(given, options, own, least, reach, probe.stretch)
     method = ptt.Ptt(**vars(made.method), cells=cells, ring=_ring(options), **probe.scalars())
     team = ptt.PttScratch(**vars(made.team), carried=CARRIED)
     return replace(made, method=method, team=team, often_read=OFTEN_READ)

@@ -137,7 +137,8 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
-        anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), passed=0.25,
+        anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), step_in_tables=True,
+        passed=0.25,
     ),
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,17 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..fit.threads import in_threads
 from ..kernels.interpolate import Volume
+from .given import Given
 
 BLOCK = 8192  # voxels
+ROUNDING = 1e-5  # relative, of the length of a step in float32
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
 
 
 def touched(
     alive: npt.NDArray[np.bool_] | None, seeds: npt.NDArray[np.float64], shape: tuple[int, ...]
 ) -> npt.NDArray[np.bool_]:
-    """Return the voxels whose rows tracking can read.
+    """Return the voxels around all points from which a streamline can step.
 
     A streamline continues only if one of the eight voxels around its point is alive; the other seven are neighbours of
     this one. Seeds may lie anywhere.
@@ -45,6 +48,38 @@ def touched(
     low = np.zeros(sides + 1, bool)  # whether a seed lies between a voxel's predecessor and the voxel
     low[tuple(np.floor(near).astype(np.int64).T + 1)] = True
     return near_marks(alive, (1, 1, 1)) | _any_in_window(low, (2, 2, 2))
+
+
+def kept(
+    given: Given, values: npt.NDArray[Any], reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
+) -> npt.NDArray[np.bool_]:
+    """Return the voxels that get a row.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs of the method.
+    values : ndarray, (x, y, z, n)
+        Values from which rows are made.
+    reach : array_like of int, (3,)
+        Voxels along each axis that the method reads beyond the point from which it steps.
+    stretch : float
+        Greatest length of a step, in step sizes.
+
+    Returns
+    -------
+    ndarray of bool, (x, y, z)
+        The voxels. Beyond those of :func:`touched`, voxels whose row would be all zeros have none.
+    """
+    keep, shape = touched(given.stop.alive, given.seeds, values.shape[:3]), values.shape[:3]
+    if not given.stop.zeros_end:
+        with np.errstate(over="ignore"):
+            step = np.ceil(given.step_mm * stretch * (1 + ROUNDING) / np.asarray(given.voxel_sizes, float))
+        reach = np.maximum(reach, np.minimum(step, shape).astype(int))
+    reach = np.asarray(reach)
+    if keep.all() or not reach.any():
+        return keep
+    return near_marks(keep, reach) & (values.any(axis=-1) | given.stop.channels.any(axis=-1))
 
 
 def near_marks(marks: npt.NDArray[np.bool_], reach: Sequence[int] | npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:

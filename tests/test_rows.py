@@ -1,0 +1,84 @@
+"""Rows of voxels: what tracking reads is there, so that leaving the other voxels out changes no streamline."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import gradients, noisy_crossing
+
+from tistreamlines.devices import choose
+from tistreamlines.engine.engine import Engine
+from tistreamlines.engine.settings import Settings
+from tistreamlines.io.tractogram import Space
+from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.methods.given import Given, OrientationFunctions, Signals, StopTables
+from tistreamlines.methods.registry import METHODS, STOPPING_RULES
+from tistreamlines.options.parameters import Parameters
+from tistreamlines.sphere.sphere import load_sphere
+
+SHAPE, SIDES = (14, 13, 12), (2.0, 2.0, 2.5)
+SEEDS = np.random.default_rng(3).uniform(-0.4, np.array(SHAPE) - 0.6, (300, 3))  # also where nothing is alive
+PFT = {"pft": True, "pft_back": 1.4, "pft_front": 0.7}
+SHORT_PROBE = {"probe_length": 0.5, "max_angle": 60.0}
+CASES = [  # direction getter, stopping rule, step size (mm), options
+    *((dg, rule, 7.0, {}) for dg in METHODS for rule in ("threshold", "binary")),
+    *((dg, rule, step, {}) for dg in METHODS for rule in ("act", "cmc") for step in (0.7, 7.0)),
+    *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule in ("act", "cmc") for least in (0.0, 0.5)),
+    ("boot", "cmc", 0.7, PFT),
+    ("ptt", "cmc", 2.0, SHORT_PROBE),
+]
+
+
+def hard_maps() -> dict[str, np.ndarray]:
+    """Maps with hard edges: blocks of pure and of mixed tissue, few of them white matter."""
+    rng = np.random.default_rng(5)
+    corners = tuple(-(-side // 3) for side in SHAPE)
+    pure = rng.choice(6, corners, p=(0.3, 0.3, 0.2, 0.1, 0.05, 0.05))
+    blocks = np.kron(pure, np.ones((3, 3, 3), int))[: SHAPE[0], : SHAPE[1], : SHAPE[2]]
+    include = np.float32([0, 1, 0, 0.6, 0.3, 0])[blocks]
+    exclude = np.float32([0, 0, 1, 0.4, 0.7, 0.75])[blocks]
+    return {"include_map": include, "exclude_map": exclude, "stop_mask": blocks < 1, "stop_map": 1 - include - exclude}
+
+
+def followed(dg: str) -> Any:
+    """Crossing fibres in noise, so that streamlines go everywhere."""
+    if METHODS[dg].follows == "signals":
+        return Signals(noisy_crossing(gradients(), SHAPE), gradients())
+    values = np.random.default_rng(7).gamma(0.3, 1, (*SHAPE, len(load_sphere("default")[0])))
+    return OrientationFunctions("pmf", values.astype(np.float32))
+
+
+def stop_of(rule: str, parameters: Parameters) -> StopTables:
+    row, maps = STOPPING_RULES[rule], hard_maps()
+    return row.prepare({name: maps[name] for name in row.maps if name in maps}, dict, parameters, SIDES)
+
+
+def tracked(dg: str, stop: StopTables, parameters: Parameters) -> tuple[str, np.ndarray, int]:
+    """Hash of the streamlines, their stop reasons, and the number of rows."""
+    step_mm = parameters.step_mm(SIDES)
+    prepared = METHODS[dg].prepare(Given(followed(dg), stop, SEEDS, "default", step_mm, SIDES), parameters)
+    space = Space(np.diag([*SIDES, 1.0]), SHAPE)
+    settings = Settings(step_mm, max_steps=60)
+    digest, reasons = hashlib.sha256(), []
+    for batch in Engine(prepared, space, choose("cpu"), settings).track(SEEDS):
+        digest.update(batch.points.tobytes() + batch.offsets.tobytes())
+        reasons.append(batch.stop_reasons)
+    return digest.hexdigest(), np.concatenate(reasons), int(np.count_nonzero(prepared.volume.index))
+
+
+@pytest.mark.parametrize(("dg", "rule", "step", "own"), CASES)
+def test_voxels_without_a_row_change_nothing(dg, rule, step, own):
+    named = {"dg": dg, "stopping": rule, "step_size": f"{step}mm", "max_angle": 45.0} | own
+    parameters = Parameters(**named)
+    stop = stop_of(rule, parameters)
+    digest, reasons, _ = tracked(dg, stop, parameters)
+    expected, all_reasons, all_rows = tracked(dg, replace(stop, alive=None), parameters)
+    assert len(all_reasons) > 100
+    assert (all_reasons == Stop.VALID_END).any() or rule == "threshold"
+    assert all_rows == np.prod(SHAPE)
+    assert digest == expected
+    assert np.array_equal(reasons, all_reasons)
