@@ -8,16 +8,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .regular import open_regular
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
@@ -47,7 +43,7 @@ def locked(path: Path) -> Generator[int | None, None, None]:
     OSError
         If it is a link, a pipe or anything else than a file of this user.
     """
-    if fcntl is None:
+    if sys.platform == "win32":
         yield None
         return
     descriptor = open_regular(path, os.O_RDWR | os.O_CREAT, own=True)
@@ -58,6 +54,8 @@ def locked(path: Path) -> Generator[int | None, None, None]:
 
 
 def _lock(descriptor: int) -> bool:
+    import fcntl
+
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -128,8 +128,12 @@ def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
             piece.check()
             _check_piece(piece, range(first, run.seed_range.stop), own)
         except InputError as error:
-            if sidecar.sidecar_path(path).exists():
+            record = sidecar.sidecar_path(path)
+            if record.exists() or record.is_symlink():
                 run.log.warn(f"{error}; it and what comes after it is tracked anew")
+            for one in (path, record):
+                with suppress(OSError):
+                    one.unlink()
             break
         first += piece.record.result.seeds
         pieces.append(piece)
