@@ -117,6 +117,16 @@ class TestTrack:
         assert (tmp_path / name).is_fifo()
 
 
+class TestDemo:
+    @pytest.mark.parametrize("name", ["dwi.nii.gz", "streamlines.json", "streamlines.trx"])
+    def test_only_an_earlier_demo_is_replaced(self, run, tmp_path, name):
+        (tmp_path / name).write_text("{}")
+        outcome = run("demo", "--output-dir", tmp_path, "--force", "--arch", "cpu", "--nseeds", 10)
+        assert outcome.code == 1
+        assert "holds no earlier demo to replace" in outcome.err
+        assert contents(tmp_path) == {name: b"{}"}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks of files")
 class TestTogether:
     @pytest.fixture

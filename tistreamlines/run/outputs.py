@@ -72,7 +72,7 @@ def check_names(output: Path | None, stats: Path | None, taken: Mapping[Path, st
     if stats is not None:
         if any(stats.resolve() == path.resolve() for path in (output, beside) if path is not None):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
-        if _record_at(stats) is not None:
+        if record_at(stats) is not None:
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
     if output is not None and beside is not None and beside.exists():
         _check_record(output, beside)
@@ -134,7 +134,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 def _check_record(output: Path, beside: Path) -> None:
     """Refuse to replace a JSON file that is no record, or that of a tractogram in another format."""
-    found = _record_at(beside)
+    found = record_at(beside)
     if found is None:
         raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
     told = found.get("tractogram")
@@ -145,7 +145,7 @@ def _check_record(output: Path, beside: Path) -> None:
             raise OutputError(f"{beside}: is the record of {other.name}, and is not replaced; rename {output.name}")
 
 
-def _record_at(path: Path) -> dict[str, Any] | None:
+def record_at(path: Path) -> dict[str, Any] | None:
     """Return the record in a file, perhaps damaged, or None if it has none."""
     try:
         return loaded(path)
