@@ -178,3 +178,20 @@ def test_errors_can_be_sent(kind):
     assert type(error) is kind
     assert str(error) == "max_angle is 0: give more"
     assert error.on_command_line == "--max-angle is 0: give more"
+
+
+def test_an_output_that_a_lost_worker_still_writes_is_waited_for(monkeypatch):
+    from tistreamlines import distributed
+    from tistreamlines.errors import BusyError
+
+    slept, calls = [], iter([BusyError("busy"), BusyError("busy"), {"seeds": 3}])
+
+    def call():
+        outcome = next(calls)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(distributed.time, "sleep", slept.append)
+    assert distributed._when_free(call) == {"seeds": 3}
+    assert len(slept) == 2

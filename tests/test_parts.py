@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.run import parts as parting
+from tistreamlines.run import kept as keeping
 from tistreamlines.run import resume
 from tistreamlines.run.log import Watcher
 
@@ -30,10 +30,11 @@ def options(head, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(options, tmp_path_factory):
-    """The run in one, in all formats."""
+    """The run in one, in all formats; two tractograms have no record in common."""
     folder = tmp_path_factory.mktemp("whole")
-    for suffix in SUFFIXES:
-        ts.track(output=folder / f"a{suffix}", **options, json_stats=folder / f"stats{suffix}", force=True)
+    for suffix in reversed(SUFFIXES):
+        (folder / "a.json").unlink(missing_ok=True)
+        ts.track(output=folder / f"a{suffix}", **options, json_stats=folder / f"stats{suffix}")
     return folder
 
 
@@ -58,14 +59,17 @@ def same(path, whole):
 class TestJoin:
     @pytest.mark.parametrize("suffix", SUFFIXES)
     def test_the_joined_file_has_the_bytes_of_one_run(self, parts, whole, tmp_path, suffix, monkeypatch):
-        monkeypatch.setattr(parting, "POINTS_AT_ONCE", 1000)
+        monkeypatch.setattr(keeping, "POINTS_AT_ONCE", 1000)
         output = tmp_path / f"b{suffix}"
         made = ts.join(random.Random(1).sample(parts, COUNT), output, json_stats=tmp_path / "stats.json")
         assert same(output, whole)
         one, joined = record(whole / "a.trx"), record(output)
         one["result"].pop("seconds")
         assert joined["result"].pop("seconds")["track"] > 0
+        assert joined.pop("tractogram")["format"] == suffix
+        assert one.pop("tractogram")["format"] == ".trx"
         for each in (one, joined):
+            del each["checksum"]
             each["parameters"] |= {"json_stats": None, "force": False, "cache_dir": None}
         assert joined == one
         assert json.loads((tmp_path / "stats.json").read_text()) == made

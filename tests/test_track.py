@@ -15,6 +15,7 @@ from tables import noting
 import tistreamlines as ts
 from tistreamlines.engine.seeds import RandomSeeds, seeds_in_file
 from tistreamlines.io import cache as caching
+from tistreamlines.io import source
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
@@ -247,17 +248,20 @@ class TestCache:
         """Also what the tables are made with at several removes: voxels' order, the seeds' FA, frames of files."""
         own = Path(ts.__file__).parent
         package = shutil.copytree(own, tmp_path / "tistreamlines", ignore=shutil.ignore_patterns("*.pyc"))
-        monkeypatch.setattr(caching, "__file__", str(package / "cache.py"))
+        monkeypatch.setattr(source, "__file__", str(package / "io" / "source.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite", "taichi"} < set(whole)
         forgotten = "options/parameters.py", "io/nifti.py", "kernels/vertex_steps.py", "backends/numba/simd.py"
         for name in forgotten:
+            source.source_hash.cache_clear()
             before = caching.code_versions.__wrapped__()["code"]
             with (package / name).open("a") as file:
                 file.write("#\n")
+            source.source_hash.cache_clear()
             assert caching.code_versions.__wrapped__()["code"] != before, name
         monkeypatch.setattr(caching, "version", lambda name: "0")
         assert caching.code_versions.__wrapped__()["numba"] != whole["numba"]
+        source.source_hash.cache_clear()  # of the copy
 
     def test_only_kernels_are_imported(self, tmp_path):
         from tistreamlines.methods.packing import _decoded

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import pickle
 import shutil
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 try:
@@ -27,7 +28,7 @@ except ImportError as error:
     raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
 import numpy as np
 
-from .errors import InputError, ParameterError, TrackingError
+from .errors import BusyError, InputError, ParameterError, TrackingError
 from .io.drafts import hidden_folder
 from .io.regions import sphere_in
 from .options.parameters import INPUTS, Parameters
@@ -41,7 +42,9 @@ SERIES = ("dwi", "bvals", "bvecs")
 PATHS = (*SERIES, *INPUTS, "cache_dir", "json_stats")
 OTHERS = (*SERIES, "gtab", "affine", "parameters")  # arguments that are no options
 TASK = "task.pickle"
+PATIENCE = 300  # seconds to wait for an output that another worker holds
 Outcome = dict[str, Any] | BaseException
+Made = TypeVar("Made")
 
 _one_at_a_time = Lock()
 
@@ -253,7 +256,7 @@ def _track_part(folder: str, part: int) -> dict[str, Any] | TrackingError:
         arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None}
     try:
         with _one_at_a_time:
-            result = track_here(**arguments, watcher=_Silent())
+            result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))
     except (ParameterError, InputError) as error:
         return error
     finally:
@@ -267,9 +270,19 @@ def _join_parts(folder: str) -> dict[str, Any] | TrackingError:
     job = _Task.load(folder)
     try:
         # an earlier try, on a worker that was killed, may have written the output
-        return join([job.part(k) for k in range(1, job.parts + 1)], job.output, force=True, json_stats=job.stats)
+        paths = [job.part(number) for number in range(1, job.parts + 1)]
+        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats))
     except InputError as error:
         return error
+
+
+def _when_free(call: Callable[[], Made]) -> Made:
+    """Call ``track`` or ``join``; wait while a worker that was lost still writes the same, or its disk thinks so."""
+    for _ in range(PATIENCE):
+        with suppress(BusyError):
+            return call()
+        time.sleep(1)
+    return call()
 
 
 def _shareable(name: str, value: Any) -> Any:

@@ -50,6 +50,10 @@ class OutputError(TrackingError):
     """An output file cannot be written."""
 
 
+class BusyError(OutputError):
+    """Another run is writing the same output."""
+
+
 class DeviceError(TrackingError):
     """The requested device is not available or cannot do the work."""
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import damage, fuzz, kills, surroundings, together
+from . import damage, fuzz, kills, mixes, surroundings, together
 from .material import ROOT, RUNS, in_this_process, track
 from .room import Room
 
@@ -65,6 +65,9 @@ CLASSES = {
     "around-streams": Class(BARE, 25, surroundings.streams),
     "together-processes": Class(LIBRARIES, 8, together.processes),
     "together-threads": Class(LIBRARIES, 12, together.threads),
+    "resume": Class(WARM, 60, mixes.resume),
+    "join": Class(WARM, 60, mixes.join),
+    "records": Class(WARM, 60, mixes.records),
 }
 
 

@@ -9,7 +9,9 @@ import click
 import numpy as np
 
 from ..errors import OutputError
+from ..io.sidecar import sidecar_path
 from ..run.api import track
+from ..run.outputs import check_names, record_at
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -70,6 +72,9 @@ def _folder(name: str, *, force: bool) -> Path:
         raise OutputError(
             f"{folder} is not empty: give another --output-dir, or --force to replace the files of an earlier demo"
         )
+    if used and record_at(sidecar_path(folder / TRACTOGRAM)) is None:
+        raise OutputError(f"{folder}: is not empty, and holds no earlier demo to replace: give another --output-dir")
+    check_names(folder / TRACTOGRAM, None, {}, force=force)
     return folder
 
 

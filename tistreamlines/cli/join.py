@@ -24,9 +24,11 @@ output can have any format. The parts are kept.
     "--json-stats", metavar="FILE", help="Write counts, lengths, stop reasons and run times (seconds) as JSON.  "
     "[default: not written]",
 )  # fmt: skip
-def join(parts: tuple[str, ...], output: str, force: bool, json_stats: str | None) -> None:
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+def join(parts: tuple[str, ...], output: str, force: bool, json_stats: str | None, quiet: bool) -> None:
     made = run([Path(part) for part in parts], output, force=force, json_stats=json_stats)
-    tell(
-        f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "
-        f"{made['mean_mm']:.1f} mm on average ({made['mean_points']:.1f} points); {len(parts)} parts"
-    )
+    if not quiet:
+        tell(
+            f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "
+            f"{made['mean_mm']:.1f} mm on average ({made['mean_points']:.1f} points); {len(parts)} parts"
+        )

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .drafts import hidden_folder
+from .source import source_hash
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -127,8 +128,4 @@ def _reason(error: BaseException) -> str:
 @cache
 def code_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that compute, and a hash of this package's source."""
-    folder, own = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        content = path.read_bytes()
-        own.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
-    return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": own.hexdigest()}
+    return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": source_hash()}

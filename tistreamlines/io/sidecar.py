@@ -52,6 +52,18 @@ def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = Tr
         os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
 
 
+def write_record(path: str | Path, content: Mapping[str, Any], *, force: bool = True) -> None:
+    """Write a record that is read back: :func:`write_json` with a checksum of the content."""
+    plain = _plain(content)
+    write_json(path, plain | {"checksum": checksum(plain)}, force=force)
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what JSON holds, except for the checksum itself, whatever the order and the spaces."""
+    rest = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits; raise InputError if it cannot be read."""
     digest = hashlib.sha256()

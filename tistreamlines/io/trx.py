@@ -8,6 +8,7 @@ zipfile writes if it knows the sizes in advance: trx-python 0.3 misreads extra f
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import zipfile
@@ -107,6 +108,12 @@ class TrxSink:
             while len(starts := np.fromfile(source, "<u8", OFFSETS_AT_ONCE)):
                 target.write(starts.astype(dtype).data)
         return member
+
+
+def contents(archive: zipfile.ZipFile) -> str:
+    """Return a hash of the names, sizes and checksums of all members, which tells the content of files apart."""
+    members = [(one.filename, one.file_size, one.CRC) for one in archive.infolist()]
+    return hashlib.sha256(json.dumps(members).encode()).hexdigest()
 
 
 def _entry(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:

@@ -41,7 +41,7 @@ SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSin
 
 
 def open_writer(
-    path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+    path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None
 ) -> TractogramWriter:
     """Open a tractogram for writing; the suffix determines the format.
 
@@ -55,6 +55,8 @@ def open_writer(
         Replace an existing file.
     step_mm : float, optional
         Step size, mm, for formats that record it.
+    drafts : Path, optional
+        Folder on the same disk in which the file is written; by default that of the file.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def open_writer(
     OutputError
         If the suffix is unknown, the folder is missing, or the file exists and ``force`` is false.
     """
-    return TractogramWriter(path, space, force=force, step_mm=step_mm)
+    return TractogramWriter(path, space, force=force, step_mm=step_mm, drafts=drafts)
 
 
 class TractogramWriter:
@@ -77,9 +79,11 @@ class TractogramWriter:
     """
 
     def __init__(
-        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
+        drafts: Path | None = None,
     ) -> None:  # fmt: skip
         self.path = Path(path)
+        self._draft = self.path if drafts is None else drafts / self.path.name
         self._space, self._step_mm = space, step_mm
         self._force = force
         self._sink: Sink | None = None
@@ -93,7 +97,7 @@ class TractogramWriter:
     def __enter__(self) -> TractogramWriter:
         """Create the hidden folder in which the file is written."""
         with explained(self.path), ExitStack() as resources:
-            folder = resources.enter_context(hidden_folder(self.path))
+            folder = resources.enter_context(hidden_folder(self._draft))
             self._files = resources.enter_context(ExitStack())
             self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, self._step_mm)
             self._resources = resources.pop_all()
@@ -138,6 +142,8 @@ def check_target(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path}: no folder {path.parent}; make it first")
     if path.is_dir():
         raise OutputError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
     if path.exists() and not force:
         raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
     if not os.access(path.parent, os.W_OK):

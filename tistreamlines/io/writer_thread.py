@@ -32,13 +32,15 @@ class WriterThread:
     space : grid of the image that is tracked.
     force : whether an existing file may be replaced.
     step_mm : distance between points, which some formats record.
+    drafts : folder in which the file is written until it is complete.
     """
 
     def __init__(
-        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None
+        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
+        drafts: Path | None = None,
     ) -> None:  # fmt: skip
         self.seconds = 0.0
-        self._writer = open_writer(path, space, force=force, step_mm=step_mm)
+        self._writer = open_writer(path, space, force=force, step_mm=step_mm, drafts=drafts)
         self._queue: Queue[Batch | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +26,7 @@ from ..options.option_groups import SOURCES
 from ..options.parameters import INPUTS, Parameters, defaults, options
 from .inputs import Series, needs_series
 from .log import Watcher
-from .outputs import check_outputs
+from .outputs import check_outputs, reserved
 from .pipeline import Run, start
 from .result import TrackResult
 from .resume import save_resumable
@@ -114,10 +116,11 @@ def track(
     >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg="prob", max_angle=30)  # doctest: +SKIP
     >>> sft = result.to_sft()  # doctest: +SKIP
     """
-    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
-    if path is None:
-        return run.collect()
-    return save_resumable(run, path) if run.parameters.resume else run.save(path)
+    with ExitStack() as held:
+        run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held)
+        if path is None:
+            return run.collect()
+        return save_resumable(run, path) if run.parameters.resume else run.save(path)
 
 
 @_with_options
@@ -194,7 +197,7 @@ def estimate(
     >>> ts.estimate("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=10_000_000).file_bytes  # doctest: +SKIP
     """
     begun = time.perf_counter()
-    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, dry=True)
+    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
     seconds, chosen = time.perf_counter() - begun, run.parameters
     if not isinstance(run.engine, Engine):
         raise ParameterError("--dry-run estimates the time of one device: leave --devices out, and divide that time")
@@ -207,9 +210,12 @@ def estimate(
 
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
-    watcher: Watcher | None, named: Mapping[str, Any], *, dry: bool = False,
+    watcher: Watcher | None, named: Mapping[str, Any], held: ExitStack | None = None,
 ) -> tuple[Run, Path | None]:  # fmt: skip
-    """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram."""
+    """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
+
+    The outputs are reserved as long as ``held`` is open; without it, they are not written.
+    """
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
@@ -220,9 +226,13 @@ def _start(
     series = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
-    check_outputs(path, chosen, series.values())
+    check = partial(check_outputs, path, chosen, series.values())
+    if held is None:
+        check()
+    else:
+        held.enter_context(reserved(path, check))
     series, chosen = _located(series, chosen, affine)
-    return start(series, replace(chosen, resume=chosen.resume and not dry), watcher or Watcher()), path
+    return start(series, replace(chosen, resume=chosen.resume and held is not None), watcher or Watcher()), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from ..errors import OutputError, ParameterError
+from ..errors import BusyError, OutputError, ParameterError
+from ..io import drafts
 from ..io.in_memory import InMemory
 from ..io.sidecar import sidecar_path
-from ..io.writer import SINKS, check_target
+from ..io.writer import SINKS, check_target, explained
 from ..options.parameters import Parameters
-from .record import OURS
+from .schema import RecordError, loaded
 
 
 def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | PathLike[str]] = ()) -> None:
@@ -31,30 +33,76 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     ParameterError
         If two outputs have the same name.
     """
-    if output is not None and not output.name:
-        raise OutputError(f"{output}: is a folder; name a file in it")
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
     goes_on = output is not None and parameters.resume and unfinished(output).is_dir()
     force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
-    inputs = [Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory)]
-    for path in (stats, output, None if output is None else output.with_suffix(".json")):
-        if path is not None:
-            _check_name(path, inputs)
-    if stats is not None:
-        check_target(stats, force=force)
-    if output is None:
-        return
-    if output.suffix.lower() not in SINKS:
-        raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
-    if parameters.part is not None and output.suffix.lower() != ".trx":
+    inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
+    check_names(output, stats, dict.fromkeys(inputs, "is an input"), force=force)
+    if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
         raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
-    check_target(output, force=force)
+
+
+def check_names(output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool) -> None:
+    """Check that the outputs have names of their own and can be written.
+
+    Parameters
+    ----------
+    output : tractogram to write, if any; its record is written beside it.
+    stats : file for the counts, if any.
+    taken : files that are not replaced, each with what it is.
+    force : whether existing outputs are replaced.
+
+    Raises
+    ------
+    OutputError
+        If an output is a folder or one of the files that are taken, exists already, or cannot be written.
+    ParameterError
+        If two outputs have the same name.
+    """
+    if output is not None and not output.name:
+        raise OutputError(f"{output}: is a folder; name a file in it")
+    beside = None if output is None else sidecar_path(output)
+    given = [path for path in (stats, output, beside) if path is not None]
+    for path in given:
+        _check_name(path, taken)
+    if output is not None and output.suffix.lower() not in SINKS:
+        raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
+    for path in given:
+        check_target(path, force=force)
+    if stats is not None:
+        if any(stats.resolve() == path.resolve() for path in (output, beside) if path is not None):
+            raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
+        if record_at(stats) is not None:
+            raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
+    if output is not None and beside is not None and beside.exists():
+        _check_record(output, beside)
+
+
+@contextmanager
+def reserved(output: Path | None, check: Callable[[], None]) -> Generator[None, None, None]:
+    """Check the outputs, and keep other runs from the tractogram and its record until the end of the block.
+
+    Raises
+    ------
+    BusyError
+        If another run is writing the tractogram, or one whose record has the same name.
+    """
+    check()
+    if output is None:
+        yield
+        return
     beside = sidecar_path(output)
-    check_target(beside, force=force)
-    if stats is not None and stats.resolve() in (beside.resolve(), output.resolve()):
-        raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
-    if beside.exists() and not _is_ours(beside):
-        raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
+    with ExitStack() as held:
+        with explained(beside):
+            try:
+                held.enter_context(drafts.reserved(beside))
+            except BlockingIOError:
+                raise BusyError(
+                    f"{output}: another run is writing it, or another tractogram with the record {beside.name}; wait "
+                    "for its end, or give another name"
+                ) from None
+        check()  # that run may have ended meanwhile
+        yield
 
 
 def unfinished(output: Path) -> Path:
@@ -62,8 +110,8 @@ def unfinished(output: Path) -> Path:
     return output.with_name(f"{output.name}.unfinished")
 
 
-def _check_name(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse a name that the file system does not accept, and that of an input, which would be lost."""
+def _check_name(path: Path, taken: Mapping[Path, str]) -> None:
+    """Refuse a name that the file system does not accept, and that of a file which would be lost."""
     try:
         # the hidden folder in which a file is written has the longest name
         path.with_name(f".{path.name}.{8 * 'x'}.part").lstat()
@@ -72,8 +120,9 @@ def _check_name(path: Path, inputs: Iterable[Path]) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
-    if any(_is_same(path, given) for given in inputs):
-        raise OutputError(f"{path}: is an input, and is not replaced; give another name")
+    for other, what in taken.items():
+        if _is_same(path, other):
+            raise OutputError(f"{path}: {what}, and is not replaced; give another name")
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -83,8 +132,22 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _is_ours(path: Path) -> bool:
+def _check_record(output: Path, beside: Path) -> None:
+    """Refuse to replace a JSON file that is no record, or that of a tractogram in another format."""
+    found = record_at(beside)
+    if found is None:
+        raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
+    told = found.get("tractogram")
+    suffix = told.get("format") if isinstance(told, dict) else None
+    if isinstance(suffix, str) and suffix.lower() in SINKS:
+        other = output.with_suffix(suffix)
+        if other.exists() and other.name != output.name and not _is_same(other, output):
+            raise OutputError(f"{beside}: is the record of {other.name}, and is not replaced; rename {output.name}")
+
+
+def record_at(path: Path) -> dict[str, Any] | None:
+    """Return the record in a file, perhaps damaged, or None if it has none."""
     try:
-        return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("made_by") == OURS
-    except (OSError, ValueError, AttributeError):
-        return False
+        return loaded(path)
+    except (OSError, RecordError):
+        return None

@@ -3,134 +3,51 @@
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from ..errors import InputError, OutputError
+from ..errors import InputError
 from ..io import sidecar
 from ..io.tractogram import Batch, Space
-from ..io.trx import MEMBERS, POINTS, POINTS_START, crc32
-from ..io.writer import SINKS, check_target
 from ..io.writer_thread import WriterThread
 from ..option import flag
 from .counts import Counts
-from .record import OURS
+from .kept import Stored, damaged
+from .outputs import check_names, reserved
+from .record import OURS, tractogram
+from .schema import Part
 
-POINTS_AT_ONCE = 1 << 22
 # options that change no streamline, so that parts may differ in them
 FREE = (
     "part", "resume", "force", "json_stats", "arch", "devices", "threads", "chunk_size", "memory_limit", "cache_dir",
 )  # fmt: skip
 MACHINE = ("python", "system")  # versions that may differ
-
-
-class Stored:
-    """A TRX file that this package has written, with its record.
-
-    Parameters
-    ----------
-    path : the tractogram.
-
-    Attributes
-    ----------
-    record : the JSON record beside it.
-    space : grid of the image that was tracked.
-
-    Raises
-    ------
-    InputError
-        If the file or its record is missing or damaged.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.record = path, record_of(path)
-        with self._opened() as archive:
-            header = json.loads(archive.read("header.json"))
-            self.space = Space(header["VOXEL_TO_RASMM"], tuple(header["DIMENSIONS"]))
-            self.streamlines, self.points = header["NB_STREAMLINES"], header["NB_VERTICES"]
-        told = self.record["result"]
-        if (self.streamlines, self.points) != (told["streamlines"], told["points"]):
-            raise InputError(f"{path}: is not the tractogram that {sidecar.sidecar_path(path).name} describes")
-
-    def batches(self) -> Generator[Batch, None, None]:
-        """Read the streamlines; raise InputError at the end if the points are damaged."""
-        if not self.streamlines:
-            return
-        with self._opened() as archive:
-            expected, crc = archive.getinfo(POINTS).CRC, 0
-            fields = {field: _member(archive, name) for field, name in MEMBERS.items()}
-            starts = _member(archive, next(n for n in archive.namelist() if n.startswith("offsets."))).astype(np.int64)
-            points = np.memmap(self.path, "<f4", "r", POINTS_START, (self.points, 3))
-        cuts = np.unique(np.searchsorted(starts, [*range(0, self.points, POINTS_AT_ONCE), self.points]))
-        for a, b in pairwise(cuts):
-            own = np.array(points[starts[a] : starts[b]])
-            crc = crc32(own.data, crc)
-            yield Batch(own, starts[a : b + 1] - starts[a], **{name: each[a:b] for name, each in fields.items()})
-        if crc != expected:
-            raise self._damaged("its points have changed")
-
-    def check(self) -> None:
-        """Raise InputError if the file is damaged."""
-        for _ in self.batches():
-            pass
-
-    def _damaged(self, reason: object) -> InputError:
-        return InputError(f"{self.path}: is damaged ({reason}): track it again")
-
-    @contextmanager
-    def _opened(self) -> Generator[zipfile.ZipFile, None, None]:
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                yield archive
-        except (OSError, EOFError, zipfile.BadZipFile, KeyError, ValueError, StopIteration) as error:
-            raise self._damaged(error) from error
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
-    """Read an array, whose checksum is compared; its name ends with the columns, if there are several, and the type."""
-    _, *columns, dtype = name.split(".")
-    array = np.frombuffer(archive.read(name), np.dtype(dtype).newbyteorder("<"))
-    return array.reshape(-1, int(columns[0])) if columns else array
-
-
-def record_of(path: Path) -> dict[str, Any]:
-    """Return the record of a tractogram; raise InputError if it is missing or was not written by this package."""
-    beside = sidecar.sidecar_path(path)
-    try:
-        found = json.loads(beside.read_text(encoding="utf-8"))
-        if found["made_by"] == OURS:
-            return found
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise InputError(f"{path}: has no record {beside.name} beside it that this program has written: track it again")
+HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
+TOLD = 10  # missing parts that are named
 
 
 def identity(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what parts of one run have in common: versions, inputs and the options that change streamlines."""
+    """Return what parts of one run have in common: versions, source, inputs and the options that change streamlines."""
     given = record["inputs"]
     versions = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
+    code = {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
     inputs = {f"the content of {name}": one["sha256"] for name, one in given.items()}
     named = {
         flag(name): [one for i, one in enumerate(value, 1) if f"{name} {i}" not in given]  # spheres
         if isinstance(value, list) else value
         for name, value in record["parameters"].items() if name not in FREE and name not in given
     }  # fmt: skip
-    return json.loads(json.dumps(versions | inputs | named))
+    return json.loads(json.dumps(versions | code | inputs | named))
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
     for name in {**one, **other}:
         if one.get(name) != other.get(name):
-            told = "differs" if name.startswith("the content") else f"is {one.get(name)}, not {other.get(name)}"
+            told = "differs" if name.startswith(HASHED) else f"is {one.get(name)}, not {other.get(name)}"
             return f"{name} {told}"
     return ""
 
@@ -171,63 +88,69 @@ def join(
     ...     ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", f"part{k}.trx", part=f"{k}/4")
     >>> ts.join(["part1.trx", "part2.trx", "part3.trx", "part4.trx"], "brain.trx")  # doctest: +SKIP
     """
-    target = Path(output)
+    target, stats = Path(output), None if json_stats is None else Path(json_stats)
     paths = [Path(path) for path in parts]
-    check_join(paths, target, force=force)
-    ordered, counts = whole([Stored(path) for path in paths]), Counts()
-    step_mm = ordered[0].record["step_mm"]
-    write(ordered, target, ordered[0].space, step_mm, counts.add, force=force)
-    record = joined_record([one.record for one in ordered], counts.summary(step_mm))
-    sidecar.write_json(sidecar.sidecar_path(target), record, force=force)
-    if json_stats is not None:
-        sidecar.write_json(Path(json_stats), record["result"], force=force)
+    for part in paths:
+        if not part.name:
+            raise InputError(f"{part}: is a folder: give the .trx files of all parts of a run")
+    taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
+    with reserved(target, lambda: check_names(target, stats, taken, force=force)):
+        ordered, counts = whole([Stored(path) for path in paths]), Counts()
+        step_mm = ordered[0].record.step_mm
+        write(ordered, target, ordered[0].space, step_mm, counts.add, force=force)
+        record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
+        record["tractogram"] = tractogram(target)
+        sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
+        if stats is not None:
+            sidecar.write_json(stats, record["result"], force=force)
     return record["result"]
-
-
-def check_join(parts: Sequence[Path], output: Path, *, force: bool) -> None:
-    """Check that the joined tractogram can be written and replaces no part."""
-    if output.suffix.lower() not in SINKS:
-        raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
-    for path in (output, sidecar.sidecar_path(output)):
-        if any(path.resolve() in (part.resolve(), sidecar.sidecar_path(part).resolve()) for part in parts):
-            raise OutputError(f"{path}: belongs to a part, and is not replaced; give another name")
-        check_target(path, force=force)
 
 
 def whole(parts: Sequence[Stored]) -> list[Stored]:
     """Return the parts in the order of their seeds; raise InputError unless they are those of one run, each once."""
     if not parts:
         raise InputError("no part is given: give the .trx files of all parts of a run")
-    first = parts[0]
-    found: dict[int, Stored] = {}
+    first, found = parts[0], dict[int, Stored]()
     for one in parts:
-        part = one.record.get("part")
-        if not part:
-            raise InputError(f"{one.path}: is not a part of a run: give files that track --part has written")
-        differs = difference(identity(one.record), identity(first.record))
-        if not differs and part["of"] != first.record["part"]["of"]:
-            differs = f"it is one of {part['of']} parts, not of {first.record['part']['of']}"
+        part, of = _part(one), _part(first).of
+        differs = difference(identity(one.record.content), identity(first.record.content))
+        if not differs and part.of != of:
+            differs = f"it is one of {part.of} parts, not of {of}"
         if differs:
             raise InputError(f"{one.path}: is of another run than {first.path}: {differs}")
-        if part["number"] in found:
-            other = found[part["number"]].path
-            raise InputError(f"{one.path}: is part {part['number']}, and so is {other}: give one of them")
-        if one.record["result"]["seeds"] != part["seeds"]:
-            seeds = f"{one.record['result']['seeds']} of {part['seeds']} seeds"
+        if part.number in found:
+            other = found[part.number].path
+            raise InputError(f"{one.path}: is part {part.number}, and so is {other}: give one of them")
+        if one.record.result.seeds != part.seeds:
+            seeds = f"{one.record.result.seeds} of {part.seeds} seeds"
             raise InputError(f"{one.path}: only {seeds} were tracked: track it again")
-        found[part["number"]] = one
-    count = first.record["part"]["of"]
-    missing = [str(number) for number in range(1, count + 1) if number not in found]
+        found[part.number] = one
+    count = _part(first).of
+    missing = [*islice((str(number) for number in range(1, count + 1) if number not in found), TOLD + 1)]
     if missing:
-        raise InputError(f"of {count} parts, these are missing: {', '.join(missing)}; give the files of all parts")
-    return [found[number] for number in sorted(found)]
+        named = ", ".join(missing[:TOLD]) + (", ..." if len(missing) > TOLD else "")
+        raise InputError(f"of {count} parts, these are missing: {named}; give the files of all parts")
+    ordered, begin = [found[number] for number in sorted(found)], 0
+    for one in ordered:
+        if _part(one).first_seed != begin:
+            raise damaged(one.path, f"its record says that its first seed is {_part(one).first_seed}, not {begin}")
+        begin += _part(one).seeds
+    return ordered
+
+
+def _part(one: Stored) -> Part:
+    """Return which part of a run a tractogram is; raise InputError if it is none."""
+    if one.record.part is None:
+        raise InputError(f"{one.path}: is not a part of a run: give files that track --part has written")
+    return one.record.part
 
 
 def write(
-    parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None], *, force: bool
-) -> float:
+    parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None], *, force: bool,
+    drafts: Path | None = None,
+) -> float:  # fmt: skip
     """Write the streamlines of parts, in this order, and count them; return the seconds that the writer took."""
-    with WriterThread(output, space, force=force, step_mm=step_mm) as writer:
+    with WriterThread(output, space, force=force, step_mm=step_mm, drafts=drafts) as writer:
         for part in parts:
             for batch in part.batches():
                 count(batch)

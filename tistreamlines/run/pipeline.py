@@ -34,7 +34,7 @@ from .counts import Counts
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
-from .record import record, stop_reasons
+from .record import record, stop_reasons, tractogram
 from .result import PICTURED, TrackResult
 from .tables import make_tables
 
@@ -178,7 +178,8 @@ class Run:
         """Write the records of a result; return it."""
         assert result.path is not None
         force = self.parameters.force if force is None else force
-        sidecar.write_json(sidecar.sidecar_path(result.path), self.record(result.as_dict()), force=force)
+        told = self.record(result.as_dict()) | {"tractogram": tractogram(result.path)}
+        sidecar.write_record(sidecar.sidecar_path(result.path), told, force=force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
         return result

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import platform
+import zipfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
 from ..engine.tally import LABELS
+from ..io.source import source_hash
+from ..io.trx import contents
+from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
 from ..options.parameters import Parameters
 
@@ -58,6 +63,7 @@ def record(
     return {
         "made_by": OURS,
         "versions": versions(),
+        "source": source_hash(),
         "device": dict(device),
         "inputs": dict(inputs),
         "parameters": parameters.as_dict(),
@@ -66,3 +72,11 @@ def record(
         "stop_reason_codes": {int(reason): text for reason, text in LABELS.items() if reason is not Stop.GROWING},
         "result": dict(stats),
     }
+
+
+def tractogram(path: Path) -> dict[str, str]:
+    """Return what a record says of the tractogram that it lies beside, so that no other one is taken for it."""
+    if path.suffix.lower() != ".trx":
+        return {"format": path.suffix}
+    with explained(path), zipfile.ZipFile(path) as archive:
+        return {"format": path.suffix, "contents": contents(archive)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+import stat
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -12,20 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
-from ..io.drafts import hidden_folder
+from ..io.drafts import hidden_folder, locked
 from ..io.writer import explained
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from .counts import Counts
+from .kept import Stored
 from .outputs import unfinished
-from .parts import Stored, difference, identity, write
+from .parts import difference, identity, write
 from .pipeline import Run
-from .record import stop_reasons
+from .record import OURS, stop_reasons, tractogram
 from .result import TrackResult
+from .schema import Journal, RecordError, read
 
-JOURNAL = "run.json"  # what the pieces have in common
+JOURNAL, LOCK = "run.json", "lock"  # what the pieces have in common, and what tells that a process is at them
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 SECONDS = 10.0  # that a piece takes, about
 FEWEST, MOST = 1 << 8, 1 << 20  # seeds of the first piece and of any
 FASTER = 8  # greatest ratio of the seeds of a piece to those of the one before
@@ -45,15 +49,16 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
     """
     folder = unfinished(output)
     with explained(folder):
-        folder.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        _check_folder(folder)
     with _alone(folder):
-        _check_journal(run, folder)
-        pieces = _kept(run, folder)
+        pieces = _kept(run, folder, _check_journal(run, folder))
         try:
             _track_rest(run, folder, pieces)
-            result = _finish(run, pieces, output)
+            result = _finish(run, folder, pieces, output)
         except BaseException:
-            kept = sum(piece.record["result"]["seeds"] for piece in pieces)
+            kept = sum(piece.record.result.seeds for piece in pieces)
             run.log.note(f"{folder}: {kept:,} seeds are kept; give the same command to go on")
             raise
         with explained(folder), hidden_folder(output) as draft:
@@ -61,66 +66,98 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
     return result
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder in which other users can put pieces: it is of the owner and the mode of a new one beside it."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise OutputError(f"{folder}: is a link or a file, not the folder of a run that can go on; remove it")
+    with hidden_folder(folder) as new:  # on some disks, all files belong to one user, or can be written by all
+        usual = new.lstat()
+    if found.st_uid != usual.st_uid or found.st_mode & ~usual.st_mode & OTHERS_WRITE:
+        raise OutputError(
+            f"{folder}: other users can write to it, or own it; remove it to track anew, or give another name"
+        )
+
+
 @contextmanager
 def _alone(folder: Path) -> Generator[None, None, None]:
     """Keep other processes from the folder; the system ends this with the process."""
-    with ExitStack() as files:
-        with suppress(ImportError):  # on Windows
-            import fcntl
-
-            lock = files.enter_context((folder / "lock").open("w"))
+    with ExitStack() as held:
+        with explained(folder / LOCK):
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock = held.enter_context(locked(folder / LOCK))
             except BlockingIOError:
                 raise OutputError(f"{folder}: another process is at this run; wait for its end") from None
-            except OSError:  # a file system without locks
-                pass
-        own = f".{folder.name.removesuffix('.unfinished')}.*.part"
-        for draft in (*folder.parent.glob(own), *folder.glob(".*.part")):
-            shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+        if lock is not None:
+            for draft in folder.glob(".*.part"):
+                shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
         yield
 
 
-def _check_journal(run: Run, folder: Path) -> None:
-    """Compare the run with the one that the pieces belong to, or note down what it is."""
+def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
+    """Compare the run with the one that the pieces belong to, or note down what it is; return its identity."""
     seeds, journal = run.seed_range, folder / JOURNAL
-    own = identity(run.record({})) | {"the range of seeds": f"{seeds.start} to {seeds.stop}"}
-    if not journal.exists():
-        sidecar.write_json(journal, own)
-        return
+    own = identity(run.record({}))
+    told = own | {"the range of seeds": f"{seeds.start} to {seeds.stop}"}
     try:
-        differs = difference(own, json.loads(journal.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{journal}: cannot be read ({error}): remove {folder} to track anew") from error
+        differs = difference(told, read(journal, Journal, own=True).run)
+    except FileNotFoundError:
+        if any(folder.glob("*.trx")):
+            run.log.warn(f"{journal}: is missing: pieces are used if their own records say that they are of this run")
+        sidecar.write_record(journal, {"made_by": OURS, "run": told})
+        return own
+    except OSError as error:
+        raise InputError(f"{journal}: cannot be read ({error.strerror}): remove {folder} to track anew") from error
+    except RecordError as error:
+        raise InputError(f"{journal}: {error}: remove {folder} to track anew") from error
     if differs:
         raise ParameterError(
             f"{folder} belongs to another run ({differs}): give the same inputs and options to go on with that one, or "
             "remove the folder"
         )
+    return own
 
 
-def _kept(run: Run, folder: Path) -> list[Stored]:
+def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
     pieces: list[Stored] = []
     first = run.seed_range.start
-    for path in sorted(folder.glob("*.trx")):
+    while (path := folder / _name(first)).exists() or path.is_symlink():
         try:
-            piece = Stored(path)
+            piece = Stored(path, own=True)
             piece.check()
+            _check_piece(piece, range(first, run.seed_range.stop), own)
         except InputError as error:
-            if sidecar.sidecar_path(path).exists():
+            record = sidecar.sidecar_path(path)
+            if record.exists() or record.is_symlink():
                 run.log.warn(f"{error}; it and what comes after it is tracked anew")
+            for one in (path, record):
+                with suppress(OSError):
+                    one.unlink()
             break
-        if piece.record["piece"]["first_seed"] != first:
-            break
-        first += piece.record["result"]["seeds"]
+        first += piece.record.result.seeds
         pieces.append(piece)
-    results = [piece.record["result"] for piece in pieces]
-    run.kept = first - run.seed_range.start, sum(one["streamlines"] for one in results)
-    run.kept_reasons = sum((_counted(one["stop_reasons"]) for one in results), np.zeros(len(Stop), np.int64))
+    results = [piece.record.result for piece in pieces]
+    run.kept = first - run.seed_range.start, sum(one.streamlines for one in results)
+    run.kept_reasons = sum((_counted(one.stop_reasons) for one in results), np.zeros(len(Stop), np.int64))
     if pieces:
         run.log.note(f"{folder}: the run goes on after {run.kept[0]:,} of {len(run.seed_range):,} seeds")
     return pieces
+
+
+def _check_piece(piece: Stored, seeds: range, own: dict[str, Any]) -> None:
+    """Raise InputError unless a piece is of this run, and begins with its next seeds."""
+    told = piece.record.piece
+    differs = difference(identity(piece.record.content), own)
+    if told is None or told.first_seed != seeds.start or not 0 < told.seeds <= len(seeds):
+        differs = "it has other seeds"
+    if differs:
+        raise InputError(f"{piece.path}: is of another run than the pieces before it ({differs})")
+
+
+def _name(first: int) -> str:
+    """Return the name of the piece that begins with a seed."""
+    return f"{first:010}.trx"
 
 
 def _counted(reasons: dict[str, int]) -> np.ndarray:
@@ -142,7 +179,7 @@ def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
 
 def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     """Track some seeds to a tractogram of their own."""
-    path, counts, tally = folder / f"{seeds.start:010}.trx", Counts(), run.engine.tally
+    path, counts, tally = folder / _name(seeds.start), Counts(), run.engine.tally
     reasons, before = tally.stop_reasons.copy(), tally.seeds
     with (
         WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm) as writer,
@@ -151,15 +188,17 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
         for batch in batches:
             counts.add(batch)
             writer.put(batch)
-    stats: dict[str, Any] = {"seeds": tally.seeds - before, "stop_reasons": stop_reasons(tally.stop_reasons - reasons)}
-    record = run.record(counts.summary(run.step_mm) | stats) | {"piece": {"first_seed": seeds.start}}
-    sidecar.write_json(sidecar.sidecar_path(path), record)
-    return Stored(path)
+    done = tally.seeds - before
+    stats: dict[str, Any] = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": done, "seconds": {}}
+    stats |= counts.summary(run.step_mm) | {"stop_reasons": stop_reasons(tally.stop_reasons - reasons)}
+    own = {"piece": {"first_seed": seeds.start, "seeds": done}, "tractogram": tractogram(path)}
+    sidecar.write_record(sidecar.sidecar_path(path), run.record(stats) | own)
+    return Stored(path, own=True)
 
 
-def _finish(run: Run, pieces: Sequence[Stored], output: Path) -> TrackResult:
+def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.watcher.stage("write")
     run.counts, run.sample = Counts(), []
-    seconds = write(pieces, output, run.plan.space, run.step_mm, run.count, force=True)
+    seconds = write(pieces, output, run.plan.space, run.step_mm, run.count, force=True, drafts=folder)
     return run.recorded(run.result(output, (), seconds), force=True)

@@ -1,0 +1,125 @@
+"""Tractograms that are kept to be joined: those of parts and pieces are read back with their records."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..io import sidecar
+from ..io.regular import open_regular
+from ..io.tractogram import Batch, Space
+from ..io.trx import MEMBERS, POINTS, POINTS_START, contents, crc32
+from .schema import Record, RecordError, read
+
+POINTS_AT_ONCE = 1 << 22
+
+
+class Stored:
+    """A TRX file that this package has written, with its record.
+
+    Parameters
+    ----------
+    path : the tractogram.
+    own : refuse links and files of other users.
+
+    Attributes
+    ----------
+    record : what the JSON record beside it says.
+    space : grid of the image that was tracked.
+
+    Raises
+    ------
+    InputError
+        If the file or its record is missing or damaged, or if they do not belong together.
+    """
+
+    def __init__(self, path: Path, *, own: bool = False) -> None:
+        self.path, self._own, self.record = path, own, record_of(path, own=own)
+        with self._opened() as archive:
+            header, found = json.loads(archive.read("header.json")), contents(archive)
+            self.space = Space(header["VOXEL_TO_RASMM"], tuple(header["DIMENSIONS"]))
+            self.streamlines, self.points = int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
+        told = self.record
+        if (self.streamlines, self.points, found) != (
+            told.result.streamlines, told.result.points, told.tractogram.contents,
+        ):  # fmt: skip
+            raise InputError(
+                f"{path}: is not the tractogram that {sidecar.sidecar_path(path).name} describes: track it again"
+            )
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """Read the streamlines; raise InputError, at the end, if the points are damaged."""
+        if not self.streamlines:
+            return
+        with self._opened() as archive:
+            expected, crc = archive.getinfo(POINTS).CRC, 0
+            read = {field: _member(archive, name) for field, name in MEMBERS.items()}
+            starts = _member(archive, next(n for n in archive.namelist() if n.startswith("offsets."))).astype(np.int64)
+            self._check(starts, read)
+            points = np.memmap(archive.fp, "<f4", "r", POINTS_START, (self.points, 3))  # type: ignore[arg-type]
+        cuts = np.unique(np.searchsorted(starts, [*range(0, self.points, POINTS_AT_ONCE), self.points]))
+        for a, b in pairwise(cuts):
+            own = np.array(points[starts[a] : starts[b]])
+            crc = crc32(own.data, crc)
+            yield Batch(own, starts[a : b + 1] - starts[a], **{name: each[a:b] for name, each in read.items()})
+        if crc != expected:
+            raise self._damaged("its points have changed")
+
+    def check(self) -> None:
+        """Raise InputError if the file is damaged."""
+        for _ in self.batches():
+            pass
+
+    def _check(self, starts: npt.NDArray[np.int64], read: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Raise ValueError unless the arrays fit each other, and the seeds are those that the record tells of."""
+        if {len(starts) - 1, *map(len, read.values())} != {self.streamlines} or (np.diff(starts) < 1).any():
+            raise ValueError("its arrays do not fit each other")
+        seeds, numbers = self.record.piece or self.record.part, read["seed_number"].astype(np.int64)
+        if seeds and not (0 <= numbers.min() - seeds.first_seed <= numbers.max() - seeds.first_seed < seeds.seeds):
+            raise ValueError("it has streamlines of other seeds than its record says")
+
+    def _damaged(self, reason: object) -> InputError:
+        return damaged(self.path, reason)
+
+    @contextmanager
+    def _opened(self) -> Generator[zipfile.ZipFile, None, None]:
+        try:
+            with os.fdopen(open_regular(self.path, own=self._own), "rb") as file, zipfile.ZipFile(file) as archive:
+                yield archive
+        except Exception as error:  # for a damaged file, zipfile, json and NumPy raise a dozen unrelated types
+            raise self._damaged(str(error) or type(error).__name__) from error
+
+
+def damaged(path: Path, reason: object) -> InputError:
+    """Return the error of a tractogram that cannot be used."""
+    return InputError(f"{path}: is damaged ({reason}): track it again")
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """Read an array, whose checksum is compared; its name ends with the columns, if there are several, and the type."""
+    _, *columns, dtype = name.split(".")
+    array = np.frombuffer(archive.read(name), np.dtype(dtype).newbyteorder("<"))
+    return array.reshape(-1, int(columns[0])) if columns else array
+
+
+def record_of(path: Path, *, own: bool = False) -> Record:
+    """Return the record of a tractogram; raise InputError if it is missing, damaged or not written by this package."""
+    beside = sidecar.sidecar_path(path)
+    try:
+        return read(beside, Record, own=own)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: has no record {beside.name} beside it: give both, or track it again") from None
+    except OSError as error:
+        raise damaged(path, f"its record {beside.name} cannot be read: {error.strerror}") from error
+    except RecordError as error:
+        raise damaged(path, f"its record {beside.name} {error}") from error

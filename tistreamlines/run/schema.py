@@ -1,0 +1,185 @@
+"""What the records hold that are read back: those of parts and of pieces, and the journal of a run that can go on.
+
+Each class below lists the fields of a JSON object, with their types and checks. A record is used only if it has all of
+them, if nobody has changed it since it was written, and if it is that of the tractogram beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from ..errors import ParameterError
+from ..io import sidecar
+from ..io.regular import read_regular
+from ..option import part_of
+from .record import OURS
+
+MOST = 1 << 53  # JSON's whole numbers are exact up to here
+Kind = TypeVar("Kind")
+
+
+class RecordError(ValueError):
+    """A record cannot be used; the message goes on after its name, 'a.json has no checksum'."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that a run has read."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The numbers of a run."""
+
+    arch: str
+    device: str
+    seeds: int
+    streamlines: int
+    points: int
+    mean_points: float
+    median_points: float
+    mean_mm: float
+    median_mm: float
+    stop_reasons: dict[str, int]
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive seeds of a run: those of a piece."""
+
+    first_seed: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Part(Piece):
+    """The seeds of the number-th of so many parts."""
+
+    number: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Tractogram:
+    """The file that a record describes; what it contains is known of .trx files."""
+
+    format: str
+    contents: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record beside a tractogram; ``content`` is all of it, as JSON has it."""
+
+    made_by: str
+    versions: dict[str, str]
+    source: str
+    device: dict[str, Any]
+    inputs: dict[str, Input]
+    parameters: dict[str, Any]
+    step_mm: float
+    warnings: list[str]
+    result: Result
+    tractogram: Tractogram
+    content: dict[str, Any]
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    part: Part | None = None
+    piece: Piece | None = None
+
+    def __post_init__(self) -> None:
+        """Compare fields that depend on each other."""
+        if self.step_mm == 0:
+            raise RecordError("has 0 as step_mm")
+        if self.part is not None and part_of(self.parameters.get("part")) != (self.part.number, self.part.of):
+            raise RecordError(f"has {self.parameters.get('part')} as part of its parameters")
+        if self.piece is not None and self.piece.seeds != self.result.seeds:
+            raise RecordError(f"has {self.piece.seeds} and {self.result.seeds} seeds")
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the pieces of a run that can go on have in common."""
+
+    made_by: str
+    run: dict[str, Any]
+
+
+def loaded(path: Path, *, own: bool = False) -> dict[str, Any]:
+    """Return the JSON object of a file that this program has written; raise RecordError or OSError if it is none."""
+    try:
+        content = json.loads(read_regular(path, own=own).decode())
+    except (ValueError, RecursionError) as error:  # no JSON, nested too deeply, or a name with a NUL
+        raise RecordError("is no JSON object") from error
+    if not isinstance(content, dict) or content.get("made_by") != OURS:
+        raise RecordError("was not written by this program")
+    return content
+
+
+def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
+    """Read a record, and check that it is complete and unchanged.
+
+    Parameters
+    ----------
+    path : Path
+        The JSON file.
+    kind : type
+        Its class above.
+    own : bool
+        Refuse links and files of other users, see :func:`tistreamlines.io.regular.open_regular`.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be used.
+    OSError
+        If it cannot be read.
+    """
+    content = loaded(path, own=own)
+    if "checksum" not in content:
+        raise RecordError("has no checksum, as those of earlier versions")
+    if content["checksum"] != sidecar.checksum(content):
+        raise RecordError("has been changed since it was written")
+    try:
+        return _checked("", kind, content | {"content": content})
+    except ParameterError as error:
+        raise RecordError(f"has an option that is none: {error}") from error
+
+
+def _checked(name: str, kind: Any, value: Any) -> Any:
+    """Return a value of JSON as its type demands; raise RecordError, with its name, if it is of another one."""
+    first, *others = get_args(kind) or (Any,)
+    if isinstance(kind, UnionType):
+        return None if value is None else _checked(name, first, value)
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _object(name, kind, value)
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return {key: _checked(f"{name}.{key}", others[0], one) for key, one in value.items()}
+    if get_origin(kind) is list and isinstance(value, list):
+        return [_checked(name, first, one) for one in value]
+    if kind is Any or (kind is str and isinstance(value, str)) or (kind in (int, float) and _is_count(value)):
+        return value
+    if kind is float and isinstance(value, float) and 0 <= value < math.inf:
+        return value
+    raise RecordError(f"has {str(value)[:40]!r} as {name}")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MOST
+
+
+def _object(name: str, kind: Any, value: dict[str, Any]) -> Any:
+    """Return the object of a class above; fields that it does not list are left out."""
+    types, before = get_type_hints(kind), f"{name}." if name else ""
+    needed = {one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
+    if missing := sorted(needed - value.keys()):
+        raise RecordError(f"lacks {before}{missing[0]}")
+    return kind(**{one: _checked(before + one, types[one], value[one]) for one in types if one in value})
