@@ -7,6 +7,8 @@ import shutil
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,12 @@ from ..io.drafts import hidden_folder
 from ..io.writer import explained
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
 from .counts import Counts
 from .outputs import unfinished
 from .parts import Stored, difference, identity, write
 from .pipeline import Run
-from .record import stop_reasons
+from .record import dropped, stop_reasons
 from .result import TrackResult
 
 JOURNAL = "run.json"  # what the pieces have in common
@@ -117,15 +120,16 @@ def _kept(run: Run, folder: Path) -> list[Stored]:
         pieces.append(piece)
     results = [piece.record["result"] for piece in pieces]
     run.kept = first - run.seed_range.start, sum(one["streamlines"] for one in results)
-    run.kept_reasons = sum((_counted(one["stop_reasons"]) for one in results), np.zeros(len(Stop), np.int64))
+    run.kept_reasons = sum((_counted(Stop, one["stop_reasons"]) for one in results), run.kept_reasons)
+    run.kept_verdicts = sum((_counted(Verdict, one["dropped"]) for one in results), run.kept_verdicts)
     if pieces:
         run.log.note(f"{folder}: the run goes on after {run.kept[0]:,} of {len(run.seed_range):,} seeds")
     return pieces
 
 
-def _counted(reasons: dict[str, int]) -> np.ndarray:
-    """Return the counts of stop reasons by their number."""
-    return np.array([reasons.get(reason.name.lower(), 0) for reason in Stop], np.int64)
+def _counted(kind: type[IntEnum], counts: dict[str, int]) -> np.ndarray:
+    """Return the counts of stop reasons or verdicts by their number."""
+    return np.array([counts.get(one.name.lower(), 0) for one in kind], np.int64)
 
 
 def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
@@ -143,7 +147,7 @@ def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
 def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     """Track some seeds to a tractogram of their own."""
     path, counts, tally = folder / f"{seeds.start:010}.trx", Counts(), run.engine.tally
-    reasons, before = tally.stop_reasons.copy(), tally.seeds
+    before = replace(tally, counts=tally.counts.copy())
     with (
         WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm) as writer,
         closing(run.tracked(seeds)) as batches,
@@ -151,7 +155,10 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
         for batch in batches:
             counts.add(batch)
             writer.put(batch)
-    stats: dict[str, Any] = {"seeds": tally.seeds - before, "stop_reasons": stop_reasons(tally.stop_reasons - reasons)}
+    stats: dict[str, Any] = {
+        "seeds": tally.seeds - before.seeds, "stop_reasons": stop_reasons(tally.stop_reasons - before.stop_reasons),
+        "dropped": dropped(tally.verdicts - before.verdicts),
+    }  # fmt: skip
     record = run.record(counts.summary(run.step_mm) | stats) | {"piece": {"first_seed": seeds.start}}
     sidecar.write_json(sidecar.sidecar_path(path), record)
     return Stored(path)
