@@ -156,6 +156,14 @@ def test_a_peer_of_an_earlier_result_was_timed_in_its_first_process():
     assert "times as long as ours" not in cells(*ours)
 
 
+def test_the_newest_result_of_a_machine_counts():
+    old, new = ({"schema": 1, "created": created, "files": [whole("cuda", "warm", seconds)]}
+                for created, seconds in (("2026-01-01", 3), ("2026-02-01", 2)))  # fmt: skip
+    other = {"schema": 1, "files": [{**whole("cuda", "warm", 9), "dg": "det"}]}
+    lines = files_for_readme([new, other, old]).splitlines()[2:]
+    assert sorted(line.split("|")[-2].strip() for line in lines) == ["2.00", "9.00"]
+
+
 # ------------------------------------------------------------------------------------------------ asymmetric PMF
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
