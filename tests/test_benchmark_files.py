@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 from reports import Page
 
-from tistreamlines.benchmarks import drawing, files, page, worker
+from tistreamlines.benchmarks import cuslines, drawing, files, page, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.files import files_to_file
 from tistreamlines.benchmarks.problem import Problem, save_problem
@@ -87,6 +89,23 @@ def test_the_first_process_has_empty_caches_and_the_next_those_of_the_first(monk
     assert len({*found[0]}) == 3
     assert [set(each.values()) for each in found] == [{k} for k in range(len(found))]
     assert [len(row["repeats"]) for row in rows[:2]] == [1, 2]
+
+
+def test_both_processes_find_the_corrected_cuslines_at_one_place(monkeypatch, tmp_path):
+    """Since compilers' caches go by the path of what is compiled."""
+    published = tmp_path / "published" / "cuslines"
+    (published / "cuda_c").mkdir(parents=True)
+    (published / "__init__.py").touch()
+    (published / "cuda_c" / "boot.cu").write_text("; ".join(cuslines.NARROW))
+    spec = importlib.machinery.ModuleSpec("cuslines", None, origin=str(published / "__init__.py"))
+    monkeypatch.setattr(cuslines.importlib.util, "find_spec", lambda _: spec)
+    places = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        cuslines.import_patched(tmp_path / "run")
+        places.append(sys.path[0])
+    assert places == [str(tmp_path / "run")] * 2
+    assert (tmp_path / "run" / "cuslines" / "cuda_c" / "boot.cu").read_text() == "; ".join(cuslines.WIDE)
 
 
 def test_a_command_that_fails_says_why(monkeypatch):
