@@ -20,7 +20,7 @@ from tistreamlines.benchmarks.compare import committed
 from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
-from tistreamlines.engine.tally import LABELS
+from tistreamlines.engine.tally import DROPPED, LABELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.references import REFERENCES
@@ -120,6 +120,11 @@ def stop_reasons() -> str:
     return table(("Number", "Name", "Reason"), ([str(int(stop)), f"`{stop.name}`", LABELS[stop]] for stop in Stop))
 
 
+def dropped() -> str:
+    """Why streamlines are dropped."""
+    return table(("Name", "Reason"), ([f"`{verdict.name.lower()}`", text] for verdict, text in DROPPED.items()))
+
+
 def speed() -> str:
     """Throughput of each arch beside the fastest peer on the same data."""
     return rows_for_readme(committed(RESULTS, "suite-*.json"))
@@ -154,7 +159,7 @@ def source(path: str, function: str = "") -> str:
 
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
-    "stop-reasons": stop_reasons, "speed": speed, "files-to-file": files_to_file, "parity": parity,
+    "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,
     "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
     "host-side": partial(source, "tests/toys.py"),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from reports import Page
 
-from tistreamlines.benchmarks import drawing, files, page, worker
+from tistreamlines.benchmarks import cuslines, drawing, files, page, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.files import files_to_file
 from tistreamlines.benchmarks.problem import Problem, save_problem
-from tistreamlines.benchmarks.report import markdown
+from tistreamlines.benchmarks.report import files_for_readme, markdown
 from tistreamlines.benchmarks.schedule import Schedule
 from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.sphere.sphere import load_sphere
@@ -54,11 +57,55 @@ def test_a_command_is_faster_with_its_caches():
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_peer_reads_files_and_writes_a_file(peer):
-    (row,) = timed(peer)
-    assert sound(row), row["reason"]
-    assert (row["kind"], row["arch"]) == ("warm", "")
-    assert {"load", "fit", "track"} <= set(row["stages"])
-    assert row["version"][0].isdigit()
+    rows = timed(peer)
+    assert [(row["kind"], row["arch"]) for row in rows] == [("cold", ""), ("warm", "")]
+    for row in rows:
+        assert sound(row), row["reason"]
+        assert {"load", "fit", "track"} <= set(row["stages"])
+        assert row["version"][0].isdigit()
+
+
+@pytest.mark.parametrize(("target", "kinds"), [("dipy", ALL), ("dipy", ("warm",)), ("cpu", ALL)])
+def test_the_first_process_has_empty_caches_and_the_next_those_of_the_first(monkeypatch, target, kinds):
+    """Of CUDA, Numba and this package; a peer's first process is always reported."""
+    found: list[dict[str, int]] = []
+
+    def run(module, time_limit, environment):
+        caches = [Path(environment[name]) for name in ("XDG_CACHE_HOME", "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR")]
+        found.append({cache.name: len(list(cache.glob("*"))) for cache in caches})
+        for cache in caches:
+            cache.mkdir(exist_ok=True)
+            (cache / str(len(found))).touch()
+        (caches[0].parent / "stats.json").write_text('{"seconds": {}}')
+        return "ok", ""
+
+    monkeypatch.setattr(files, "run_module", run)
+    monkeypatch.setattr(files, "counted", lambda _: (60, 70))
+    monkeypatch.setitem(TARGETS, target, replace(TARGETS[target], missing=lambda: ""))
+    rows: list[dict] = []
+    schedule = Schedule([TINY], [METHODS["prob"]], [TARGETS[target]], 10, repeat=2, whole=kinds)
+    files_to_file(schedule, lambda text: None, rows.append)
+    assert [row["kind"] for row in rows] == (["cold", "warm", "cached"] if target == "cpu" else ["cold", "warm"])
+    assert len({*found[0]}) == 3
+    assert [set(each.values()) for each in found] == [{k} for k in range(len(found))]
+    assert [len(row["repeats"]) for row in rows[:2]] == [1, 2]
+
+
+def test_both_processes_find_the_corrected_cuslines_at_one_place(monkeypatch, tmp_path):
+    """Since compilers' caches go by the path of what is compiled."""
+    published = tmp_path / "published" / "cuslines"
+    (published / "cuda_c").mkdir(parents=True)
+    (published / "__init__.py").touch()
+    (published / "cuda_c" / "boot.cu").write_text("; ".join(cuslines.NARROW))
+    spec = importlib.machinery.ModuleSpec("cuslines", None, origin=str(published / "__init__.py"))
+    monkeypatch.setattr(cuslines.importlib.util, "find_spec", lambda _: spec)
+    places = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        cuslines.import_patched(tmp_path / "run")
+        places.append(sys.path[0])
+    assert places == [str(tmp_path / "run")] * 2
+    assert (tmp_path / "run" / "cuslines" / "cuda_c" / "boot.cu").read_text() == "; ".join(cuslines.WIDE)
 
 
 def test_a_command_that_fails_says_why(monkeypatch):
@@ -83,12 +130,57 @@ def test_the_report_has_a_table_and_bars():
     results = {"schema": 1, "files": [row, failed]}
     text = markdown(results)
     assert "| cuda, warm | 3.25 | 0.750 | 1.00 | 1.50 | 31,837 | 1,629,645 |" in text
-    assert "| dipy | prob | timeout | stopped after 600 s |" in text
+    slow = {**row, "target": "tckgen", "arch": "", "seconds": 200, "repeats": [200]}
+    assert "| tckgen, cold | 200 |" in markdown({"schema": 1, "files": [row, slow]})
+    assert "| dipy, warm | prob | timeout | stopped after 600 s |" in text
     assert "There are no runs" not in text
     found = Page(page.html(results))
     assert any(identity.startswith("files-") for identity in found.ids)
     assert "start and exit" in " ".join(found.words)
     assert set(drawing.FILE_PARTS) <= set(drawing.STAND_INS)
+
+
+def whole(target: str, kind: str, seconds: float, repeats: int = 3) -> dict:
+    """A row of a result."""
+    arch = target if target in ("cpu", "cuda", "vulkan") else ""
+    return {
+        "case": "brain", "dg": "prob", "model": "csd", "target": target, "arch": arch, "kind": kind, "nseeds": 1000,
+        "status": "ok", "reason": "", "seconds": seconds, "repeats": [seconds] * repeats,
+    }  # fmt: skip
+
+
+def cells(*rows: dict) -> dict[str, str]:
+    """The README's line on one machine, by column."""
+    head, _, line = files_for_readme([{"schema": 1, "files": list(rows)}]).splitlines()
+    return dict(zip(*([cell.strip() for cell in text.strip("|").split("|")] for text in (head, line)), strict=True))
+
+
+def test_ratios_are_of_warm_to_warm_and_of_cold_to_cold():
+    seconds = {"cuda": (4, 3), "vulkan": (5, 2), "cuslines-cuda": (28, 14), "dipy": (24, 24)}
+    kinds = ("cold", "warm")
+    found = cells(*(whole(name, *row, 1) for name, pair in seconds.items() for row in zip(kinds, pair, strict=True)))
+    assert found["cuda"] == "3.00 (4.00 cold)"
+    assert found["cuslines-cuda"] == "14.0 (28.0 cold)"
+    assert found["dipy"] == "24.0 (24.0 cold)"
+    assert found["times as long as ours"] == "7.00 (6.00 cold)"  # 14 / 2, 24 / 4
+
+
+def test_a_peer_of_an_earlier_result_was_timed_in_its_first_process():
+    """It has no row of its own for that; beside it, no warm command is quoted as faster."""
+    ours = [whole("cuda", "cold", 4, 1), whole("cuda", "warm", 3)]
+    found = cells(*ours, whole("cuslines-cuda", "warm", 28, 1))
+    assert (found["cuslines-cuda"], found["times as long as ours"]) == ("28.0 cold", "7.00 cold")
+    found = cells(*ours, whole("cuslines-cuda", "warm", 15, 3))  # the median of three is no first process
+    assert (found["cuslines-cuda"], found["times as long as ours"]) == ("15.0", "5.00")
+    assert "times as long as ours" not in cells(*ours)
+
+
+def test_the_newest_result_of_a_machine_counts():
+    old, new = ({"schema": 1, "created": created, "files": [whole("cuda", "warm", seconds)]}
+                for created, seconds in (("2026-01-01", 3), ("2026-02-01", 2)))  # fmt: skip
+    other = {"schema": 1, "files": [{**whole("cuda", "warm", 9), "dg": "det"}]}
+    lines = files_for_readme([new, other, old]).splitlines()[2:]
+    assert sorted(line.split("|")[-2].strip() for line in lines) == ["2.00", "9.00"]
 
 
 # ------------------------------------------------------------------------------------------------ asymmetric PMF

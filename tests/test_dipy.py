@@ -44,7 +44,8 @@ class Case:
         rng, voxels = np.random.default_rng(4), np.argwhere(self.white > 0.5)
         self.voxels = voxels[rng.integers(len(voxels), size=1000)] + rng.uniform(-0.4, 0.4, (1000, 3))
         self.seeds = self.seeds_in(self.affine)
-        self.common = {"sh": self.sh, "sphere": default_sphere, "step_size": 2.0, "max_angle": 35, "random_seed": 7}
+        self.common = {"sh": self.sh, "sphere": default_sphere, "step_size": 2.0, "max_angle": 35,
+                       "random_seed": 1_000_007}  # fmt: skip
 
     def seeds_in(self, affine: np.ndarray) -> np.ndarray:
         """The seeds in the space of an affine."""
@@ -187,6 +188,32 @@ class TestReproducible:
         assert identical(once, grow(nbr_threads=2))
         assert identical(once, grow(nbr_threads=1, seed_buffer_fraction=0.1))
         assert not identical(once, grow(nbr_threads=1, random_seed=8))
+
+    @pytest.mark.parametrize("random_seed", [1, 7, 1_000_000])
+    def test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large(self, random_seed):
+        """As docs/drop-in-dipy.md says: where all directions are alike, equal numbers give equal steps."""
+        side, box = 20, np.zeros((20, 20, 20))
+        box[2:-2, 2:-2, 2:-2] = 1
+        starts = np.random.default_rng(0).uniform(8, 12, (600, 3))
+        numbered = ((starts @ [2, 3, 5]) * random_seed).astype(np.int64)
+
+        def turns(module: Any) -> tuple[int, int]:
+            """Number of different beginnings of streamlines, and of pairs of beginning and number."""
+            lines, found = module.probabilistic_tracking(
+                starts, dipys.BinaryStoppingCriterion(box), np.eye(4), sf=np.ones((side, side, side, 362)) / 362,
+                seed_directions=np.tile([1.0, 0, 0], (600, 1)), sphere=default_sphere, step_size=0.5, max_angle=40,
+                max_len=500, min_len=0, random_seed=random_seed, voxel_size=np.ones(3), save_seeds=True,
+            ), set()  # fmt: skip
+            for line, start in lines:
+                at = int(np.argmin(np.linalg.norm(line - start, axis=1)))
+                number = int(numbered[np.argmin(np.linalg.norm(starts - start, axis=1))])
+                found.add((number, *np.round((line[at:] - start)[1:5], 2).ravel()))
+            return len({row[1:] for row in found}), len(found)
+
+        streams = len(set(numbered))
+        assert turns(theirs) == (streams, streams)
+        assert streams == 600 if random_seed > 1000 else streams < 400
+        assert turns(ours)[0] > 595
 
     def test_zero_draws_anew(self, case):
         assert not identical(*(case.lines("probabilistic_tracking", random_seed=0) for _ in range(2)))

@@ -15,7 +15,7 @@ import click
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.cli.main import cli
+from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation, given
 from tistreamlines.option import bounds, flag
 from tistreamlines.options.parameters import Parameters, options
@@ -28,11 +28,24 @@ DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", 
 FILE = re.compile(r"\b(?:suite|sweeps|h200|cpu|two-cores|parity|micro|frames|attack)-[a-z0-9*-]+\.json")
 MEASURED = re.compile(r"\d (?:Mpoints/s|million points|[mnu]?s\b(?!/mm)|seconds\b|%|times\b|percent)|\b1e-\d")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PATH = re.compile(r"`([a-z0-9_.]+(?:/[A-Za-z0-9_.]+)+\.(?:py|md|yml|cff)|\.ci/run)`")
+SPAN = re.compile(r"`([^`]+)`")
+PATH = re.compile(r"(?:[\w.*-]+/)+[\w.*-]*")
+ELSEWHERE = ("K/N", "NAME", "~/")  # numbers of a part, and files that are not those of the repository
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+# options in the running text that belong to other programs, which the same paragraph names
+OTHERS = {
+    "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
+    "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"},
+}  # fmt: skip
 
 
 def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
+
+
+def prose(text: str) -> str:
+    """A document without blocks of code and without generated parts, whose source is the code."""
+    return re.sub(r"^```.*?^```|<!-- generated: ([a-z-]+) -->.*?<!-- /generated: \1 -->", "", text, flags=re.M | re.S)
 
 
 def sections(text: str) -> list[str]:
@@ -66,8 +79,59 @@ def test_sections_with_measurements_name_their_source(name):
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
 def test_source_files_that_are_named_are_there(name):
-    for path in PATH.findall(text(name)):
-        assert "NAME" in path or (ROOT / path).exists() or (PACKAGE / path).exists(), f"{name} names {path}"
+    lost = missing_files(text(name))
+    assert not lost, f"{name} names {lost}"
+
+
+def missing_files(page: str) -> list[str]:
+    """Files and folders with a slash between backticks that are neither in the repository nor in the package."""
+    words = [word for span in SPAN.findall(prose(page)) for word in span.split() if PATH.fullmatch(word)]
+    return [
+        word for word in words
+        if not any(part in word for part in ELSEWHERE) and not any(any(top.glob(word)) for top in (ROOT, PACKAGE))
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_missing_is_found():
+    page = "`benchmarks/no.py`, `docs/`, `engine/engine.py`, `python docs/nowhere.py`\n```\n`a/b.py`\n```\n"
+    assert missing_files(page) == ["benchmarks/no.py", "docs/nowhere.py"]
+
+
+def known_options() -> set[str]:
+    """Options of all commands."""
+    context = click.Context(cli)
+    parameters = [one for name in COMMANDS for one in cli.get_command(context, name).get_params(context)]
+    return {name for one in parameters for name in (*one.opts, *one.secondary_opts)}
+
+
+def unknown_options(page: str, known: set[str]) -> list[str]:
+    """Options in the running text that no command has, nor a program that the same paragraph names."""
+    return [
+        option
+        for paragraph in re.split(r"\n\s*\n", prose(page))
+        for option in OPTION.findall(" ".join(SPAN.findall(paragraph)))
+        if option not in known.union(*(own for program, own in OTHERS.items() if program in paragraph))
+    ]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_options_in_the_running_text_exist(name):
+    found = unknown_options(text(name), known_options())
+    assert not found, f"{name} names {found}, which is no option of tistreamlines: name the program that has it"
+
+
+def test_an_option_that_does_not_exist_is_found():
+    page = "Give `--dg prob` or `--no-such-thing`.\n\nUse `sbatch --array=1`.\n\nUse `--array`.\n```\nx --y\n```\n"
+    assert unknown_options(page, known_options()) == ["--no-such-thing", "--array"]
+
+
+def test_every_page_is_linked_from_the_first_one_and_in_the_navigation():
+    pages = {str(Path(page).relative_to("docs")) for page in PAGES} - {"index.md"}
+    linked = set(re.findall(r"\]\(([a-z/-]+\.md)\)", text("docs/index.md")))
+    listed = re.findall(r"^ +- .+: ([a-z/-]+\.md)$", text("mkdocs.yml"), re.MULTILINE)
+    assert len(pages) > 20
+    assert pages == linked
+    assert sorted([*pages, "index.md"]) == sorted(listed)
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])

@@ -16,7 +16,7 @@ from tistreamlines.engine.settings import Settings
 from tistreamlines.io.tractogram import Space
 from tistreamlines.kernels.propagate import Halves
 from tistreamlines.kernels.regions import EXCLUDE, Demands
-from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.kernels.verdicts import Verdict
 from tistreamlines.linker.lang import Ints, i32, real, twin, vec3
 from tistreamlines.linker.records import spread
 
@@ -60,9 +60,9 @@ class EvenSeeds:
     fill: dict[str, Any] = {}  # noqa: RUF012
     values: dict[str, Any] = {}  # noqa: RUF012
 
-    def accepted(self, chunk: Chunk) -> np.ndarray:
+    def verdicts(self, chunk: Chunk) -> np.ndarray:
         """Streamlines of seeds with even numbers."""
-        return (chunk.first_seed + chunk.seed) % 2 == 0
+        return np.where((chunk.first_seed + chunk.seed) % 2 == 0, Verdict.ACCEPTED, Verdict.TOO_LONG)
 
 
 class Plane(Demands):
@@ -88,9 +88,9 @@ class Below:
         nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0, "ends": 0}
         self.values = spread("filter", Plane(x=x, counted=EXCLUDE, **nothing))
 
-    def accepted(self, chunk: Chunk) -> np.ndarray:
+    def verdicts(self, chunk: Chunk) -> np.ndarray:
         """Streamlines without such an end."""
-        return (chunk.state[..., 1] != Stop.REJECTED).all(axis=1)
+        return chunk.verdict
 
 
 def engine(**options: Any) -> Engine:
@@ -124,6 +124,8 @@ def test_a_filter_decides_what_products_see(plain):
     assert np.array_equal(batch.lengths, plain.lengths[even])
     assert product.total == len(batch.points) - len(batch)
     assert made.tally.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
+    assert made.tally.verdicts[Verdict.TOO_LONG] == (~even).sum()
+    assert made.tally.verdicts[Verdict.ACCEPTED] == even.sum()
 
 
 def test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end(plain):

@@ -186,6 +186,7 @@ class Room:
             left = [path for path in outcome.changed if path.startswith("tmp") or ".part" in path]
             if run is not None and self.digest(name) != self.clean[run]["sha256"]:
                 found.append("another result in silence")
+            found += unbalanced((self.out / name).with_suffix(".json"))
         return found + [f"left {path}" for path in left if not path.startswith(FALLBACK)][:3]
 
     def _print_files(self) -> tuple[Path, Path]:
@@ -220,6 +221,16 @@ class Room:
             if value is not None:
                 os.environ[name] = value
         tempfile.tempdir = None
+
+
+def unbalanced(record: Path) -> list[str]:
+    """What is wrong with the counts of a record: streamlines are written or dropped, and each has two ends."""
+    if not record.is_file():
+        return []
+    result = json.loads(record.read_text())["result"]
+    ends = sum(result["stop_reasons"].values()), sum(result["written_stop_reasons"].values())
+    grown = result["streamlines"] + sum(result["dropped"].values())
+    return [] if ends == (2 * grown, 2 * result["streamlines"]) else ["counts that do not add up"]
 
 
 def spoken(outcome: Outcome) -> list[str]:

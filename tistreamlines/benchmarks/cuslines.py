@@ -45,17 +45,17 @@ def missing(backend: str) -> str:
     return "" if found else f"cuslines' {backend} needs {needed}, which is not installed"
 
 
-def _import_patched() -> None:
-    """Import cuslines from a copy whose bootstrap can store all peaks."""
-    spec = importlib.util.find_spec("cuslines")
-    assert spec and spec.origin
-    copy = Path(tempfile.mkdtemp(prefix="cuslines-"))
-    shutil.copytree(Path(spec.origin).parent, copy / "cuslines")
-    boot = copy / "cuslines" / "cuda_c" / "boot.cu"
-    text = boot.read_text()
-    for narrow, wide in zip(NARROW, WIDE, strict=True):
-        text = text.replace(narrow, wide)
-    boot.write_text(text)
+def import_patched(copy: Path) -> None:
+    """Have cuslines imported from a copy whose bootstrap can store all peaks; it is made if the folder has none."""
+    if not (copy / "cuslines").exists():
+        spec = importlib.util.find_spec("cuslines")
+        assert spec and spec.origin
+        shutil.copytree(Path(spec.origin).parent, copy / "cuslines")
+        boot = copy / "cuslines" / "cuda_c" / "boot.cu"
+        text = boot.read_text()
+        for narrow, wide in zip(NARROW, WIDE, strict=True):
+            text = text.replace(narrow, wide)
+        boot.write_text(text)
     sys.path.insert(0, str(copy))
 
 
@@ -83,14 +83,18 @@ def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[An
     return getattr(module, prefix + kind)(), problem.pmf
 
 
-def open_gpu_tracker(backend: str, problem: Problem) -> Any:
-    """Return cuslines' tracker, in voxels of 1 mm, the only size that it supports."""
+def open_gpu_tracker(backend: str, problem: Problem, copy: Path | None = None) -> Any:
+    """Return cuslines' tracker, in voxels of 1 mm, the only size that it supports.
+
+    ``copy`` is a folder for the corrected version. Compilers' caches go by the path of what is compiled, so a later
+    process that is to find what this one compiles needs the same folder.
+    """
     from dipy.data import default_sphere, get_sphere
 
     sphere = default_sphere if problem.method.sphere == "default" else get_sphere(name="repulsion724")
     name, _, patched = backend.partition("-")
     if patched:
-        _import_patched()
+        import_patched(copy or Path(tempfile.mkdtemp(prefix="cuslines-")))
     folder, tracker, prefix, _ = MODULES[name]
     module = importlib.import_module(f"cuslines.{folder}")
     getter, volume = _getter(module, prefix, problem, sphere)

@@ -13,6 +13,9 @@ from .problem import Problem
 from .tracked import Session, timed_session
 
 Array = npt.NDArray[Any]
+# DIPY's trackers draw for a seed at x, y, z (voxels) from stream int((2 x + 3 y + 5 z) random_seed): with a small
+# random_seed, many seeds share a stream
+MANY_STREAMS = 1_000_000
 
 
 def dipy_getter(problem: Problem) -> Any:
@@ -74,7 +77,7 @@ def threaded_lines(
         problem.space.to_ras(problem.seeds)[number], criterion or _criterion(problem), problem.space.affine,
         seed_directions=directions, sh=problem.csd.astype(float), sphere=default_sphere, step_size=problem.step_mm,
         voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
-        max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=random_seed,
+        max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=MANY_STREAMS + random_seed,
         nbr_threads=problem.threads or 0, **others,
     )  # fmt: skip
 

@@ -6,9 +6,9 @@ from .forms import Columns, Record, Section, cell, count, getter, number, tabled
 
 STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
 _NOTE = (
-    "Seconds from the start of a process to its end. cold: nothing compiled is in the caches; warm: compiled kernels "
-    "are; cached: so are fits and tables (--cache-dir). Files are in the memory of the system. Stages are of the run "
-    "of median duration; tckgen writes while it tracks."
+    "Seconds from the start of a process to its end. cold: nothing compiled is in the caches; warm: an earlier process "
+    "has left there what it compiles; cached: fits and tables are there too (--cache-dir). Files are in the memory of "
+    "the system. Stages are of the run of median duration; tckgen writes while it tracks."
 )
 
 
@@ -16,9 +16,27 @@ def file_groups(results: Record) -> dict[tuple[str, str], list[Record]]:
     """Return the rows of whole commands of each case and method, each with its ``label``."""
     found: dict[tuple[str, str], list[Record]] = {}
     for row in results.get("files") or ():
-        label = f"{row['target']}, {row['kind']}" if row.get("arch") else row["target"]
-        found.setdefault((str(row.get("case")), getter(row)), []).append({**row, "label": label})
+        group = found.setdefault((str(row.get("case")), getter(row)), [])
+        before = {one["kind"] for one in group if one["target"] == row["target"]}
+        # earlier results have one row for a peer; where that is of one process, it was the first
+        first = not row.get("arch") and row["kind"] == "warm" and not before and len(row.get("repeats", ())) == 1
+        kind = "cold" if first else row["kind"]
+        group.append({**row, "kind": kind, "label": f"{row['target']}, {kind}"})
     return found
+
+
+def phases(warm: float | None, cold: float | None) -> str | None:
+    """Write a number of warm processes and that of cold ones: '2.77 (3.86 cold)'."""
+    if warm is None:
+        return None if cold is None else f"{number(cold)} cold"
+    return number(warm) + (f" ({number(cold)} cold)" if cold is not None else "")
+
+
+def longer(rows: list[Record], kind: str) -> float | None:
+    """Return how many times as long as our fastest command the fastest peer takes, both of one kind."""
+    ours, peers = ([row["seconds"] for row in rows if row["kind"] == kind and bool(row["arch"]) is own]
+                   for own in (True, False))  # fmt: skip
+    return min(peers) / min(ours) if ours and peers else None
 
 
 def files_section(results: Record) -> Section:

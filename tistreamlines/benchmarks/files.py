@@ -27,6 +27,7 @@ from .schedule import Schedule
 from .targets import Target
 
 Row = dict[str, Any]
+CACHES = {"XDG_CACHE_HOME": "xdg", "CUDA_CACHE_PATH": "cuda", "NUMBA_CACHE_DIR": "numba"}  # folders of compiled code
 
 
 def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Callable[[Row], object]) -> None:
@@ -35,8 +36,9 @@ def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Cal
     Parameters
     ----------
     schedule : Schedule
-        ``whole`` are the kinds of the archs; peers keep nothing between runs, so theirs is "warm". ``repeat`` is the
-        number of processes of each kind but "cold"; a peer has fewer if they take longer than ``seconds``.
+        ``whole`` are the kinds. A peer has no "cached" one, and its "cold" one is always kept, which tells it from the
+        peers of results that were timed in their first process alone. ``repeat`` is the number of processes of each
+        kind but "cold"; a peer has fewer if they take longer than ``seconds``.
     report : callable
         Called with a description of each target before it starts.
     keep : callable
@@ -86,18 +88,17 @@ class _Command:
         """Yield the row of each kind. A process with empty caches comes first, and one that fills the cache of fits."""
         if reason := self.target.missing():
             yield self._head("warm") | {"status": "missing", "reason": reason}
-        elif self.target.kind == "peer":
-            yield self._row("warm", self._peer())
-        else:
-            own, cached = self._own(), ["--cache-dir", str(self.folder / "cache")]
-            first = self._row("cold", own)
-            if "cold" in self.schedule.whole or first["status"] != "ok":
-                yield first
-            if "warm" in self.schedule.whole and first["status"] == "ok":
-                yield self._row("warm", own)
-            if "cached" in self.schedule.whole and first["status"] == "ok":
-                self._once([*own, *cached])
-                yield self._row("cached", [*own, *cached])
+            return
+        peer, kinds = self.target.kind == "peer", self.schedule.whole
+        command, cached = self._peer() if peer else self._own(), ["--cache-dir", str(self.folder / "cache")]
+        first = self._row("cold", command)
+        if peer or "cold" in kinds or first["status"] != "ok":
+            yield first
+        if "warm" in kinds and first["status"] == "ok":
+            yield self._row("warm", command)
+        if "cached" in kinds and first["status"] == "ok" and not peer:
+            self._once([*command, *cached])
+            yield self._row("cached", [*command, *cached])
 
     def _own(self) -> list[str]:
         method, schedule = self.method, self.schedule
@@ -149,7 +150,7 @@ class _Command:
 
     def _once(self, module: list[str]) -> Row:
         self.out.unlink(missing_ok=True)
-        caches = {"XDG_CACHE_HOME": str(self.folder / "xdg"), "CUDA_CACHE_PATH": str(self.folder / "cuda")}
+        caches = {name: str(self.folder / folder) for name, folder in CACHES.items()}
         begun = time.perf_counter()
         status, reason = run_module(module, self.schedule.time_limit, os.environ | caches)
         seconds = time.perf_counter() - begun

@@ -105,7 +105,7 @@ def with_python(job: dict[str, Any], lap: Laps) -> None:
     """Run DIPY or cuslines."""
     peer, _, backend = job["target"].partition("-")
     problem = FilesProblem(
-        Path(), METHODS[job["method"]], job["nseeds"], job["threads"], paths=tuple(job["paths"]),
+        Path(job["stats"]).parent, METHODS[job["method"]], job["nseeds"], job["threads"], paths=tuple(job["paths"]),
         sparing=peer == "cuslines",  # as its script does
     )  # fmt: skip
     for names in ("data", "gtab", "mask", "space"), ("fa", "csd") if problem.method.needs_csd else ("fa",):
@@ -120,7 +120,7 @@ def _cuslines(problem: Problem, backend: str, out: str, lap: Laps) -> None:
     import nibabel
     from trx.trx_file_memmap import save
 
-    tracker = cuslines.open_gpu_tracker(backend, problem)
+    tracker = cuslines.open_gpu_tracker(backend, problem, problem.folder)
     lap("prepare")
     found = tracker.generate_trx(problem.seeds, nibabel.Nifti1Image(problem.fa, problem.space.affine))
     lap("track")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..devices import ARCHS
 from .cases import METHODS
-from .file_tables import file_groups, files_section
+from .file_tables import file_groups, files_section, longer, phases
 from .forms import (
     UNKNOWN,
     Columns,
@@ -110,21 +110,27 @@ def summary(list_of_results: Iterable[Record]) -> Table:
 
 
 def files_summary(list_of_results: Iterable[Record]) -> Table:
-    """Return a table of the seconds of whole commands, with compiled kernels in the caches and, for archs, without."""
-    found, columns = [], dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS)))
+    """Return a table of the seconds of whole commands, warm and cold, and of how much longer the fastest peer takes.
+
+    Of results with the same machine, data and getter, the newest counts.
+    """
+    found: dict[tuple[str, ...], dict[str, str | None]] = {}
+    ages: dict[tuple[str, ...], str] = {}
+    columns, last = dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS))), "times as long as ours"
     for results in list_of_results:
         for (case, way), rows in file_groups(results).items():
             ended = {(row["target"], row["kind"]): row for row in done(rows)}
             archs = [row["arch"] for row in done(rows) if row["arch"]]
-            line = {"machine": _machine_name(results, archs), "data": f"{case}, {count(rows[0]['nseeds'])} seeds"}
-            line["getter"] = way
-            for (target, kind), row in ended.items():
-                if kind == "warm":
-                    cold = ended.get((target, "cold"))
-                    line[target] = number(row["seconds"]) + (f" ({number(cold['seconds'])} cold)" if cold else "")
-            found.append(line)
+            key = (_machine_name(results, archs), f"{case}, {count(rows[0]['nseeds'])} seeds", way)
+            if str(results.get("created")) < ages.setdefault(key, ""):
+                continue
+            ages[key] = str(results.get("created"))
+            line: dict[str, str | None] = dict(zip(("machine", "data", "getter"), key, strict=True))
+            for target in dict.fromkeys(target for target, _ in ended):
+                line[target] = phases(*(ended.get((target, kind), {}).get("seconds") for kind in ("warm", "cold")))
             columns |= dict.fromkeys(line)
-    return tabled("", {name: cell(name) for name in columns}, found)
+            found[key] = line | {last: phases(*(longer(done(rows), kind) for kind in ("warm", "cold")))}
+    return tabled("", {name: cell(name) for name in (*columns, last)}, found.values())
 
 
 def _rate(results: Record, run: Record) -> str:

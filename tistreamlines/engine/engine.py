@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ..devices import Device
 from ..errors import DeviceMemoryError, ParameterError
 from ..io.tractogram import Batch, Space
+from ..kernels.verdicts import Verdict
 from ..methods.given import Prepared
 from .chunk import Chunk
 from .directed import initial_codes
@@ -143,14 +144,14 @@ class Engine:
                     while points.waiting:
                         with growth.pace.away():
                             yield points.next(growth)
-                    chunk, accepted = self._filtered(growth.finish(chunk), left)
+                    chunk, verdicts, accepted = self._filtered(growth.finish(chunk), left)
                     for product in self.products:
                         product.collect(growth, accepted)
                 except DeviceMemoryError as error:
                     self._halve(count, error)
                     continue
                 left -= len(accepted.number)
-                growth.count(chunk)
+                growth.count(chunk, verdicts)
                 done = len(chunk.seeds)
                 seeds, first, codes = seeds[done:], first + done, None if codes is None else codes[done:]
             points.lay_out(growth)
@@ -166,13 +167,15 @@ class Engine:
             return points, first, None
         return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads)
 
-    def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Chunk]:
-        """Return a chunk as far as it counts, and its accepted streamlines, of which there may be ``left``."""
-        verdicts = reduce(np.logical_and, [one.accepted(chunk) for one in self.filters])
-        if int(np.count_nonzero(verdicts)) >= left:  # what comes after the last one does not count
-            verdicts = verdicts[: np.flatnonzero(verdicts)[left - 1] + 1]
+    def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
+        """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""
+        verdicts = reduce(np.minimum, [one.verdicts(chunk) for one in self.filters])
+        accepted = np.flatnonzero(verdicts == Verdict.ACCEPTED)
+        if len(accepted) >= left:  # what comes after the last one does not count
+            accepted = accepted[:left]
+            verdicts = verdicts[: accepted[-1] + 1]
             chunk = chunk.first(len(verdicts))
-        return chunk, chunk if verdicts.all() else chunk.some(np.flatnonzero(verdicts))
+        return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.some(accepted)
 
     def _halve(self, seeds: int, error: DeviceMemoryError) -> None:
         """Have later chunks take half as many seeds; raise the error if there are too few to halve."""

@@ -1,4 +1,4 @@
-"""Filters: what decides which streamlines are accepted.
+"""Filters: what decides which streamlines are accepted, and names the reason why others are dropped.
 
 A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
 visit can also end them early: it fills the holes ``Filter`` (a record that extends Demands) and ``marks`` of
@@ -17,7 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kernels.stop_reasons import VALID
+from ..kernels.verdicts import Verdict
 from .chunk import Chunk
+
+Array = npt.NDArray[Any]
 
 
 class Filter(Protocol):
@@ -32,8 +35,8 @@ class Filter(Protocol):
     fill: Mapping[str, Any] = MappingProxyType({})
     values: Mapping[str, Any] = MappingProxyType({})
 
-    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
-        """Return whether each of the chunk's streamlines is accepted, (m,)."""
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the :class:`..kernels.verdicts.Verdict` on each of the chunk's streamlines, (m,) integers."""
         ...
 
 
@@ -44,15 +47,19 @@ class Length(Filter):
     fewest: int
     most: int
 
-    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
-        """Return whether each of the chunk's streamlines is accepted, (m,)."""
-        return (chunk.steps >= self.fewest) & (chunk.steps <= self.most)
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the verdict on each of the chunk's streamlines, (m,)."""
+        found = np.full(len(chunk.steps), Verdict.ACCEPTED, np.int32)
+        found[chunk.steps > self.most] = Verdict.TOO_LONG
+        found[chunk.steps < self.fewest] = Verdict.TOO_SHORT
+        found[chunk.steps == 0] = Verdict.NO_STEP
+        return found
 
 
 class ValidEnds(Filter):
     """Accepts streamlines with two valid ends, as DIPY's trackers do unless ``return_all``."""
 
-    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
-        """Return whether each of the chunk's streamlines is accepted, (m,)."""
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the verdict on each of the chunk's streamlines, (m,)."""
         first, second = np.isin(chunk.state[..., 1], VALID).T
-        return first & second
+        return np.where(first & second, Verdict.ACCEPTED, Verdict.INVALID_ENDS)

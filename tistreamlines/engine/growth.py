@@ -14,6 +14,7 @@ from ..backends import open_program
 from ..devices import Device, free_memory
 from ..kernels import propagate
 from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import LAST_EARLY, Verdict
 from ..linker.lang import Twin
 from ..linker.records import spread
 from ..methods.given import Prepared
@@ -222,14 +223,14 @@ class Growth:
             self.program.run("judge", count, self.values)
             verdict = self.fetch(self.values["verdict"], count)
             # how far the other half of a rejected one has come by then depends on the device
-            state[np.flatnonzero(verdict == propagate.DEAD)] = 0, Stop.REJECTED
+            state[np.flatnonzero(verdict <= LAST_EARLY)] = 0, Stop.REJECTED
             verdict = np.take(verdict, chunk.number)
         return replace(chunk, state=np.take(state, chunk.number, axis=0), verdict=verdict)
 
-    def count(self, chunk: Chunk) -> None:
-        """Add the seeds of a finished chunk and the ends of its streamlines to the tally."""
-        self.tally.stop_reasons += np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
-        self.tally.seeds += len(chunk.seeds)
+    def count(self, chunk: Chunk, verdicts: Array) -> None:
+        """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the tally."""
+        ends = np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
+        self.tally.counts += np.concatenate([[len(chunk.seeds)], ends, np.bincount(verdicts, minlength=len(Verdict))])
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ..io.regions import Mask, Region, Sphere
 from ..io.tractogram import Space
 from ..kernels import regions as kernels
-from ..kernels.propagate import ACCEPTED
 from ..kernels.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, SECOND_END
 from ..linker.records import spread
 from .certain import mark_ball, mark_voxels
@@ -57,9 +56,9 @@ class Regions(Filter):
             side_x=sides[0], side_y=sides[1], side_z=sides[2],
         ))  # fmt: skip
 
-    def accepted(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
-        """Return whether each of the chunk's streamlines is accepted, (m,)."""
-        return chunk.verdict == ACCEPTED
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the verdict on each of the chunk's streamlines, (m,)."""
+        return chunk.verdict
 
 
 def _bits(asked: Asked, name: str) -> list[tuple[Region, int]]:

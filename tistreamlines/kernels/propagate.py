@@ -6,8 +6,9 @@ from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
 from .peaks import NONE
-from .regions import EXCLUDE, LIMIT, fulfilled, gathered
+from .regions import DISORDER, EXCLUDE, LIMIT, fulfilled, gathered
 from .stop_reasons import KEPT, KEPT_ENDS, Stop
+from .verdicts import Verdict
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
@@ -43,7 +44,8 @@ NO_DIRECTION = int(Stop.NO_DIRECTION)
 MAX_LENGTH = int(Stop.MAX_LENGTH)
 OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
 ALL_INCLUDED, NOT_GROWN = int(Stop.ALL_INCLUDED), int(Stop.NOT_GROWN)
-DEAD, FAILED, ACCEPTED = range(3)  # verdicts on streamlines
+EXCLUDED, OUT_OF_TURN = int(Verdict.EXCLUDED), int(Verdict.OUT_OF_TURN)
+SEED_OUTSIDE_LIMIT = int(Verdict.SEED_OUTSIDE_LIMIT)
 
 # in the particles' ``plan``: what ``rescue`` answers
 STATUS, TAKEN, LAST, CODE, BRANCH = range(5)
@@ -385,13 +387,15 @@ def advance(
 
 @twin
 def judge(item: i32, halves: Halves, filter: Filter, verdict: Ints):
-    """Say of streamline ``item``, whose halves have ended, whether it is ACCEPTED, FAILED or, by an excluded point, DEAD."""
+    """Say of streamline ``item``, whose halves have ended, what the regions make of it."""
     a = (2 + DROPS_DEAD_END) * 2 * item
     b = a + 2 + DROPS_DEAD_END
-    found = DEAD
-    if (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
-        met = halves.met[a] | halves.met[b]
-        found = where(fulfilled(filter, met, halves.met[a + 1], halves.met[b + 1]) == 1, ACCEPTED, FAILED)
+    met = halves.met[a] | halves.met[b]
+    found = SEED_OUTSIDE_LIMIT
+    if (met & EXCLUDE) != 0:
+        found = where((met & DISORDER) != 0, OUT_OF_TURN, EXCLUDED)
+    elif (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
+        found = fulfilled(filter, met, halves.met[a + 1], halves.met[b + 1])
     verdict[item] = found
 
 

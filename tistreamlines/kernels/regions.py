@@ -7,11 +7,15 @@ region; whether it has visited all include regions is known when it has ended.  
 from __future__ import annotations
 
 from ..linker.lang import *
+from .verdicts import Verdict
 
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
+DISORDER = LIMIT  # in the bits that a streamline has met, which have no LIMIT
 INCLUDES = 4  # number of the first include region's bit
 MOST_INCLUDES = 26
 MIXED = 1 << 30  # a voxel in which bits depend on the point
+MISSED_INCLUDE, ENDS_ELSEWHERE = int(Verdict.MISSED_INCLUDE), int(Verdict.ENDS_ELSEWHERE)
+ACCEPTED = int(Verdict.ACCEPTED)
 
 
 class Demands(Record):
@@ -107,7 +111,8 @@ def marks_at(filter: Regions, p: vec3) -> i32:
 def gathered(filter: Demands, met: i32, here: i32) -> i32:
     """Add the bits of a point that the streamline keeps to those that it has met; adding a point twice changes nothing.
 
-    EXCLUDE is also set by an ordered region that is entered before its turn, or again after the next one.
+    EXCLUDE is also set by an ordered region that is entered before its turn, or again after the next one, and DISORDER if no
+    point was excluded until then.
     """
     both = met | (here & filter.counted)
     inside = here & filter.ordered
@@ -117,17 +122,18 @@ def gathered(filter: Demands, met: i32, here: i32) -> i32:
         if lowest == turn:
             both = both | lowest
         elif lowest + lowest != turn:
-            both = both | EXCLUDE
+            both = both | where((both & EXCLUDE) != 0, 0, EXCLUDE | DISORDER)
     return both
 
 
 @twin
 def fulfilled(filter: Demands, met: i32, one: i32, other: i32) -> i32:
-    """1 if a streamline that has met ``met`` and ends in points with the bits ``one`` and ``other`` is accepted, else 0."""
-    found = 0
+    """The verdict on a streamline that has met ``met`` and ends in points with the bits ``one`` and ``other``."""
+    found = MISSED_INCLUDE
     if (met & filter.wanted) == filter.wanted:
+        found = ENDS_ELSEWHERE
         crossed = (one & FIRST_END) * (other & SECOND_END) + (one & SECOND_END) * (other & FIRST_END)
         either = (one | other) & FIRST_END
         if (filter.ends == 0) | ((filter.ends == 1) & (either != 0)) | ((filter.ends == 2) & (crossed != 0)):
-            found = 1
+            found = ACCEPTED
     return found

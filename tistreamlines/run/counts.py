@@ -1,4 +1,4 @@
-"""Number and length of the streamlines of a run."""
+"""Number, length and ends of the streamlines of a run."""
 
 from __future__ import annotations
 
@@ -9,25 +9,31 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Batch
+from ..kernels.stop_reasons import Stop
+from .record import stop_reasons
 
 
 @dataclass
 class Counts:
-    """Histogram of the number of points per streamline, whose memory does not grow with the number of streamlines.
+    """Histograms of streamlines, whose memory does not grow with the number of streamlines.
 
     Parameters
     ----------
     histogram : ndarray, (m,)
         Number of streamlines with 0, 1, ... m - 1 points.
+    ends : ndarray
+        Number of their halves by stop reason.
     """
 
     histogram: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    ends: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
 
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch."""
         counts = np.bincount(batch.lengths, minlength=len(self.histogram))
         counts[: len(self.histogram)] += self.histogram
         self.histogram = counts
+        self.ends += np.bincount(batch.stop_reasons.ravel(), minlength=len(Stop))
 
     @property
     def streamlines(self) -> int:
@@ -54,7 +60,7 @@ class Counts:
         return float(np.searchsorted(np.cumsum(self.histogram), ranks).mean())
 
     def summary(self, step_mm: float) -> dict[str, Any]:
-        """Return counts and lengths (mm) by name; a streamline of n points has n - 1 steps of ``step_mm``."""
+        """Return counts, lengths (mm) and ends by name; a streamline of n points has n - 1 steps of ``step_mm``."""
         return {
             "streamlines": self.streamlines,
             "points": self.points,
@@ -62,4 +68,5 @@ class Counts:
             "median_points": self.median,
             "mean_mm": max(self.mean - 1, 0.0) * step_mm,
             "median_mm": max(self.median - 1, 0.0) * step_mm,
+            "written_stop_reasons": stop_reasons(self.ends),
         }

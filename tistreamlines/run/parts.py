@@ -67,7 +67,8 @@ def join(
     force : bool
         Overwrite existing files.
     json_stats : str or Path, optional
-        File for counts, lengths, stop reasons and run times (seconds, summed over the parts) as JSON.
+        File for counts, lengths, stop reasons, dropped streamlines and run times (seconds, summed over the parts) as
+        JSON.
 
     Returns
     -------
@@ -162,12 +163,12 @@ def write(
 def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of a whole run, given those of its parts and the counts of its streamlines.
 
-    Seeds, stop reasons and seconds are summed; the devices of all parts are named.
+    Seeds, stop reasons, dropped streamlines and seconds are summed; the devices of all parts are named.
     """
     results, first = [one["result"] for one in records], records[0]
     sums = {
         name: {key: round(sum(one[name].get(key, 0) for one in results), 4) for one in results for key in one[name]}
-        for name in ("stop_reasons", "seconds")
+        for name in ("stop_reasons", "dropped", "seconds")
     }
     named = {name: ", ".join(dict.fromkeys(one[name] for one in results)) for name in ("arch", "device")}
     used = [device for one in records for device in one.get("devices", [one["device"]])]

@@ -25,6 +25,7 @@ from ..io.regions import Region, load_region
 from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
 from ..option import part_of
 from ..options.parameters import Parameters
 from ..options.regions import check_regions
@@ -34,7 +35,7 @@ from .counts import Counts
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
-from .record import record, stop_reasons, tractogram
+from .record import dropped, record, stop_reasons, tractogram
 from .result import PICTURED, TrackResult
 from .tables import make_tables
 
@@ -59,7 +60,7 @@ class Run:
     engine : grows the streamlines.
     begun : ``time.perf_counter()`` when the run began.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
-    kept, kept_reasons : seeds and streamlines, and stop reasons, of an earlier run that goes on.
+    kept, kept_reasons, kept_verdicts : seeds and streamlines, stop reasons and verdicts of an earlier run that goes on.
     """
 
     series: Series
@@ -73,6 +74,7 @@ class Run:
     sample: list[Batch] = field(default_factory=list)
     kept: tuple[int, int] = (0, 0)
     kept_reasons: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
+    kept_verdicts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Verdict), np.int64))
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -206,6 +208,7 @@ class Run:
             seeds=self.done[0],
             **self.counts.summary(self.step_mm),
             stop_reasons=stop_reasons(self.engine.tally.stop_reasons + self.kept_reasons),
+            dropped=dropped(self.engine.tally.verdicts + self.kept_verdicts),
             seconds={name: round(value, 4) for name, value in seconds.items()},
             path=path,
             parameters=self.parameters,

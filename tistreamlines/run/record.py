@@ -16,6 +16,7 @@ from ..io.source import source_hash
 from ..io.trx import contents
 from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
 from ..options.parameters import Parameters
 
 OURS = "tistreamlines"
@@ -24,6 +25,11 @@ OURS = "tistreamlines"
 def stop_reasons(counts: npt.NDArray[Any]) -> dict[str, int]:
     """Return by name how many ends stopped for each reason, including those of streamlines that were dropped."""
     return {reason.name.lower(): int(counts[reason]) for reason in Stop if reason is not Stop.GROWING}
+
+
+def dropped(counts: npt.NDArray[Any]) -> dict[str, int]:
+    """Return by name how many streamlines were dropped for each reason."""
+    return {verdict.name.lower(): int(counts[verdict]) for verdict in Verdict if verdict is not Verdict.ACCEPTED}
 
 
 def versions() -> dict[str, str]:

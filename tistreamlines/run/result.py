@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from enum import IntEnum
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..engine.tally import DROPPED, LABELS
 from ..io.images import existing
 from ..io.tractogram import Batch, Space
 from ..options.parameters import Parameters
@@ -18,9 +20,13 @@ if TYPE_CHECKING:
 
 _SUMMARY = (
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "median_mm",
-    "stop_reasons", "seconds",
+    "stop_reasons", "written_stop_reasons", "dropped", "seconds",
 )  # fmt: skip
 PICTURED, PICTURE_DPI = 1000, 50  # streamlines in the picture of a notebook, about; dots per inch
+
+
+def _name(one: IntEnum) -> str:
+    return one.name.lower()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +46,12 @@ class TrackResult:
     mean_mm, median_mm : float
         Length of a streamline in mm.
     stop_reasons : dict of str to int
-        How many ends of streamlines stopped for each reason; streamlines that the bounds of length drop are included.
+        How many ends of streamlines stopped for each reason; those of dropped streamlines are included.
+    written_stop_reasons : dict of str to int
+        The same without those of dropped streamlines.
+    dropped : dict of str to int
+        How many streamlines were dropped for each reason. A streamline counts for the first reason that holds, so these
+        numbers and ``streamlines`` add up to the streamlines that were grown.
     seconds : dict of str to float
         Duration of each stage, and ``total``.
     path : Path or None
@@ -67,6 +78,8 @@ class TrackResult:
     mean_mm: float
     median_mm: float
     stop_reasons: dict[str, int]
+    written_stop_reasons: dict[str, int]
+    dropped: dict[str, int]
     seconds: dict[str, float]
     path: Path | None
     parameters: Parameters
@@ -125,6 +138,8 @@ class TrackResult:
             "device": f"{self.arch}: {self.device}",
             "seeds": f"{self.seeds:,}",
             "streamlines": f"{self.streamlines:,}",
+            "dropped": self._dropped(),
+            "ends of streamlines": self._ends(),
             "points": f"{self.points:,}",
             "mean length": f"{self.mean_mm:.1f} mm",
             "median length": f"{self.median_mm:.1f} mm",
@@ -132,6 +147,18 @@ class TrackResult:
             f"({self.seconds['total']:.1f} s with loading and compiling)",
             "streamlines per second": f"{self.streamlines_per_second:,.0f}",
         }
+
+    def _dropped(self) -> str:
+        """Say how many streamlines were dropped, and why."""
+        count = sum(self.dropped.values())
+        why = (f"{text} ({number:,})" for verdict, text in DROPPED.items() if (number := self.dropped[_name(verdict)]))
+        return f"{count:,} of {self.streamlines + count:,}" + (f": {', '.join(why)}" if count else "")
+
+    def _ends(self) -> str:
+        """Say why the halves of streamlines that were not dropped ended."""
+        halves = max(2 * self.streamlines, 1)
+        shares = {text: self.written_stop_reasons.get(_name(reason), 0) / halves for reason, text in LABELS.items()}
+        return ", ".join(f"{text} ({share:.1%})" for text, share in shares.items() if share) or "none"
 
     def __repr__(self) -> str:
         """Return the main numbers in one line."""

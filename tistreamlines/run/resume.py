@@ -7,6 +7,8 @@ import stat
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,13 @@ from ..io.drafts import hidden_folder, locked
 from ..io.writer import explained
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
 from .counts import Counts
 from .kept import Stored
 from .outputs import unfinished
 from .parts import difference, identity, write
 from .pipeline import Run
-from .record import OURS, stop_reasons, tractogram
+from .record import OURS, dropped, stop_reasons, tractogram
 from .result import TrackResult
 from .schema import Journal, RecordError, read
 
@@ -139,7 +142,8 @@ def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
         pieces.append(piece)
     results = [piece.record.result for piece in pieces]
     run.kept = first - run.seed_range.start, sum(one.streamlines for one in results)
-    run.kept_reasons = sum((_counted(one.stop_reasons) for one in results), np.zeros(len(Stop), np.int64))
+    run.kept_reasons = sum((_counted(Stop, one.stop_reasons) for one in results), run.kept_reasons)
+    run.kept_verdicts = sum((_counted(Verdict, one.dropped) for one in results), run.kept_verdicts)
     if pieces:
         run.log.note(f"{folder}: the run goes on after {run.kept[0]:,} of {len(run.seed_range):,} seeds")
     return pieces
@@ -160,9 +164,9 @@ def _name(first: int) -> str:
     return f"{first:010}.trx"
 
 
-def _counted(reasons: dict[str, int]) -> np.ndarray:
-    """Return the counts of stop reasons by their number."""
-    return np.array([reasons.get(reason.name.lower(), 0) for reason in Stop], np.int64)
+def _counted(kind: type[IntEnum], counts: dict[str, int]) -> np.ndarray:
+    """Return the counts of stop reasons or verdicts by their number."""
+    return np.array([counts.get(one.name.lower(), 0) for one in kind], np.int64)
 
 
 def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
@@ -180,7 +184,7 @@ def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
 def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     """Track some seeds to a tractogram of their own."""
     path, counts, tally = folder / _name(seeds.start), Counts(), run.engine.tally
-    reasons, before = tally.stop_reasons.copy(), tally.seeds
+    before = replace(tally, counts=tally.counts.copy())
     with (
         WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm) as writer,
         closing(run.tracked(seeds)) as batches,
@@ -188,11 +192,13 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
         for batch in batches:
             counts.add(batch)
             writer.put(batch)
-    done = tally.seeds - before
-    stats: dict[str, Any] = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": done, "seconds": {}}
-    stats |= counts.summary(run.step_mm) | {"stop_reasons": stop_reasons(tally.stop_reasons - reasons)}
-    own = {"piece": {"first_seed": seeds.start, "seeds": done}, "tractogram": tractogram(path)}
-    sidecar.write_record(sidecar.sidecar_path(path), run.record(stats) | own)
+    stats: dict[str, Any] = {
+        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": tally.seeds - before.seeds, "seconds": {},
+        "stop_reasons": stop_reasons(tally.stop_reasons - before.stop_reasons),
+        "dropped": dropped(tally.verdicts - before.verdicts),
+    }  # fmt: skip
+    own = {"piece": {"first_seed": seeds.start, "seeds": stats["seeds"]}, "tractogram": tractogram(path)}
+    sidecar.write_record(sidecar.sidecar_path(path), run.record(counts.summary(run.step_mm) | stats) | own)
     return Stored(path, own=True)
 
 

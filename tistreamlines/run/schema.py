@@ -48,7 +48,9 @@ class Result:
     median_points: float
     mean_mm: float
     median_mm: float
+    written_stop_reasons: dict[str, int]
     stop_reasons: dict[str, int]
+    dropped: dict[str, int]
     seconds: dict[str, float]
 
 

@@ -20,7 +20,7 @@ from ..devices import Device, alone
 from ..io.tractogram import Batch
 from .shared import Seen, receive, send
 
-Counts = tuple[int, npt.NDArray[np.int64]]  # seeds, and half-streamlines by stop reason
+Counts = npt.NDArray[np.int64]  # as those of a Tally
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
 PACKAGES = str(Path(__file__).parents[2])
@@ -56,7 +56,7 @@ class Range:
         self.kept += len(batch) - double
         self.batches.append((batch[double:] if double else batch, counts))
         if counts is not None:  # the last batch of a chunk
-            self.finished += counts[0]
+            self.finished += int(counts[0])
             self.kept, self.passed = self.kept - self.passed, 0
 
 

@@ -175,18 +175,17 @@ class Several:
                 counted = self._counted(left)
             yield batch
 
-    def _counted(self, left: int) -> tuple[int, int, Array]:
+    def _counted(self, left: int) -> tuple[int, Counts]:
         """What is known at the beginning of a range: how many streamlines it may have, and counts of those before."""
-        return left, self.tally.seeds, self.tally.stop_reasons.copy()
+        return left, self.tally.counts.copy()
 
     def _add(self, batch: Batch, counts: Counts | None) -> None:
         self.tally.streamlines += len(batch)
         self.tally.points += len(batch.points)
         if counts is not None:
-            self.tally.seeds += counts[0]
-            self.tally.stop_reasons += counts[1]
+            self.tally.counts += counts
 
-    def _count_again(self, cut: Range, most: int, seeds: int, reasons: Array) -> None:
+    def _count_again(self, cut: Range, most: int, before: Counts) -> None:
         """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond."""
         self._new_turn()
         self._given, self._most = len(self._seeds), most
@@ -196,9 +195,7 @@ class Several:
         while again.finished < again.count:
             self._hand_out()
             self._listen(PATIENCE)
-        found = [counts for _, counts in again.batches if counts is not None]
-        self.tally.seeds = seeds + sum(count for count, _ in found)
-        self.tally.stop_reasons = reasons + sum(ends for _, ends in found)
+        self.tally.counts = before + sum(counts for _, counts in again.batches if counts is not None)
 
     def _hand_out(self) -> None:
         """Give ranges to the workers that have few, the lost ones first."""

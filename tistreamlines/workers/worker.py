@@ -90,13 +90,12 @@ class Worker:
     def _track(self, engine: Engine, turn: int, block: Block, most: int | None) -> None:
         """Track a range, and those that have come by its end, without a pause; send the batches."""
         tally = engine.tally
-        seeds, reasons = tally.seeds, tally.stop_reasons.copy()
+        before = tally.counts.copy()
         blocks = self._blocks(turn, block) if most is None else iter([block])
         for batch in engine.track_blocks(blocks, most=most, enough=lambda: self._turn != turn):
             counts = None
             if not engine.points.waiting:  # the last batch of a chunk
-                counts = tally.seeds - seeds, tally.stop_reasons - reasons
-                seeds, reasons = tally.seeds, tally.stop_reasons.copy()
+                counts, before = tally.counts - before, tally.counts.copy()
             number, new = self._written.finish(batch)
             self._send("batch", turn, counts, number, len(batch.points), len(batch), descriptors=new)
         if most is not None:
