@@ -42,9 +42,6 @@ from tistreamlines.options.parameters import Parameters
 BRIGHT = (1.3, 2.3)  # b0 over its median where fluid begins, and where there is nothing else
 WHITE = (0.1, 0.25)  # FA where white matter begins, and where there is nothing else
 TURNS = 3
-# DIPY seeds the generator of each streamline with int((2 x + 3 y + 5 z) * random_seed) at its seed: with a small
-# random_seed, many streamlines share their random numbers
-RANDOM_SEED = 1_000_003
 
 
 def tissues(problem: Problem, folder: Path) -> dict[str, np.ndarray]:
@@ -117,9 +114,9 @@ def engines(
 def dipys(problem: Problem, found: Any, number: np.ndarray, directions: np.ndarray, turn: int) -> dict[str, Any]:
     """Track with DIPY's threaded tracker; its streamlines of a single point are left out, as this package does."""
     begun = time.perf_counter()
-    lines = list(peer.threaded_lines(problem, number, directions, RANDOM_SEED * turn, criterion=found))
+    lines = list(peer.threaded_lines(problem, number, directions, turn, criterion=found))
     seconds = time.perf_counter() - begun
-    kept = peer.threaded_lines(problem, number, directions, RANDOM_SEED * turn, criterion=found, return_all=False)
+    kept = peer.threaded_lines(problem, number, directions, turn, criterion=found, return_all=False)
     valid = sum(len(line) > 1 for line in kept)
     return measured([line for line in lines if len(line) > 1], valid, problem) | {"seconds": seconds}
 
@@ -131,7 +128,7 @@ def filtered(problem: Problem, found: Any, turn: int) -> dict[str, Any]:
     def lines_of(return_all: bool) -> Any:
         return ParticleFilteringTracking(
             peer.dipy_getter(problem), found, problem.space.to_ras(problem.seeds), problem.space.affine,
-            problem.step_mm, maxlen=problem.method.max_steps, random_seed=RANDOM_SEED * turn, return_all=return_all,
+            problem.step_mm, maxlen=problem.method.max_steps, random_seed=turn, return_all=return_all,
         )  # fmt: skip
 
     begun = time.perf_counter()

@@ -19,7 +19,8 @@ FIELDS = [
         "tractogram", "devices", "piece", "checksum",
     )),
     *(("result", name) for name in (
-        "arch", "device", "seeds", "streamlines", "points", "mean_mm", "median_points", "stop_reasons", "dropped", "seconds",
+        "arch", "device", "seeds", "streamlines", "points", "mean_mm", "median_points", "stop_reasons", "dropped",
+        "seconds",
     )),
     *(("part", name) for name in ("number", "of", "first_seed", "seeds")),
     ("inputs", "peaks"), ("inputs", "peaks", "sha256"), ("result", "stop_reasons", "mask"), ("parameters", "part"),
