@@ -109,9 +109,15 @@ class FileOptions:
         excludes=("model", "peaks"),
     )  # fmt: skip
     peaks: ImageLike | None = option(
-        None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. Each peak is "
-        "moved to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.",
-        unit="FILE", absent="a model is fitted", excludes=("model",),
+        None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
+        "the sphere is made of them, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
+        excludes=("model",),
+    )  # fmt: skip
+    peak_width: float = option(
+        15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
+        "order 8. With 0, a peak is the nearest vertex of --sphere alone, and most streamlines end where the peaks of "
+        "neighbouring voxels differ by more than --max-angle.", unit="degrees", low=0, high=45,
+        only={"source": ("peaks",)},
     )  # fmt: skip
     peaks_frame: str = option(
         "auto", FILES, "Axes of --peaks, as for --sh. auto chooses the axes with which the peaks of neighbouring "

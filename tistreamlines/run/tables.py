@@ -15,7 +15,7 @@ from ..engine.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS
-from ..io import nifti, orientations
+from ..io import nifti
 from ..io.cache import Cache
 from ..io.images import open_image
 from ..io.orientations import Orientations
@@ -28,7 +28,6 @@ from ..option import ball_of
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..sphere.harmonics import BASES, count_of
-from ..sphere.sphere import load_sphere
 from .inputs import Inputs, Series, read
 from .log import Log
 
@@ -189,9 +188,7 @@ def _followed(
         assert coefficients is not None
         return OrientationFunctions("sh", coefficients, BASIS)
     if read.kind == "peaks":
-        vertices, _ = load_sphere(parameters.sphere)
-        values = orientations.peaks_to_pmf(read.values.reshape(*read.space.shape, -1, 3), vertices)
-        return OrientationFunctions("pmf", values)
+        return OrientationFunctions("peaks", read.values, peak_width=parameters.peak_width)
     if read.basis is not None:
         return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
     return OrientationFunctions("pmf", read.values, symmetric=not parameters.asymmetric)
