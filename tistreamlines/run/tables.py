@@ -118,7 +118,7 @@ def _prepare(
         anisotropy = _fitted_once(fits)
         rule = STOPPING_RULES[parameters.stopping]
         stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
-        if fits is not None and (doubt := rule.doubt(inputs.maps, anisotropy)):
+        if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
             log.warn(doubt)
         region = _seed_region(inputs, fits, anisotropy, parameters)
         reach = seeds_of(parameters, inputs.space, region).reach()
