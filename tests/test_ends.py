@@ -5,11 +5,13 @@ import json
 import nibabel as nib
 import numpy as np
 import pytest
+from dipy.core.sphere import Sphere
 
 import tistreamlines as ts
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.run.ends import FEWEST, MOST, doubt
+from tistreamlines.run.ends import FEWEST, MOST, cannot_bend, doubt
+from tistreamlines.sphere.sphere import load_sphere
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -27,7 +29,7 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"max_angle": 0.35}, ("ended since no direction", "0.35 is in degrees, not in radians")),
+            ({"max_angle": 0.35}, ("max_angle 0.35", "straight lines", "not in radians")),
             ({"step_size": 0.00125}, ("max_steps 500, at 0.625 mm", "step_size")),
         ],
     )
@@ -49,7 +51,16 @@ class TestRuns:
     def test_it_is_recorded(self, series, tmp_path):
         self.track(series, max_angle=0.35, output=tmp_path / "a.trx")
         (said,) = json.loads((tmp_path / "a.json").read_text())["warnings"]
-        assert "no direction lay within --max-angle 0.35" in said
+        assert "--max-angle 0.35" in said
+
+
+def test_the_least_angle_between_vertices():
+    for name in ("default", "full", "small"):
+        vertices = Sphere(xyz=load_sphere(name)[0]).vertices
+        apart = np.degrees(np.arccos(np.clip(np.abs(vertices @ vertices.T), 0, 1)))
+        least = apart[apart > 0.1].min()  # the others are of a vertex and itself, or its opposite
+        for angle, straight in ((least * 0.99, True), (least * 1.01, False)):
+            assert bool(cannot_bend(Parameters(dg="det", sphere=name, max_angle=angle))) == straight
 
 
 def ends(reason, share, total=10 * FEWEST):

@@ -1,21 +1,35 @@
-"""What the ends of the halves say about a run."""
+"""What hints at a mistake in a run: streamlines that cannot bend, and halves nearly all of which end alike."""
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
-from numpy import int64
 
 from ..kernels.stop_reasons import Stop
 from ..option import flag
 from ..options.option_groups import SOURCES
 from ..options.parameters import Parameters
+from ..sphere.sphere import SPHERES, load_sphere
 
-MOST = 0.8  # of the halves; with the default options, no reason below ends more than 0.4 of them in data of a brain
+MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
 SMALL_ANGLE = 3.2  # degrees: pi, the greatest angle in radians
 
 
-def doubt(ends: npt.NDArray[int64], parameters: Parameters, step_mm: float) -> str:
+def cannot_bend(parameters: Parameters) -> str:
+    """Say so if the greatest angle is less than that between any two vertices, so that streamlines are straight."""
+    vertices, _ = load_sphere(parameters.sphere)
+    cosines = np.abs(vertices @ vertices.T)
+    least = float(np.degrees(np.arccos(np.sort(cosines, axis=1)[:, -2 if SPHERES[parameters.sphere][1] else -3].max())))
+    if parameters.max_angle >= least:
+        return ""
+    return (
+        f"--max-angle {parameters.max_angle:g}: the vertices of --sphere {parameters.sphere} are at least {least:.2g} "
+        "degrees apart, so streamlines are straight lines; the angle is in degrees, not in radians"
+    )
+
+
+def doubt(ends: npt.NDArray[np.int64], parameters: Parameters, step_mm: float) -> str:
     """Say so if nearly all halves ended for one reason that hints at a mistake, and name likely causes.
 
     Parameters

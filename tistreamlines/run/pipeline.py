@@ -285,6 +285,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             if plan.prepared.fill["CARRIED"] and not parameters.exact:
                 log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
+            if not plan.prepared.fill["CARRIED"] and (straight := ends.cannot_bend(parameters)):
+                log.warn(straight)
             with log.stage("compile"):
                 ahead.join()
                 plan.seeds.points(0, 1)
