@@ -1,4 +1,4 @@
-"""Runs nearly all of whose halves end for one reason that hints at a mistake, and ordinary ones that are not warned of."""
+"""Warnings of runs nearly all of whose halves end for one reason that hints at a mistake."""
 
 import json
 
@@ -40,7 +40,8 @@ class TestRuns:
     def test_fa_times_1000(self, series, head, tmp_path):
         white = np.sum([bundle.membership for bundle in head.phantom.bundles], axis=0) * 0.6 + 0.05 * head.phantom.mask
         for name, factor in (("fa", 1), ("fa1000", 1000)):
-            nib.save(nib.Nifti1Image((white * factor).astype(np.float32), head.phantom.affine), tmp_path / f"{name}.nii")
+            image = nib.Nifti1Image((white * factor).astype(np.float32), head.phantom.affine)
+            nib.save(image, tmp_path / f"{name}.nii")
         assert self.track(series, stop_map=tmp_path / "fa.nii") == ()
         (said,) = self.track(series, stop_map=tmp_path / "fa1000.nii")
         assert "give stop_threshold in the unit of the map" in said

@@ -78,7 +78,7 @@ def test_fractions_count_from_one_half(folder):
     assert "voxels of at least 0.5 are used" in notes[0] and "values from 0.49" in notes[0]
     assert np.array_equal(tracked(folder).points, tracked(folder, seed_mask=folder / "shares.nii").points)
     nib.save(nib.Nifti1Image(shares * 0.9, AFFINE), folder / "low.nii")
-    with pytest.raises(ts.InputError, match=r"no voxels of at least 0.5 .*highest value is 0.45"):
+    with pytest.raises(ts.InputError, match=r"no voxels of at least 0.5 .*the highest value is 0.45"):
         load_mask(folder / "low.nii", space)
 
 

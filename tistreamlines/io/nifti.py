@@ -126,8 +126,8 @@ def load_mask(
     mask = data >= INSIDE
     inside = f"voxels of at least {INSIDE}"
     if not mask.any():
-        highest = f" (the highest value is {data.max():.4g})" if data.any() else ""
-        raise InputError(f"{path}: has no {inside} among {mask.size}{highest}; give a mask of 0 and 1 that is not empty")
+        highest = f", the highest value is {data.max():.4g}" if data.any() else ""
+        raise InputError(f"{path}: has no {inside} among {mask.size}{highest}; give a mask of 0 and 1, not empty")
     low, high = data[data != 0].min(), data[mask].max()
     if low != high:
         tell = warn if warn and (mask.mean() > 0.5 or (labels and high > 1)) else note

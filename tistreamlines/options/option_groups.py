@@ -25,16 +25,19 @@ class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside.", unit="FILE",
+        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
+        "masks, voxels of at least 0.5 are inside.", unit="FILE",
         absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
-        None, SEEDS, "Mask in which seeds are placed.", unit="FILE",
+        None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
+        unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", excludes=("seeds", "seed_image", "seed_sphere"),
     )  # fmt: skip
     seed_image: ImageLike | None = option(
         None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
-        "more.", unit="FILE", absent="as --seed-mask", excludes=("seeds", "seed_mask", "seed_sphere"),
+        "more. It may have a grid of its own.", unit="FILE", absent="as --seed-mask",
+        excludes=("seeds", "seed_mask", "seed_sphere"),
     )  # fmt: skip
     seed_sphere: OneOrMore[str | Sequence[float]] | None = option(
         None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "

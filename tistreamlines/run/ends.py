@@ -49,7 +49,8 @@ def doubt(ends: npt.NDArray[np.int64], parameters: Parameters, step_mm: float) -
     total = int(ends.sum() - ends[Stop.NOT_GROWN])
     if total < FEWEST:
         return ""
-    for reason, causes in ((Stop.NO_DIRECTION, _no_direction), (Stop.MAX_LENGTH, _maximum), (Stop.INVALID_END, _tissue)):
+    known = {Stop.NO_DIRECTION: _no_direction, Stop.MAX_LENGTH: _maximum, Stop.INVALID_END: _tissue}
+    for reason, causes in known.items():
         share = ends[reason] / total
         if share > MOST and not (reason is Stop.MAX_LENGTH and parameters.too_long == "truncate"):
             return f"{share:.0%} of the halves ended {causes(parameters, step_mm)}"

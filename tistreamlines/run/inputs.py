@@ -137,7 +137,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     if sources.seed_image is not None:
         image = seeds.load_weights(sources.seed_image, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
-    maps = {name: nifti.load_map(path, space, log.note, n) for name, (path, n) in asked.items() if path is not None}
+    maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))
@@ -150,6 +150,13 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
     return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image, seed_space)
+
+
+def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:
+    """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
+    if name == "stop_mask":
+        return nifti.load_mask(path, space, log.note).astype(np.float32)
+    return nifti.load_map(path, space, log.note, volumes)
 
 
 def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:

@@ -201,7 +201,12 @@ def _tables_of(
     sides = _sides(inputs)
     follows = _followed(inputs, coefficients, parameters)
     given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
-    return METHODS[parameters.dg].prepare(given, parameters)
+    try:
+        return METHODS[parameters.dg].prepare(given, parameters)
+    except InputError as error:
+        if not isinstance(follows, Signals) or inputs.dwi is None:
+            raise
+        raise InputError(f"{inputs.dwi.path}: {error.on_command_line}") from error
 
 
 def _followed(
