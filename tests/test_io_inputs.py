@@ -306,7 +306,7 @@ def test_map(case):
 
 
 def test_empty_mask(case):
-    with fails("mask.nii.gz", "has no nonzero voxels among 120"):
+    with fails("mask.nii.gz", "has no voxels of at least 0.5 among 120"):
         load_mask(case.image(np.zeros(SHAPE, np.uint8), name="mask.nii.gz"), SPACE)
 
 

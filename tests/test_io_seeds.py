@@ -50,7 +50,7 @@ def test_malformed_seeds_of_numpy(tmp_path, seeds, part):
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("", "0 seeds"), ("1 2\n3 4\n", "(2, 2)"), ("1 2 3\n4 5\n", "cannot be read"), ("x y z\n", "cannot be read")],
+    [("", "0 seeds"), ("1 2\n3 4\n", "(2, 2)"), ("1 2 3\n4 5\n", "cannot be read"), ("x y z\n", "not of numbers")],
 )
 def test_malformed_seeds_of_text(tmp_path, text, part):
     (tmp_path / "seeds.txt").write_text(text)
@@ -61,3 +61,29 @@ def test_malformed_seeds_of_text(tmp_path, text, part):
 def test_missing_seeds(tmp_path):
     with pytest.raises(InputError, match=r"seeds\.npy: no such file; "):
         load_seeds(tmp_path / "seeds.npy")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("x y z\n1 2 3\n4 5 6\n", ("line 1, 'x y z'", "begin it with #")),
+        ("x,y,z\n1.5,2.5,3\n", ("line 1", "begin it with #")),
+        ("1 2 3\n# a comment\nend of left side\n", ("line 3, 'end of left side'", "begin it with #")),
+        # of three numbers, which were taken for six
+        ("1,5 2,5 3,5\n1,5 2,5 3,5\n", ("line 1", "decimal points")),
+        ("1,5\t-2,5\t3\n", ("line 1", "decimal points")),
+        ("1,5, 2,5, 3,5\n", ("line 1", "decimal points")),
+        ("1,5;2,5;3,5\n", ("line 1", "decimal points")),
+        ("# x;y;z\n1;2;3\n", ("line 2", "semicolons")),
+    ],
+)
+def test_the_line_that_is_not_of_numbers(tmp_path, text, parts):
+    (tmp_path / "seeds.txt").write_text(text)
+    with pytest.raises(InputError, match=rf"seeds\.txt: {'.*'.join(map(re.escape, parts))}"):
+        load_seeds(tmp_path / "seeds.txt")
+
+
+@pytest.mark.parametrize("text", ["1,2,3 4,5,6\n", "1, 2,3, 4 5,6", "1 2 3 4 5 6", "1,2,3,4,5,6\n", "+1,2e0 3 4 5 ,6,"])
+def test_commas_between_numbers(tmp_path, text):
+    (tmp_path / "seeds.txt").write_text(text)
+    assert np.array_equal(load_seeds(tmp_path / "seeds.txt"), [[1, 2, 3, 4, 5, 6]])

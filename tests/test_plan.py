@@ -182,9 +182,10 @@ class TestFiles:
 
     def test_peaks(self, files):
         peaks = np.asarray(nib.load(files["peaks"]).dataobj)[self.voxel].reshape(1, 1, 1, 2, 3)
-        expected = peaks_to_pmf(peaks, load_sphere("default")[0])[0, 0, 0]
+        expected = peaks_to_pmf(peaks, load_sphere("default")[0], 15)[0, 0, 0]
         row, _ = rows_of(without_series(files, "peaks", dg="det"), self.voxel)
         assert np.array_equal(row[: len(expected)], expected)
+        row, _ = rows_of(without_series(files, "peaks", dg="det", peak_width=0), self.voxel)
         assert np.count_nonzero(row) == 2
 
     def test_beside_a_series(self, head, files):

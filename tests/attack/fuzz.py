@@ -180,6 +180,36 @@ def arrays(rng: random.Random, room: Room) -> list[str]:
     return room.faults(room.track("det"))
 
 
+def strides(rng: random.Random, room: Room) -> list[str]:
+    """Store the stop map along other axes or in other senses: the result has to be the same."""
+    import nibabel as nib
+    import numpy as np
+
+    path = room.inputs / "stop.nii.gz"
+    image = nib.load(path)
+    axes = rng.sample(range(3), 3)
+    order = np.array([[axis, rng.choice((-1, 1))] for axis in axes])
+    values = nib.orientations.apply_orientation(np.asanyarray(image.dataobj), order)
+    affine = image.affine @ nib.orientations.inv_ornt_aff(order, image.shape)
+    _replace(path, nib.Nifti1Image(values, affine).to_bytes())
+    room.did.append(f"stop.nii.gz is stored as {order.tolist()}")
+    return room.faults(room.track("det"), "det", codes=(0,))
+
+
+def seed_files(rng: random.Random, room: Room) -> list[str]:
+    """Write seeds as spreadsheets and other programs do: what is no table of points with decimal points is refused."""
+    path = room.inputs / "seeds.txt"
+    lines = [line.split(" ") for line in path.read_text().splitlines()]
+    how, between = rng.choice(("plain", "header", "decimal commas", "semicolons")), rng.choice((" ", "\t", ", "))
+    words = [[word.replace(".", ",") for word in line] if how == "decimal commas" else line for line in lines]
+    text = "\n".join((";" if how == "semicolons" else between).join(line) for line in words)
+    path.write_text(rng.choice(("x y z\n", "x,y,z\n", "Seeds of the left\n")) + text if how == "header" else text)
+    room.did.append(f"seeds.txt: {how}, {between!r}")
+    arguments = ["seeds.txt" if argument == "seeds.npy" else argument for argument in track("det", "../out/a.trx")]
+    outcome = room.run(arguments)
+    return room.faults(outcome, "det" if how == "plain" else None, codes=(0,) if how == "plain" else (1,))
+
+
 def _replace(path: Path, content: bytes) -> None:
     """Write bytes under a name, packed if the name says so."""
     os.unlink(path)  # noqa: PTH108

@@ -20,6 +20,7 @@ from ..fit.frames import place_gradients
 from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..io.tractogram import Space
+from ..sphere.harmonics import highest_order
 from ..sphere.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
 from .phantom.phantom import Phantom, make_phantom
@@ -126,11 +127,6 @@ def samples(harmonics: Array, sphere: str = "default") -> Array:
     return harmonics @ matrix.T.astype(np.float32)
 
 
-def most_order(volumes: int, order: int) -> int:
-    """Return ``order``, or the highest even order with no more coefficients than volumes."""
-    return max(even for even in range(2, order + 1, 2) if (even + 1) * (even + 2) // 2 <= volumes)
-
-
 def fitted_csd(dwi: nifti.Dwi, mask: Array, order: int) -> Array:
     """Fit CSD to the lowest shell of a series.
 
@@ -149,7 +145,7 @@ def fitted_csd(dwi: nifti.Dwi, mask: Array, order: int) -> Array:
     """
     data, gtab = csd.lowest_shell(dwi.data, dwi.gtab)
     response, _ = csd.csd_response(data, gtab, mask)
-    return csd.fit_csd(data, gtab, mask, response, most_order(int((~gtab.b0s_mask).sum()), order))
+    return csd.fit_csd(data, gtab, mask, response, min(highest_order(int((~gtab.b0s_mask).sum())), order))
 
 
 def seeds_in(white: Array, count: int) -> Array:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..errors import ParameterError
 from ..io.tractogram import Space
+from ..option import flag
 from .place_seeds import draw_share, place_in_ball, place_in_voxel
 from .seeds import MOST, Seeds, corners_of, drawn
 
@@ -187,6 +188,64 @@ class BallSeeds(Seeds):
             text = ",".join(f"{value:g}" for value in ball)
             raise ParameterError(f"--seed-sphere {text} lies outside the image: give x,y,z,r in RASmm of this image")
         return voxels.astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class SeedsElsewhere(Seeds):
+    """Seeds in voxels of another grid, at the same places in RASmm.
+
+    Parameters
+    ----------
+    own : Seeds
+        On the other grid.
+    affine : (4, 4) float64
+        From the other grid to RASmm.
+    space : Space
+        Grid of the image.
+
+    Raises
+    ------
+    ParameterError
+        If none of the voxels touches the image.
+    """
+
+    own: Seeds
+    affine: npt.NDArray[np.float64]
+    space: Space
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", self.own.count)
+        if not len(self._cells):
+            raise ParameterError(f"{flag('seed_mask')} lies outside the image: check its affine")
+
+    def _moved(self, points: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return points of the other grid in voxel coordinates of the image."""
+        return self.space.to_voxel(Space(self.affine, self.space.shape).to_ras(points))
+
+    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
+        """Return the seeds from number ``first`` on."""
+        return self._moved(self.own.points(first, count))
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], None]:
+        """Return seeds that stand for those of these numbers."""
+        return self._moved(self.own.sample(numbers)[0]), None
+
+    def reach(self) -> npt.NDArray[np.float64]:
+        """Return a point between each eight voxels of the image among which a seed may lie."""
+        return self._cells
+
+    @cached_property
+    def _cells(self) -> npt.NDArray[np.float64]:
+        # a voxel of the other grid lies within half its diagonal around its eight points, which are a quarter inside
+        eight = self._moved(self.own.reach()).reshape(-1, 8, 3)
+        middle, half = eight.mean(axis=1), np.abs(eight - eight.mean(axis=1, keepdims=True)).max(axis=1) * 2
+        low, high = np.floor(middle - half).astype(int), np.floor(middle + half).astype(int)
+        low, high = np.maximum(low, -1), np.minimum(high, np.array(self.space.shape) - 1)
+        cells = [np.empty((0, 3), int)]
+        for offset in np.ndindex(*(np.maximum((high - low).max(axis=0), -1) + 1)):
+            cell = low + offset
+            cells.append(np.unique(cell[(cell <= high).all(axis=1)], axis=0))
+        return np.clip(np.unique(np.concatenate(cells), axis=0) + 0.5, -0.5, np.array(self.space.shape) - 0.51)
 
 
 def counted(name: str, value: int, voxels: int, each: int) -> int:

@@ -100,7 +100,7 @@ class Fits:
         kept = self._cache.load("odf", causes, _spread) if self._cache else None
         if kept is not None:
             return kept
-        with _noting(self._note):
+        with _noting(lambda text: self._note(f"{self._dwi.path}: {text}")):
             whole = self._fitted(model, options)
         if self._cache:
             self._cache.store("odf", causes, {"harmonics": whole[self.mask], "mask": self.mask}, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..option import MODEL, flag, option
+from ..sphere.harmonics import count_of, highest_order
 from .csd import csd_response, fit_csd
 from .threads import in_threads
 
@@ -80,7 +82,7 @@ def _fit_with_dipy(kind: str) -> Fit:
         if directions < coefficients:
             raise InputError(
                 f"{directions} diffusion-weighted volumes do not determine the {coefficients} coefficients of order "
-                f"{options.sh_order}: lower {flag('sh_order')}"
+                f"{options.sh_order}: give {flag('sh_order')} {highest_order(directions)}"
             )
         voxels, flat = np.flatnonzero(mask), data.reshape(-1, data.shape[3])
         out = np.zeros((mask.size, coefficients), np.float32)
@@ -105,7 +107,17 @@ def _fit_csd(
     except InputError as error:
         words = error.on_command_line.replace("lower fa_threshold or give the response yourself", "lower --fa-response")
         raise InputError(words) from error
-    return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress)
+    directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
+    if directions < coefficients:
+        warnings.warn(
+            f"{directions} diffusion-weighted volumes are fewer than the {coefficients} coefficients of order "
+            f"{options.sh_order}, so the fit depends on the constraint that fODFs are not negative; "
+            f"{flag('sh_order')} {highest_order(directions)} has fewer coefficients",
+            stacklevel=2,
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
+        return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress)
 
 
 MODELS = {

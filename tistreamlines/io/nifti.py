@@ -28,6 +28,7 @@ from .images import (
     without_nan,
 )
 from .in_memory import InMemory
+from .ordering import ordering
 from .pipes import Drained, as_file
 from .tractogram import Space
 
@@ -38,6 +39,7 @@ B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b
 LARGEST_B = 1e6  # s/mm^2
 AFFINE_TOLERANCE = 1e-3  # mm
 NORM_TOLERANCE = 0.01
+INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,19 +97,21 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
 
 
 def load_mask(
-    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None, *, rounded: bool = False
+    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None, *, labels: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Read a mask, on the grid of the series or of the orientations.
 
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file; every voxel that is not 0 or NaN is inside, or every one of at least 0.5 if ``rounded``.
+        3-D NIfTI file; every voxel of at least 0.5 is inside, as in MRtrix3.
     space : Space
-        Grid that the mask must have.
+        Grid that the mask must have; its axes may be in another order and have other signs.
     note, warn : callable
         Receive messages: there are NaN values, or more than two different values. The latter is a warning if the mask
-        covers most of the image, or if it is ``rounded`` and may have labels.
+        covers most of the image.
+    labels : bool
+        Whether it is also a warning if values above 1 may be labels.
 
     Returns
     -------
@@ -119,13 +123,14 @@ def load_mask(
         If the file is missing or damaged, on another grid, or empty.
     """
     path, data = _load_volume(path, space, note)
-    mask = data >= 0.5 if rounded else data != 0
-    inside = "voxels of at least 0.5" if rounded else "nonzero voxels"
+    mask = data >= INSIDE
+    inside = f"voxels of at least {INSIDE}"
     if not mask.any():
-        raise InputError(f"{path}: has no {inside} among {mask.size}; give a mask of 0 and 1 that is not empty")
+        highest = f", the highest value is {data.max():.4g}" if data.any() else ""
+        raise InputError(f"{path}: has no {inside} among {mask.size}{highest}; give a mask of 0 and 1, not empty")
     low, high = data[data != 0].min(), data[mask].max()
     if low != high:
-        tell = warn if warn and (mask.mean() > 0.5 or (rounded and high > 1)) else note
+        tell = warn if warn and (mask.mean() > 0.5 or (labels and high > 1)) else note
         tell(
             f"{path}: values from {low:.4g} to {high:.4g}, not a mask of 0 and 1; all {mask.sum()} {inside} are used, "
             f"{mask.mean():.0%} of the image"
@@ -166,15 +171,19 @@ def _load_volume(
     shape = tuple(image.shape)
     if not volumes:  # MRtrix3 and FSL leave an axis of one volume
         shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
-    if shape[:3] == space.shape and shape[3:] != volumes and volumes:
-        raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
-    if shape != space.shape + volumes:
-        raise InputError(f"{path}: shape {shape}, but the series or orientations have {space.shape}; resample it")
     with reading(path):
-        difference = np.abs(np.asarray(image.affine, np.float64) - space.affine).max()
-    if not difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
-        raise InputError(f"{path}: affine differs by {difference:.4g} from that of series or orientations; resample it")
-    data = without_nan(path, read_array(path, image).reshape(shape), note)
+        order = ordering(path, image, space)
+    grid = tuple(shape[axis] for axis in order.axes) + shape[3:]
+    if grid[:3] == space.shape and shape[3:] != volumes and volumes:
+        raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
+    advice = f"resample it, e.g. mrgrid {path} regrid -template DWI {'' if volumes else '-interp nearest '}OUTPUT"
+    if grid != space.shape + volumes:
+        raise InputError(f"{path}: shape {shape}, but the series or orientations have {space.shape}; {advice}")
+    if not order.difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
+        raise InputError(
+            f"{path}: affine differs by {order.difference:.4g} from that of series or orientations; {advice}"
+        )
+    data = without_nan(path, order.applied(read_array(path, image).reshape(shape)), note)
     check_finite(path, data)
     return path, data
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
 from ..sphere.harmonics import basis_of, count_of, degree_shares, order_of
-from ..sphere.nearest_vertex import closest_vertices
+from ..sphere.nearest_vertex import closest_vertices, products
 from ..sphere.sphere import SPHERES, load_sphere
 from .images import Tell, check_finite, grid_of, open_image, read_array, read_series, silent, without_nan
 from .nifti import AFFINE_TOLERANCE
@@ -147,21 +147,24 @@ def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent
     return Orientations("peaks", values.reshape(*grid.shape, -1), None, None, grid)
 
 
-def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
-    """Assign each peak's amplitude to the nearest vertex, so that methods on a sphere can use peaks.
+def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike, width: float = 0.0) -> Floats:
+    """Make a function on the sphere of the peaks, so that methods on a sphere can use them.
 
     Parameters
     ----------
-    peaks : (x, y, z, k, 3)
+    peaks : (..., k, 3)
         Directions in the frame of the vertices, with the amplitude as length; the sign does not matter.
     vertices : (n, 3)
         Unit vectors of a sphere or hemisphere.
+    width : float
+        Standard deviation of the lobe of a peak, degrees; 0 for a lobe of a single vertex.
 
     Returns
     -------
-    pmf : (x, y, z, n) float32
-        Sum of the amplitudes at each vertex, added in float64 and not normalised. The nearest vertex has the largest
-        absolute cosine, and is the first one of equals, as in ``find_closest`` of DIPY's PmfGen.
+    pmf : (..., n) float32
+        Sum of the lobes at each vertex, added in float64 and not normalised. The highest sample of a lobe is the
+        amplitude. It lies at the nearest vertex, which has the largest absolute cosine, and is the first one of equals,
+        as in ``find_closest`` of DIPY's PmfGen.
 
     Raises
     ------
@@ -170,25 +173,39 @@ def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike) -> Floats:
 
     Notes
     -----
-    A direction changes by at most 5.5 degrees on the spheres 'default' and 'full', 6.9 on
-    'small'. On a full sphere one of two opposite vertices is used. Interpolation mixes amplitudes, not directions.
+    A lobe is that of Watson's distribution, exp((cos^2 - c^2) / (2 width^2)), where cos is the cosine between vertex
+    and peak, and c that of the nearest vertex. Interpolation mixes amplitudes, not directions: where the peaks of
+    neighbouring voxels differ, lobes of some width add up to one between them, single vertices do not.
     """
     arrows, points = np.asarray(peaks), np.asarray(vertices, np.float64)
-    if arrows.ndim != 5 or arrows.shape[4] != 3 or points.ndim != 2 or points.shape[1] != 3:
+    if arrows.ndim < 2 or arrows.shape[-1] != 3 or points.ndim != 2 or points.shape[1] != 3:
         raise ValueError(f"peaks are (x, y, z, k, 3) and vertices (n, 3), not {arrows.shape} and {points.shape}")
-    out = np.zeros((*arrows.shape[:3], len(points)), np.float32)
+    out = np.zeros((*arrows.shape[:-2], len(points)), np.float32)
     rows = out.reshape(-1, len(points))
-    flat = arrows.reshape(len(rows), *arrows.shape[3:])
+    flat = arrows.reshape(len(rows), *arrows.shape[-2:])
     used = np.flatnonzero(flat.any(axis=(1, 2)))
     for first in range(0, len(used), BLOCK):
         block = used[first : first + BLOCK]
-        part = flat[block].astype(np.float64)
-        nearest = np.stack([closest_vertices(part[:, i], points) for i in range(part.shape[1])], axis=1)
-        places = nearest + len(points) * np.arange(len(block))[:, None]
-        amplitudes = np.linalg.norm(part, axis=2)
-        sums = np.bincount(places.ravel(), amplitudes.ravel(), len(block) * len(points))
-        rows[block] = sums.reshape(len(block), -1)
+        sums = np.zeros((len(block), len(points)))
+        for part in np.moveaxis(flat[block].astype(np.float64), 1, 0):
+            _add_lobes(sums, part, points, np.radians(width))
+        rows[block] = sums
     return out
+
+
+def _add_lobes(
+    sums: npt.NDArray[np.float64], part: npt.NDArray[np.float64], points: npt.NDArray[np.float64], width: float
+) -> None:
+    """Add the lobe of one peak (m, 3) of each voxel to the samples (m, n); the width is in radians."""
+    amplitudes = np.linalg.norm(part, axis=1)
+    there = np.flatnonzero(amplitudes)
+    nearest = closest_vertices(part[there], points)
+    if width == 0:
+        sums[there, nearest] += amplitudes[there]
+        return
+    squares = products(part[there] / amplitudes[there, None], points) ** 2
+    squares -= np.take_along_axis(squares, nearest[:, None], axis=1)
+    sums[there] += amplitudes[there, None] * np.exp(squares / (2 * width**2))
 
 
 def _open(path: str | Path, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:

@@ -65,7 +65,31 @@ def _numbers(given: AnyPath, path: Path) -> npt.NDArray[Any]:
         with path.open("rb") as file:
             return np.lib.format.read_array(file, allow_pickle=False)
     text = path.read_text(encoding="utf-8")
-    return np.loadtxt(StringIO(re.sub(r"[\t,]", " ", text)), ndmin=2)
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    first = next((number for number, line in enumerate(lines) if line), 0)
+    _check_line(path, first, lines[first] if lines else "")
+    try:
+        return np.loadtxt(StringIO(re.sub(r"[\t,]", " ", text)), ndmin=2)
+    except ValueError:
+        for number, line in enumerate(lines):
+            _check_line(path, number, line)
+        raise
+
+
+def _check_line(path: Path, number: int, line: str) -> None:
+    """Raise an InputError if a line is a header, or has decimal commas or semicolons."""
+    place, numbers = f"{path}: line {number + 1}, {line[:60]!r},", re.split(r"[;\s]+|,\s+", line)
+    whole = all(re.fullmatch(r"[-+]?\d+(,\d+)?", one) for one in numbers)
+    if whole and len(numbers) in (3, 6) and any("," in one for one in numbers):
+        raise InputError(f"{place} has decimal commas; write decimal points")
+    if ";" in line:
+        raise InputError(f"{place} has semicolons; separate the numbers by spaces, tabs or commas")
+    for word in re.split(r"[\s,]+", line.strip(" ,")) if line else ():
+        try:
+            float(word)
+        except ValueError:
+            way = "begin it with # if it is a header" if number == 0 else "remove it or begin it with #"
+            raise InputError(f"{place} is not of numbers; {way}") from None
 
 
 def _check_directions(path: Path, directions: npt.NDArray[np.float64]) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..kernels.stopping import act, cmc
 from ..option import SEEDS, flag, option
+from . import tissues
 from .given import StopTables
 from .particles import ParticleOptions, particle_fill
 
@@ -126,15 +127,17 @@ def prepare_cmc(
     return _tables(rule, both, alive, {"classify": cmc.classify}, options, sides)
 
 
-def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array]) -> str:
-    """Say so if FA is greatest in another tissue than white matter, since then the fractions may be exchanged.
+def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, options: Any) -> str:
+    """Say so if two maps seem to be exchanged, judged by how the tissues lie and, with a series, by FA.
 
     Parameters
     ----------
     maps : mapping
         As for :func:`prepare_act`.
-    anisotropy : callable
-        Fits FA, (x, y, z), which is 0 where nothing is fitted.
+    anisotropy : callable or None
+        Fits FA, (x, y, z), which is 0 where nothing is fitted; None without a series.
+    options : AnatomyOptions
+        Unused.
 
     Returns
     -------
@@ -143,18 +146,28 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array]) -> str:
     """
     if "pve" in maps:
         maps, _ = _volumes(maps["pve"], "")
-    if not all(name in maps for name in TISSUES):
+    order = "FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
+    if all(name in maps for name in TISSUES):
+        known = None if anisotropy is None else _least_anisotropic(maps, anisotropy())
+        found = known or tissues.exchanged(*(maps[name] for name in TISSUES))
+        return found and f"{found}, so the tissue fractions may be exchanged: {order}"
+    if all(name in maps for name in INCLUDED) and not tissues.exclude_in_place(*(maps[name] for name in INCLUDED)):
+        return (
+            f"{flag(INCLUDED[1])} lies like grey matter or background and {flag(INCLUDED[0])} like cerebrospinal "
+            "fluid, so they may be exchanged"
+        )
+    return ""
+
+
+def _least_anisotropic(maps: Mapping[str, Array], values: Array) -> str:
+    """Say in which other tissue FA, (x, y, z), is greater than in white matter, or nothing."""
+    means = [np.average(values, weights=maps[name] * (values > 0) + 1e-9) for name in TISSUES]
+    greatest = int(np.argmax(means))
+    if greatest == 0:
         return ""
-    values = anisotropy()
-    means = {name: np.average(values, weights=maps[name] * (values > 0) + 1e-9) for name in TISSUES}
-    greatest = max(TISSUES, key=lambda name: means[name])
-    if greatest == TISSUES[0]:
-        return ""
-    names = dict(zip(TISSUES, ("white matter", "grey matter", "cerebrospinal fluid"), strict=True))
     return (
-        f"FA is greater in {names[greatest]} ({means[greatest]:.2f} on average) than in white matter "
-        f"({means[TISSUES[0]]:.2f}), so the tissue fractions may be exchanged: FSL's FAST numbers fluid 0, grey matter "
-        "1 and white matter 2"
+        f"FA is greater in {tissues.NAMES[greatest]} ({means[greatest]:.2f} on average) than in white matter "
+        f"({means[0]:.2f})"
     )
 
 

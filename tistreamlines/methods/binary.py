@@ -25,8 +25,8 @@ class BinaryOptions:
     """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
 
     stop_mask: ImageLike | None = option(
-        None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; above 0 it is inside.",
-        unit="FILE", absent="none; required with --stopping binary",
+        None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
+        "inside.", unit="FILE", absent="none; required with --stopping binary",
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ..kernels.methods import boot
 from ..kernels.peaks import PeakScratch
 from ..kernels.vertex_steps import ALONG_VERTICES
 from ..option import MODEL, option
+from ..sphere.harmonics import highest_order
 from ..sphere.polynomials import from_harmonics, monomials
 from ..sphere.sphere import most_peaks, padded, sphere_tables
 from .given import Given, Prepared, Signals
@@ -196,7 +197,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
     if tables.signals <= tables.coefficients:
         raise InputError(
             f"{tables.signals} diffusion-weighted volumes leave no residuals with order {options.sh_order} "
-            f"({tables.coefficients} coefficients): lower --sh-order"
+            f"({tables.coefficients} coefficients): give --sh-order {highest_order(tables.signals - 1)}"
         )
     gradients = gtab.bvecs[~gtab.b0s_mask]
     residuals = _Residuals.of(monomials(gradients, options.sh_order))

@@ -44,19 +44,23 @@ class OrientationFunctions:
     Parameters
     ----------
     kind : str
-        'pmf' if the last axis holds samples at the vertices of the sphere, 'sh' if it holds coefficients.
+        'pmf' if the last axis holds samples at the vertices of the sphere, 'sh' if it holds coefficients, 'peaks' if it
+        holds x, y, z of each peak in turn.
     values : ndarray, (x, y, z, n)
-        Samples or coefficients, in any scale.
+        Samples, coefficients or peaks, in any scale.
     basis : str
         Basis of coefficients, a key of :data:`tistreamlines.sphere.harmonics.BASES`.
     symmetric : bool
         Whether the function has the same value in opposite directions. If not, these are kept apart.
+    peak_width : float
+        Standard deviation of the lobe that is made of a peak, degrees.
     """
 
-    kind: Literal["pmf", "sh"]
+    kind: Literal["pmf", "sh", "peaks"]
     values: Array
     basis: str = "descoteaux07_legacy"
     symmetric: bool = True
+    peak_width: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
+from ..io.orientations import peaks_to_pmf
 from ..kernels import pmf
 from ..kernels.interpolate import Volume
 from ..kernels.methods import det, prob
@@ -181,6 +182,10 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
         if count != len(vertices):
             raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
         return Rows(0, padded(count + stops), lambda some: some)
+    if function.kind == "peaks":
+        width = function.peak_width
+        lobes = lambda some: peaks_to_pmf(some.reshape(len(some), -1, 3), vertices, width)  # noqa: E731
+        return Rows(0, padded(len(vertices) + stops), lobes)
     full = basis_of(function.basis).full
     try:
         order = order_of(count, full)

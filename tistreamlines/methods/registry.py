@@ -85,7 +85,8 @@ class StoppingRule:
     needs_fa : callable
         Returns whether FA must be fitted, from the options.
     doubt : callable
-        Says why the maps may be wrong, or nothing, from the maps and a function that fits FA.
+        Says why the maps may be wrong, or nothing, from the maps, a function that fits FA (None without a series) and
+        the options.
     references : tuple of str
         Keys of REFERENCES.
     step_in_tables : bool
@@ -99,7 +100,7 @@ class StoppingRule:
     options: type
     maps: Mapping[str, int]
     needs_fa: Callable[[Any], bool] = lambda _: False
-    doubt: Callable[[Mapping[str, Any], Callable[[], Any]], str] = lambda *_: ""
+    doubt: Callable[[Mapping[str, Any], Callable[[], Any] | None, Any], str] = lambda *_: ""
     references: tuple[str, ...] = ()
     step_in_tables: bool = False
     passed: float = 1e30
@@ -132,7 +133,7 @@ METHODS: dict[str, Method] = {
 STOPPING_RULES: dict[str, StoppingRule] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
-        {"stop_map": 0}, threshold.needs_fa,
+        {"stop_map": 0}, threshold.needs_fa, threshold.doubt,
     ),
     "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
     "act": StoppingRule(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..option import ImageLike
 
 Array = npt.NDArray[Any]
+MUCH = 100  # times the threshold: the median of FA is about 3 times, that of a fraction of white matter 10 times 0.1
+LEAST = 0.01  # a lower threshold stands for 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,32 @@ def prepare(
             f"{name}: the largest value {stop_map.max():.4g} is not above {option_name} {options.threshold:g}; lower it"
         )
     return of_map(stop_map, options.threshold)
+
+
+def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, options: ThresholdOptions) -> str:
+    """Say so if the threshold is so low that it seems to be in another unit than the map, as of FA times 1000.
+
+    Parameters
+    ----------
+    maps, anisotropy, options : as for :func:`prepare`
+        See there.
+
+    Returns
+    -------
+    str
+        A warning, or nothing.
+    """
+    del anisotropy
+    values = maps["stop_map"][maps["stop_map"] > 0] if "stop_map" in maps else np.empty(0)
+    if not values.size or values.min() == values.max():  # a mask of any value
+        return ""
+    middle = float(np.median(values))
+    if options.threshold < 0 or middle <= MUCH * max(options.threshold, LEAST):
+        return ""
+    return (
+        f"{options.stop_map}: half of the values above 0 are above {middle:.4g}, but streamlines end where they are at "
+        f"most {options.threshold:g}: give {flag('stop_threshold')} in the unit of the map"
+    )
 
 
 def of_map(stop_map: Array, value: float) -> StopTables:

@@ -78,6 +78,7 @@ class Options(TypedDict, total=False):
     odf: ImageLike | None
     pmf: ImageLike | None
     peaks: ImageLike | None
+    peak_width: float | None
     peaks_frame: Literal["auto", "scanner", "voxel"] | None
     asymmetric: bool | None
     # Growth

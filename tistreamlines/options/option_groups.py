@@ -25,16 +25,19 @@ class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside.", unit="FILE",
+        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
+        "masks, voxels of at least 0.5 are inside.", unit="FILE",
         absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
-        None, SEEDS, "Mask in which seeds are placed.", unit="FILE",
+        None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
+        unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", excludes=("seeds", "seed_image", "seed_sphere"),
     )  # fmt: skip
     seed_image: ImageLike | None = option(
         None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
-        "more.", unit="FILE", absent="as --seed-mask", excludes=("seeds", "seed_mask", "seed_sphere"),
+        "more. It may have a grid of its own.", unit="FILE", absent="as --seed-mask",
+        excludes=("seeds", "seed_mask", "seed_sphere"),
     )  # fmt: skip
     seed_sphere: OneOrMore[str | Sequence[float]] | None = option(
         None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "
@@ -109,9 +112,15 @@ class FileOptions:
         excludes=("model", "peaks"),
     )  # fmt: skip
     peaks: ImageLike | None = option(
-        None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. Each peak is "
-        "moved to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.",
-        unit="FILE", absent="a model is fitted", excludes=("model",),
+        None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
+        "the sphere is made of them, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
+        excludes=("model",),
+    )  # fmt: skip
+    peak_width: float = option(
+        15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
+        "order 8. With 0, a peak is the nearest vertex of --sphere alone, and most streamlines end where the peaks of "
+        "neighbouring voxels differ by more than --max-angle.", unit="degrees", low=0, high=45,
+        only={"source": ("peaks",)},
     )  # fmt: skip
     peaks_frame: str = option(
         "auto", FILES, "Axes of --peaks, as for --sh. auto chooses the axes with which the peaks of neighbouring "

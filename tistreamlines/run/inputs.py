@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..backends.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames
-from ..io import images, nifti, orientations, pipes, seeds, sidecar
+from ..io import images, nifti, ordering, orientations, pipes, seeds, sidecar
 from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
 from ..io.tractogram import Space
@@ -44,6 +44,7 @@ class Inputs:
     maps : (x, y, z) maps of the stopping rule, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
     seed_image : (x, y, z), if it was given.
+    seed_space : grid of the mask or the map of seeds.
     """
 
     space: Space
@@ -54,6 +55,7 @@ class Inputs:
     maps: dict[str, Map]
     frames: dict[str, Any]
     seed_image: Map | None = None
+    seed_space: Space | None = None
 
 
 def needs_series(parameters: Parameters) -> str:
@@ -127,12 +129,15 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     space = grid.space
     sources: Any = parameters  # Parameters has made arrays and images path-like
     mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
-    seed_mask = None
+    places = [place for place in (sources.seed_mask, sources.seed_image) if place is not None]
+    seed_space = ordering.grid_of_seeds(places[0], space) if places else space
+    seed_mask = image = None
     if sources.seed_mask is not None:
-        seed_mask = nifti.load_mask(sources.seed_mask, space, log.note, log.warn)
-    image = None if sources.seed_image is None else seeds.load_weights(sources.seed_image, space, log.note)
+        seed_mask = nifti.load_mask(sources.seed_mask, seed_space, log.note, log.warn)
+    if sources.seed_image is not None:
+        image = seeds.load_weights(sources.seed_image, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
-    maps = {name: nifti.load_map(path, space, log.note, n) for name, (path, n) in asked.items() if path is not None}
+    maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))
@@ -144,7 +149,14 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image)
+    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image, seed_space)
+
+
+def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:
+    """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
+    if name == "stop_mask":
+        return nifti.load_mask(path, space, log.note).astype(np.float32)
+    return nifti.load_map(path, space, log.note, volumes)
 
 
 def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:

@@ -29,6 +29,7 @@ from ..kernels.verdicts import Verdict
 from ..option import part_of
 from ..options.parameters import Parameters
 from ..options.regions import check_regions
+from . import ends
 from .ahead import Ahead
 from .apart import process_for
 from .counts import Counts
@@ -135,7 +136,7 @@ class Run:
         self.log.watcher.progress(*((seeds, len(self.seed_range)) if select is None else (count, select)), count)
 
     def warn(self) -> None:
-        """Say why there are fewer seeds or streamlines than the user asked for."""
+        """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
         (seeds, count), all_seeds = self.done, len(self.seed_range)
         select, limit = self.parameters.select, self.parameters.time_limit
         if limit is not None and seeds < all_seeds and count != select:
@@ -147,6 +148,13 @@ class Run:
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
+        if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
+            self.log.warn(doubt)
+
+    @property
+    def stop_reasons(self) -> npt.NDArray[np.int64]:
+        """Halves that ended for each reason, those of an earlier run that goes on included."""
+        return self.engine.tally.stop_reasons + self.kept_reasons
 
     def count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
@@ -207,7 +215,7 @@ class Run:
             device=name_of(self.devices),
             seeds=self.done[0],
             **self.counts.summary(self.step_mm),
-            stop_reasons=stop_reasons(self.engine.tally.stop_reasons + self.kept_reasons),
+            stop_reasons=stop_reasons(self.stop_reasons),
             dropped=dropped(self.engine.tally.verdicts + self.kept_verdicts),
             seconds={name: round(value, 4) for name, value in seconds.items()},
             path=path,
@@ -281,6 +289,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             if plan.prepared.fill["CARRIED"] and not parameters.exact:
                 log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
+            if not plan.prepared.fill["CARRIED"] and (straight := ends.cannot_bend(parameters)):
+                log.warn(straight)
             with log.stage("compile"):
                 ahead.join()
                 plan.seeds.points(0, 1)

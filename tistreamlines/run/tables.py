@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache as cached
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..engine.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
+from ..engine.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..engine.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS
-from ..io import nifti, orientations
+from ..io import nifti
 from ..io.cache import Cache
 from ..io.images import open_image
 from ..io.orientations import Orientations
@@ -28,14 +28,30 @@ from ..option import ball_of
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..sphere.harmonics import BASES, count_of
-from ..sphere.sphere import load_sphere
 from .inputs import Inputs, Series, read
 from .log import Log
 
 Array = npt.NDArray[Any]
-Region = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 Shapes = Callable[[], tuple[Prepared, Space]]
 SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
+
+
+class Region(NamedTuple):
+    """Voxels in which seeds are placed.
+
+    Parameters
+    ----------
+    voxels : (m, 3) int32
+        None if seeds or balls are given.
+    weights : (m,) float32
+        Of the voxels.
+    affine : (4, 4) float64
+        From their grid to RASmm.
+    """
+
+    voxels: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+    affine: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +62,7 @@ class Tables:
     ----------
     prepared : tables of the method and the stopping rule.
     space : grid of the series or the orientations.
-    region : voxels (m, 3) in which seeds are placed, and their weights (m,); none if seeds or balls are given.
+    region : voxels in which seeds are placed.
     frames : axes of the directions of each input.
     """
 
@@ -58,12 +74,15 @@ class Tables:
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
         arrays, values = pack_prepared(self.prepared, self.space)
-        return {**arrays, "region": self.region[0], "weights": self.region[1]}, values | {"frames": self.frames}
+        return {**arrays, **{f"region_{name}": part for name, part in self.region._asdict().items()}}, values | {
+            "frames": self.frames
+        }
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
         """Undo :meth:`packed`."""
-        return cls(*unpack_prepared(arrays, values), (arrays["region"], arrays["weights"]), values["frames"])
+        region = Region(*(arrays[f"region_{name}"] for name in Region._fields))
+        return cls(*unpack_prepared(arrays, values), region, values["frames"])
 
 
 def make_tables(
@@ -89,16 +108,23 @@ def make_tables(
 
 
 def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
-    """Return the seeds that are given, or those in balls or in voxels (m, 3) with weights (m,)."""
+    """Return the seeds that are given, or those in balls or in the voxels of a region."""
     given: Any = parameters.seeds  # Parameters has made an array path-like
     if given is not None:
         return seeds_in_file(load_seeds(given), space, str(given))
-    (voxels, weights), drawn = region, (parameters.seed_seed, parameters.threads)
+    drawn = parameters.seed_seed, parameters.threads
     if parameters.seed_sphere is not None:
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
         return BallSeeds(balls, space, parameters.seed_count, *drawn)
+    own = _in_voxels(parameters, region, drawn)
+    return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
+
+
+def _in_voxels(parameters: Parameters, region: Region, drawn: tuple[int, int | None]) -> Seeds:
+    """Return seeds in the voxels of a region, on its grid."""
+    voxels = region.voxels
     if parameters.seed_image is not None:
-        return WeightedSeeds(voxels, weights, parameters.seed_count, *drawn)
+        return WeightedSeeds(voxels, region.weights, parameters.seed_count, *drawn)
     if parameters.seed_grid is not None:
         return GridSeeds(voxels, parameters.seed_grid)
     if parameters.seeds_per_voxel is not None:
@@ -119,7 +145,7 @@ def _prepare(
         anisotropy = _fitted_once(fits)
         rule = STOPPING_RULES[parameters.stopping]
         stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
-        if fits is not None and (doubt := rule.doubt(inputs.maps, anisotropy)):
+        if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
             log.warn(doubt)
         region = _seed_region(inputs, fits, anisotropy, parameters)
         reach = seeds_of(parameters, inputs.space, region).reach()
@@ -146,9 +172,10 @@ def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
 def _seed_region(
     inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
 ) -> Region:
-    """Return the voxels (m, 3) of seeds and their weights (m,); none if seeds or balls are given."""
+    """Return the voxels in which seeds are placed; none if seeds or balls are given."""
+    space = inputs.space if inputs.seed_space is None else inputs.seed_space
     if parameters.seeds is not None or parameters.seed_sphere is not None:
-        return np.empty((0, 3), np.int32), np.empty(0, np.float32)
+        return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
     region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
     if region is None:
         assert fits is not None
@@ -158,7 +185,7 @@ def _seed_region(
     if not len(voxels):
         name = "" if inputs.dwi is None else f"{inputs.dwi.path}: "
         raise InputError(f"{name}no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
-    return voxels, region[tuple(voxels.T)].astype(np.float32)
+    return Region(voxels, region[tuple(voxels.T)].astype(np.float32), space.affine)
 
 
 def _sides(inputs: Inputs) -> tuple[float, ...]:
@@ -174,7 +201,12 @@ def _tables_of(
     sides = _sides(inputs)
     follows = _followed(inputs, coefficients, parameters)
     given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
-    return METHODS[parameters.dg].prepare(given, parameters)
+    try:
+        return METHODS[parameters.dg].prepare(given, parameters)
+    except InputError as error:
+        if not isinstance(follows, Signals) or inputs.dwi is None:
+            raise
+        raise InputError(f"{inputs.dwi.path}: {error.on_command_line}") from error
 
 
 def _followed(
@@ -189,9 +221,7 @@ def _followed(
         assert coefficients is not None
         return OrientationFunctions("sh", coefficients, BASIS)
     if read.kind == "peaks":
-        vertices, _ = load_sphere(parameters.sphere)
-        values = orientations.peaks_to_pmf(read.values.reshape(*read.space.shape, -1, 3), vertices)
-        return OrientationFunctions("pmf", values)
+        return OrientationFunctions("peaks", read.values, peak_width=parameters.peak_width)
     if read.basis is not None:
         return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
     return OrientationFunctions("pmf", read.values, symmetric=not parameters.asymmetric)

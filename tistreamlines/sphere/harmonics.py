@@ -69,6 +69,14 @@ def count_of(order: int, full: bool = False) -> int:
     return (order + 1) ** 2 if full else (order + 1) * (order + 2) // 2
 
 
+def highest_order(volumes: int) -> int:
+    """Return the highest even order, at least 2, with no more coefficients than volumes."""
+    order = 2
+    while count_of(order + 2) <= volumes:
+        order += 2
+    return order
+
+
 def order_of(count: int, full: bool = False) -> int:
     """Return the order of harmonics from the number of coefficients.
 

@@ -66,6 +66,15 @@ def compact_order(vertices: Array, together: int = 16) -> Array:
     return np.concatenate(split(np.arange(len(vertices))))
 
 
+def products(directions: Array, vertices: Array) -> Array:
+    """Return the scalar products (m, n) of directions (m, 3) and vertices (n, 3), the same on every machine."""
+    # written out, because a matrix product may add in another order than DIPY and decide ties differently
+    cosines = directions[:, None, 0] * vertices[:, 0]
+    cosines += directions[:, None, 1] * vertices[:, 1]
+    cosines += directions[:, None, 2] * vertices[:, 2]
+    return cosines
+
+
 def closest_vertices(directions: Array, vertices: Array, symmetric: bool = True) -> Array:
     """Return the vertex nearest to each direction, the first one of equals.
 
@@ -80,10 +89,7 @@ def closest_vertices(directions: Array, vertices: Array, symmetric: bool = True)
     -------
     (m,) int64
     """
-    # written out, because a matrix product may add in another order than DIPY and decide ties differently
-    cosines = directions[:, None, 0] * vertices[:, 0]
-    cosines += directions[:, None, 1] * vertices[:, 1]
-    cosines += directions[:, None, 2] * vertices[:, 2]
+    cosines = products(directions, vertices)
     return np.argmax(np.abs(cosines, out=cosines) if symmetric else cosines, axis=1)
 
 

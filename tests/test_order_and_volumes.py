@@ -1,0 +1,35 @@
+"""The lines that are said where a model has more coefficients than a series has volumes."""
+
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.sphere.harmonics import highest_order
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Paths of a series of 32 directions, and of its mask."""
+    folder = tmp_path_factory.mktemp("few")
+    save_phantom(make_phantom((18, 22, 17), voxel_mm=8.0, n_b0=2, n_dirs=32), folder)
+    named = {"dwi": "dwi.nii.gz", "bvals": "dwi.bval", "bvecs": "dwi.bvec", "mask": "mask.nii.gz"}
+    return {name: str(folder / file) for name, file in named.items()} | {"nseeds": 20, "arch": "cpu"}
+
+
+@pytest.mark.parametrize("options", [{"dg": "boot"}, {"dg": "det", "model": "csa"}])
+def test_an_order_that_is_refused(few, options):
+    with pytest.raises(ts.InputError, match=r"dwi\.nii\.gz: 32 .* 45 coefficients.*: give sh_order 6$"):
+        ts.track(**few, sh_order=8, **options)
+    assert ts.track(**few, sh_order=6, **options).streamlines
+
+
+def test_csd_is_told_of(few):
+    (said,) = ts.track(**few, dg="det").notes
+    assert "dwi.nii.gz: 32 diffusion-weighted volumes are fewer than the 45 coefficients of order 8" in said
+    assert "sh_order 6" in said
+    assert ts.track(**few, dg="det", sh_order=6).notes == ()
+
+
+@pytest.mark.parametrize(("volumes", "order"), [(6, 2), (14, 2), (15, 4), (28, 6), (32, 6), (45, 8), (300, 22)])
+def test_the_highest_order(volumes, order):
+    assert highest_order(volumes) == order

@@ -1,0 +1,82 @@
+"""What hints at a mistake in a run: streamlines that cannot bend, and halves nearly all of which end alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels.stop_reasons import Stop
+from ..option import flag
+from ..options.option_groups import SOURCES
+from ..options.parameters import Parameters
+from ..sphere.sphere import SPHERES, load_sphere
+
+MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
+FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
+SMALL_ANGLE = 3.2  # degrees: pi, the greatest angle in radians
+
+
+def cannot_bend(parameters: Parameters) -> str:
+    """Say so if the greatest angle is less than that between any two vertices, so that streamlines are straight."""
+    vertices, _ = load_sphere(parameters.sphere)
+    cosines = np.abs(vertices @ vertices.T)
+    least = float(np.degrees(np.arccos(np.sort(cosines, axis=1)[:, -2 if SPHERES[parameters.sphere][1] else -3].max())))
+    if parameters.max_angle >= least:
+        return ""
+    return (
+        f"--max-angle {parameters.max_angle:g}: the vertices of --sphere {parameters.sphere} are at least {least:.2g} "
+        "degrees apart, so streamlines are straight lines; the angle is in degrees, not in radians"
+    )
+
+
+def doubt(ends: npt.NDArray[np.int64], parameters: Parameters, step_mm: float) -> str:
+    """Say so if nearly all halves ended for one reason that hints at a mistake, and name likely causes.
+
+    Parameters
+    ----------
+    ends : (len(Stop),) int64
+        Halves that ended for each reason.
+    parameters : Parameters
+        Options of the run.
+    step_mm : float
+        Step size, mm.
+
+    Returns
+    -------
+    str
+        A warning, or nothing.
+    """
+    total = int(ends.sum() - ends[Stop.NOT_GROWN])
+    if total < FEWEST:
+        return ""
+    known = {Stop.NO_DIRECTION: _no_direction, Stop.MAX_LENGTH: _maximum, Stop.INVALID_END: _tissue}
+    for reason, causes in known.items():
+        share = ends[reason] / total
+        if share > MOST and not (reason is Stop.MAX_LENGTH and parameters.too_long == "truncate"):
+            return f"{share:.0%} of the halves ended {causes(parameters, step_mm)}"
+    return ""
+
+
+def _no_direction(parameters: Parameters, step_mm: float) -> str:
+    causes = []
+    if parameters.max_angle < SMALL_ANGLE:
+        causes.append(f"--max-angle {parameters.max_angle:g} is in degrees, not in radians")
+    if step_mm < 0.1:
+        causes.append(f"a step is {step_mm:.3g} mm long (--step-size)")
+    if parameters.source == "peaks":
+        causes.append("peaks of neighbouring voxels differ (--peak-width, --max-angle)")
+    if parameters.source in ("sh", "peaks"):
+        causes.append(f"directions may be along other axes ({flag(parameters.source + '_frame')})")
+    if parameters.source not in SOURCES:
+        causes.append("the gradients may be along other axes (--bvecs-frame)")
+    causes.append("seeds or the stop map may reach beyond white matter, or the data may be too noisy")
+    return f"since no direction lay within --max-angle {parameters.max_angle:g}: {'; '.join(causes)}"
+
+
+def _maximum(parameters: Parameters, step_mm: float) -> str:
+    after = f"after --max-steps {parameters.max_steps}, at {parameters.max_steps * step_mm:.3g} mm"
+    return f"{after}: give a longer --step-size or more steps, or check whether the maps end streamlines anywhere"
+
+
+def _tissue(parameters: Parameters, _: float) -> str:
+    return f"in cerebrospinal fluid (--stopping {parameters.stopping}): the tissue maps may be exchanged or shifted"
