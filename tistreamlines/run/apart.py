@@ -173,7 +173,7 @@ def main(*modules: str) -> None:
     log = _SentLog(_SentWatcher(send))
     try:
         # the other process tells of a cache that cannot be used
-        cache = None if parameters.cache_dir is None else Cache(parameters.cache_dir)
+        cache = None if parameters.cache_dir is None else Cache(parameters.cache_dir, shared=parameters.shared_cache)
         tables = make_tables(series, parameters, hashes, cache, log, partial(_send_shapes, send))
         arrays, values = tables.packed()
     except (TrackingError, MemoryError) as error:

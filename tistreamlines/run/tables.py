@@ -62,8 +62,14 @@ class Tables:
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
-        """Undo :meth:`packed`."""
-        return cls(*unpack_prepared(arrays, values), (arrays["region"], arrays["weights"]), values["frames"])
+        """Undo :meth:`packed`; raise ValueError, TypeError or KeyError if that is not what it has made."""
+        prepared, space = unpack_prepared(arrays, values)
+        voxels, weights = arrays["region"], arrays["weights"]
+        if (voxels.dtype, voxels.shape, weights.dtype) != (np.int32, (*weights.shape, 3), np.float32):
+            raise ValueError(f"region is {voxels.dtype} {voxels.shape}, weights are {weights.dtype} {weights.shape}")
+        if ((voxels < 0) | (voxels >= space.shape)).any():
+            raise ValueError("region has voxels outside the image")
+        return cls(prepared, space, (voxels, weights), values["frames"])
 
 
 def make_tables(
