@@ -136,3 +136,36 @@ def test_a_helper_is_as_isolated_as_the_run(tmp_path):
     code += "subprocess.run(helper('import shlex; print(shlex.__name__)'), check=True)"
     done, _ = run_in(tmp_path, "-I", "-c", code, PYTHONPATH=str(tmp_path))
     assert done.stdout == "shlex\n", done.stderr
+
+
+@pytest.mark.parametrize(("flags", "variables"), [(["-W", "error"], {}), ([], {"PYTHONWARNINGS": "error"})])
+def test_warnings_of_libraries_are_no_errors(head, tmp_path, flags, variables):
+    """DIPY warns of the basis of --dg boot."""
+    files = [*head.series, "--mask", head.mask, "-o", tmp_path / "a.trx", "--nseeds", "20", "--max-steps", "10"]
+    done, _ = run_in(tmp_path, *flags, "-m", "tistreamlines", "track", *files, "--arch", "cpu", "-q", **variables)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    code = "from tistreamlines.helpers import helper; import subprocess, sys; "
+    code += "subprocess.run(helper('import warnings; warnings.warn(\"seen\")'), check=True)"
+    done, _ = run_in(tmp_path, *flags, "-c", code, **variables)
+    assert done.returncode == 0 and "UserWarning: seen" in done.stderr
+
+
+@pytest.mark.parametrize("flags", [["-OO"], ["-O"]])
+def test_without_docstrings_one_line_says_so(flags):
+    done, _ = run_in(Path.cwd(), *flags, "-m", "tistreamlines", "track", "--citations")
+    if flags == ["-O"]:
+        assert done.returncode == 0 and "Garyfallidis" in done.stdout
+    else:
+        assert done.returncode == 1
+        assert done.stderr.startswith("Error: python -OO") and done.stderr.count("\n") == 1
+
+
+def test_threads_that_numba_cannot_start_are_not_needed():
+    code = """
+import numba
+from tistreamlines.backends.numba import program
+print(program._threads_of_numba() > 0)
+"""
+    done, _ = run_in(Path.cwd(), "-c", code, NUMBA_THREADING_LAYER="nonsense")
+    assert done.stdout == "True\n", done.stderr

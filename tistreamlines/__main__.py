@@ -28,6 +28,9 @@ def main() -> None:
 
 
 def _command() -> None:
+    from .helpers import keep_warnings
+
+    keep_warnings()
     from .cli.main import main as command
 
     command()

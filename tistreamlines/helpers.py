@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
+import warnings
 from pathlib import Path
 
 PACKAGES = str(Path(__file__).parents[1])
@@ -20,13 +22,32 @@ del sys.argv[0]
 run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
+# Python's own filters, under which libraries warn their authors of much that no run needs to heed
+ONLY_WARNINGS = (
+    "default", "ignore::DeprecationWarning", "ignore::PendingDeprecationWarning", "ignore::ImportWarning",
+    "ignore::ResourceWarning",
+)  # fmt: skip
+
+
+def are_errors() -> bool:
+    """Whether ``python -W error`` or PYTHONWARNINGS has made errors of warnings."""
+    return any(option.startswith("error") for option in sys.warnoptions)
+
+
+def keep_warnings() -> None:
+    """Let warnings be no errors in this process."""
+    for name in ONLY_WARNINGS if are_errors() else ():
+        action, _, category = name.partition("::")
+        warnings.simplefilter(action, getattr(builtins, category or "Warning"))  # type: ignore[arg-type]
+
 
 def helper(code: str, *arguments: str) -> list[str]:
     """Return the command of a process that runs ``code``, which finds the arguments in ``sys.argv[1:]``."""
+    filters = [f"-W{name}" for name in ONLY_WARNINGS if are_errors()]
     flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     paths = dict.fromkeys([*filter(None, sys.path), PACKAGES])
     chosen = (flag for flag, on in flags.items() if on)
-    return [sys.executable, *chosen, "-c", START + code, *paths, "--", *arguments]
+    return [sys.executable, *chosen, *filters, "-c", START + code, *paths, "--", *arguments]
 
 
 def module(name: str, *arguments: str) -> list[str]:

@@ -102,7 +102,7 @@ class Fits:
 
         def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
             mask = self._kept_mask(arrays)
-            _check_form("harmonics", arrays["harmonics"], (np.count_nonzero(mask), count_of(options.sh_order)), "f")
+            _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
             return _spread(mask, arrays["harmonics"])
 
         kept = self._cache.load("odf", causes, unpack) if self._cache else None

@@ -27,6 +27,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..linker.store import is_own, opened
 from .drafts import hidden_folder
 
 Array = npt.NDArray[Any]
@@ -106,10 +107,9 @@ class Cache:
             draft.replace(path)
 
     def _opened(self, path: Path) -> IO[bytes]:
-        """Open a file of the folder if it can be trusted; never wait for a writer, as of a FIFO."""
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        """Open a file of the folder if it can be trusted."""
         try:
-            raw = os.fdopen(os.open(path, flags), "rb")
+            raw = opened(path)
         except OSError as error:
             raise ValueError("is a link") if error.errno == errno.ELOOP else error from None
         if reason := self._distrusted(os.fstat(raw.fileno()), stat.S_ISREG, "file"):
@@ -121,12 +121,11 @@ class Cache:
         """Return why a file or the folder is not used, or nothing."""
         if not is_kind(found.st_mode):
             return "is a link: give the folder itself" if stat.S_ISLNK(found.st_mode) else f"is no {kind}"
-        if self._shared or not hasattr(os, "geteuid"):  # Windows has neither owners nor modes
+        if self._shared or is_own(found, is_kind):
             return ""
-        advice = "; if you trust all who can write there, give --shared-cache"
-        if found.st_uid != os.geteuid():
-            return f"belongs to another user{advice}"
-        return f"can be written by other users (chmod go-w takes that away){advice}" if found.st_mode & 0o022 else ""
+        others = "can be written by other users (chmod go-w takes that away)"
+        reason = others if found.st_uid == os.geteuid() else "belongs to another user"
+        return f"{reason}; if you trust all who can write there, give --shared-cache"
 
     @contextmanager
     def _unwritten(self, path: Path) -> Generator[None, None, None]:

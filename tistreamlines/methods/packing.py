@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Space
-from ..kernels.interpolate import Volume
 from ..linker.lang import Reals, Record, Twin, fields_of
 from .given import Prepared
 
@@ -60,7 +59,7 @@ def _check_sizes(name: str, record: Record, fill: Mapping[str, Any]) -> None:
             raise ValueError(f"{place} has {value} elements, not {sizes[field]}")
 
 
-def _check_volume(volume: Volume, shape: tuple[int, ...], width: int) -> None:
+def _check_volume(volume: Any, shape: tuple[int, ...], width: int) -> None:
     """Check that each voxel has a row of ``width`` numbers within the table."""
     _check_array("volume.shape", volume.shape, False, len(shape))
     _check_array("volume.index", volume.index, False, math.prod(shape))

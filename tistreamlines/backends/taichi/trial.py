@@ -118,9 +118,9 @@ def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdi
     key = (device.arch, device.index, told)
     if key not in _verdicts:
         passed = _passed(device)
-        known = None if afresh or passed is None else read(passed)
-        if known is not None:
-            _verdicts[key] = Verdict(known.decode(), known.decode() != told, ())
+        known = b"" if afresh or passed is None else read(passed) or b""
+        if (kept := known.decode(errors="replace")) in (told, "block"):  # else the file is damaged
+            _verdicts[key] = Verdict(kept, kept != told, ())
             return _verdicts[key]
         faults = _faults(device, told, profile)
         kind = told
