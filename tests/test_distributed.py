@@ -6,6 +6,7 @@ import random
 import signal
 import threading
 import time
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -17,6 +18,7 @@ pytest.importorskip("distributed", reason='dask is not installed: pip install ".
 from dask import config
 from distributed import Client, LocalCluster
 
+from tistreamlines import distributed
 from tistreamlines.devices import ARCHS, list_devices
 from tistreamlines.distributed import track, track_many
 
@@ -170,6 +172,31 @@ def test_wrong_arguments_are_refused_before_anything_is_tracked(client, options,
     with pytest.raises(ts.OutputError, match="force"):
         (tmp_path / "b.trx").touch()
         track(client, **options, output=tmp_path / "b.trx")
+
+
+class Planted:
+    """Leaves a file when it is unpickled."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return open, (str(self.trace), "w")
+
+
+def test_workers_unpickle_only_what_the_client_has_written(client, options, tmp_path, monkeypatch):
+    trace, save = tmp_path / "trace", distributed._Task.save
+
+    def planted(task):
+        digest = save(task)
+        (Path(task.folder) / distributed.TASK).write_bytes(pickle.dumps(Planted(trace)))
+        return digest
+
+    monkeypatch.setattr(distributed._Task, "save", planted)
+    with pytest.raises(ts.TrackingError, match=r"task\.pickle was changed by someone else"):
+        track(client, **options, output=tmp_path / "a.trx", parts=2, retries=0)
+    assert not trace.exists()
+    assert not left_in(tmp_path)
 
 
 @pytest.mark.parametrize("kind", [ts.ParameterError, ts.InputError, ts.OutputError, ts.DeviceError])

@@ -298,12 +298,13 @@ def test_trk_and_tck_are_bytes_of_nibabel(tmp_path):
     one = batch(grid, [4, 1, 6])
     save(tmp_path / "out.trk", grid, [one])
     ours = nib.streamlines.load(tmp_path / "out.trk")
-    nib.streamlines.save(ours.tractogram, tmp_path / "theirs.trk", header=ours.header)
+    nib.streamlines.save(ours.tractogram, str(tmp_path / "theirs.trk"), header=ours.header)
     theirs = nib.streamlines.load(tmp_path / "theirs.trk")
     assert all(np.array_equal(ours.header[key], theirs.header[key]) for key in ours.header)
     assert (tmp_path / "out.trk").stat().st_size == (tmp_path / "theirs.trk").stat().st_size
     save(tmp_path / "out.tck", grid, [one])
-    nib.streamlines.save(nib.streamlines.Tractogram(lines([one]), affine_to_rasmm=np.eye(4)), tmp_path / "theirs.tck")
+    theirs = nib.streamlines.Tractogram(lines([one]), affine_to_rasmm=np.eye(4))
+    nib.streamlines.save(theirs, str(tmp_path / "theirs.tck"))
     points = 4 * 3 * (11 + 3 + 1)
     assert (tmp_path / "out.tck").read_bytes()[-points:] == (tmp_path / "theirs.tck").read_bytes()[-points:]
     assert int(nib.streamlines.load(tmp_path / "out.tck", lazy_load=True).header["count"]) == 3

@@ -12,7 +12,7 @@ import tistreamlines
 PACKAGE = Path(tistreamlines.__file__).parent
 MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-ASIDE = ("__init__", "__main__", "errors", "option", "distributed")
+ASIDE = ("__init__", "__main__", "errors", "option", "helpers", "distributed")
 MOST_ROOMS = 16
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -23,7 +23,8 @@ def mapped() -> dict[str, str]:
 
 
 ROOMS = mapped()
-RANKS = {room: rank for rank, room in enumerate(("errors", "option", *ROOMS, "__init__", "__main__", "distributed"))}
+BELOW, ABOVE = ("errors", "option", "helpers"), ("__init__", "__main__", "distributed")
+RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
 
 
 def room_of(path: Path) -> str:

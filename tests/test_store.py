@@ -119,7 +119,7 @@ def plant(folder: Path, trace: Path) -> dict[Path, bytes]:
         if path.suffix == ".py":
             path.write_text(f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n{path.read_text()}")
         else:
-            path.write_bytes(hashlib.sha256(harmful).digest() + harmful)
+            path.write_bytes(hashlib.sha256(path.name.encode() + b"\0" + harmful).digest() + harmful)
     return {path: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -193,6 +193,32 @@ def test_damaged_files_are_made_again(store, damage):
     assert [hits(), hits()] == [0, 1]
     assert next(store.glob("*.py")).read_text() == TWICE
     assert _store.notes() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no FIFOs")
+@pytest.mark.parametrize("kind", ["link", "FIFO", "written by others"])
+def test_what_is_no_file_of_the_user_is_not_read(store, tmp_path, kind):
+    """Nor waited for."""
+    assert hits() == 0
+    for path in store.iterdir():
+        if kind == "written by others":
+            path.chmod(0o666)
+        else:
+            path.rename(tmp_path / path.name)
+            path.symlink_to(tmp_path / path.name) if kind == "link" else os.mkfifo(path)
+    assert [hits(), hits()] == [0, 1]
+    assert all(path.is_file() and not path.is_symlink() for path in store.iterdir())
+
+
+def test_code_of_another_function_is_not_run(store):
+    """Under this one's name; it is whole, but was made for other arguments."""
+    assert hits() == 0
+    (path,) = store.glob("*.bin")
+    content = path.read_bytes()
+    other = _cache._seal(path.with_name("other.bin"), content[32:])
+    path.write_bytes(other + content[32:])
+    assert [hits(), hits()] == [0, 1]
+    assert path.read_bytes() == content
 
 
 def test_a_full_disk_is_a_note(store):

@@ -1,23 +1,41 @@
 """The command, as ``tistreamlines`` and as ``python -m tistreamlines``."""
 
 import gc
-
-from .cli import interrupts
+import os
+import sys
 
 OBJECTS = 200_000  # made between two searches for cycles; imports make as many, and hardly any cycles
 
 
+def _leave_current_folder() -> None:
+    """Import nothing from the current folder, which ``python -m`` puts first, unless the package itself is there."""
+    try:
+        current = os.getcwd()  # noqa: PTH109  (pathlib is imported later, from its own place)
+    except FileNotFoundError:
+        return
+    if sys.path[:1] == [current]:
+        del sys.path[0]
+        if current == os.path.dirname(os.path.dirname(__file__)):  # noqa: PTH120
+            sys.path.append(current)
+
+
 def main() -> None:
     """Heed signals, and only then import what the command needs."""
+    from .cli import interrupts
+
     gc.set_threshold(OBJECTS)
     interrupts.heed(_command)
 
 
 def _command() -> None:
+    from .helpers import keep_warnings
+
+    keep_warnings()
     from .cli.main import main as command
 
     command()
 
 
 if __name__ == "__main__":
+    _leave_current_folder()
     main()

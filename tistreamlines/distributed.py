@@ -9,6 +9,7 @@ compiled.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import pickle
 import shutil
@@ -166,7 +167,8 @@ class _Job:
         self.folder = self.files.enter_context(hidden_folder(self.output))
         kept = {"cache_dir": str(self.folder)} if self.parts > 1 else {}
         arguments = kept | self.arguments
-        _Task(str(self.folder), str(self.output), arguments, self.parts, self.own_threads, self.stats).save()
+        task = _Task(str(self.folder), str(self.output), arguments, self.parts, self.own_threads, self.stats)
+        self.place = str(self.folder), task.save()
 
     def close(self) -> None:
         """Remove the folder with the parts."""
@@ -210,7 +212,7 @@ class _Work:
         """Have a part tracked or, if that is None, the parts joined."""
         call = (_join_parts,) if part is None else (_track_part, part)
         key = f"{call[0].__name__.strip('_')}-{uuid4().hex}"
-        future = self._client.submit(call[0], str(job.folder), *call[1:], key=key, pure=False, retries=self._retries)
+        future = self._client.submit(call[0], *job.place, *call[1:], key=key, pure=False, retries=self._retries)
         self._tasks[key] = future, job, part, left
         self._waiting.add(future)
 
@@ -246,9 +248,9 @@ class _Silent(Watcher):
         """Say nothing."""
 
 
-def _track_part(folder: str, part: int) -> dict[str, Any] | TrackingError:
+def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | TrackingError:
     """Track a part on the worker that runs this; errors that another try would not mend are returned."""
-    job = _Task.load(folder)
+    job = _Task.load(folder, digest)
     arguments = {**job.arguments, "output": job.output, "force": True}
     if job.own_threads:
         arguments["threads"] = get_worker().state.nthreads
@@ -265,9 +267,9 @@ def _track_part(folder: str, part: int) -> dict[str, Any] | TrackingError:
     return {"result": result.as_dict(), "notes": result.notes, "warnings": result.warnings}
 
 
-def _join_parts(folder: str) -> dict[str, Any] | TrackingError:
+def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
     """Join the parts on the worker that runs this."""
-    job = _Task.load(folder)
+    job = _Task.load(folder, digest)
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
@@ -304,7 +306,10 @@ class _Image:
 
 @dataclass(frozen=True)
 class _Task:
-    """What the tasks of a subject need to know; it lies in the folder of the parts.
+    """What the tasks of a subject need to know.
+
+    It lies in the folder of the parts, since it may hold whole images. Only its hash is sent through dask; without
+    that, whoever can write to the shared storage could have a worker run any code.
 
     Parameters
     ----------
@@ -323,13 +328,19 @@ class _Task:
     stats: str | None
 
     @classmethod
-    def load(cls, folder: str) -> _Task:
-        """Read what the client has written."""
-        return pickle.loads((Path(folder) / TASK).read_bytes())
+    def load(cls, folder: str, digest: str) -> _Task:
+        """Read what the client has written, and nothing else."""
+        path = Path(folder) / TASK
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise TrackingError(f"{path} was changed by someone else: find out by whom, and start the run again")
+        return pickle.loads(content)
 
-    def save(self) -> None:
-        """Write it for the workers."""
-        (Path(self.folder) / TASK).write_bytes(pickle.dumps(self))
+    def save(self) -> str:
+        """Write it for the workers, and return its hash."""
+        content = pickle.dumps(self)
+        (Path(self.folder) / TASK).write_bytes(content)
+        return hashlib.sha256(content).hexdigest()
 
     def part(self, number: int) -> str:
         """Return the path of a part."""

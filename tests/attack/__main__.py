@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import damage, fuzz, kills, mixes, surroundings, together
+from . import caches, damage, fuzz, helpers, kills, mixes, surroundings, together
 from .material import ROOT, RUNS, in_this_process, track
 from .room import Room
 
@@ -65,6 +65,9 @@ CLASSES = {
     "around-strangers": Class(BARE, 15, surroundings.strangers),
     "around-limits": Class(BARE, 25, surroundings.limits),
     "around-streams": Class(BARE, 25, surroundings.streams),
+    "caches-results": Class(WARM, 80, caches.results),
+    "caches-kernels": Class(LIBRARIES, 50, caches.compiled),
+    "helpers": Class(BARE, 20, helpers.planted),
     "together-processes": Class(LIBRARIES, 8, together.processes),
     "together-threads": Class(LIBRARIES, 12, together.threads),
     "resume": Class(WARM, 60, mixes.resume),

@@ -36,6 +36,10 @@ VARIABLES: tuple[Mapping[str, str | None], ...] = (
     {"PYTHONWARNINGS": "default"}, {"PYTHONFAULTHANDLER": "1"}, {"PYTHONMALLOC": "debug"}, {"PYTHONNOUSERSITE": "1"},
     {"TERM": None}, {"TERM": "dumb"}, {"COLUMNS": "1"}, {"COLUMNS": "nonsense"}, {"NO_COLOR": "1"}, {"PATH": ""},
     {"PATH": None}, {"MPLCONFIGDIR": NOWHERE}, {"MPLBACKEND": "nonsense"}, {"CUDA_VISIBLE_DEVICES": "99"},
+    {"PYTHONOPTIMIZE": "2"}, {"PYTHONWARNINGS": "error"}, {"PYTHONWARNINGS": "nonsense"}, {"PYTHONDEVMODE": "1"},
+    {"PYTHONSTARTUP": "dwi.nii.gz"}, {"PYTHONINTMAXSTRDIGITS": "640"}, {"PYTHONBREAKPOINT": "0"},
+    {"NUMBA_THREADING_LAYER": "tbb"}, {"NUMBA_DEBUGINFO": "1"}, {"NUMBA_LOOP_VECTORIZE": "0"}, {"NUMBA_NRT_STATS": "1"},
+    {"NUMBA_DISABLE_INTEL_SVML": "1"}, {"NUMBA_DEVELOPER_MODE": "1"}, {"NUMBA_FULL_TRACEBACKS": "1"},
     {"SOURCE_DATE_EPOCH": "0"}, {"DIPY_HOME": NOWHERE}, {"VK_ICD_FILENAMES": NOWHERE}, {"DISPLAY": ":99"},
     {"TZ": "nonsense"},
 )  # fmt: skip

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .. import helpers
 from .targets import Target
 from .worker import Request
 
@@ -55,7 +55,7 @@ def ended(
     subprocess.TimeoutExpired
         With its output, if it took longer than ``time_limit`` seconds.
     """
-    command, pipe = [sys.executable, "-m", *module], subprocess.PIPE
+    command, pipe = helpers.module(*module), subprocess.PIPE
     with subprocess.Popen(
         command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True, env=environment
     ) as process:

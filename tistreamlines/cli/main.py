@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     try:
         with guarded():
+            if sys.flags.optimize > 1:
+                raise TrackingError("python -OO and PYTHONOPTIMIZE=2 take away docstrings, which DIPY needs: use -O")
             code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
         return code if isinstance(code, int) else DONE
     except click.ClickException as error:

@@ -55,7 +55,8 @@ class Display(Watcher):
 
     def __exit__(self, *_: object) -> None:
         """Remove the bar."""
-        self._bar.stop()
+        if not self._bar.disable:  # else rich prints an empty line, up to version 14.2
+            self._bar.stop()
 
     def stage(self, name: str) -> None:
         """Show the stage."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
+from ..sphere.harmonics import count_of
 from .csd import lowest_shell
 from .models import MODELS, FitOptions
 from .tensor import tensor_fa
@@ -64,7 +65,8 @@ class Fits:
         """Return FA, (x, y, z) float32, 0 outside the mask."""
 
         def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> tuple[Mask, Map]:
-            return arrays["mask"], arrays["fa"]
+            _check_form("fa", arrays["fa"], self._shape, "f")
+            return self._kept_mask(arrays), arrays["fa"]
 
         kept = self._cache.load("fa", self._causes, unpack) if self._cache else None
         if kept is not None:
@@ -97,7 +99,13 @@ class Fits:
         """
         names = ("sh_order", "sm_lambda", "min_signal", "fa_response")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
-        kept = self._cache.load("odf", causes, _spread) if self._cache else None
+
+        def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
+            mask = self._kept_mask(arrays)
+            _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
+            return _spread(mask, arrays["harmonics"])
+
+        kept = self._cache.load("odf", causes, unpack) if self._cache else None
         if kept is not None:
             return kept
         with _noting(lambda text: self._note(f"{self._dwi.path}: {text}")):
@@ -105,6 +113,14 @@ class Fits:
         if self._cache:
             self._cache.store("odf", causes, {"harmonics": whole[self.mask], "mask": self.mask}, {})
         return whole
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self._dwi.data.shape[:3]
+
+    def _kept_mask(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mask:
+        _check_form("mask", arrays["mask"], self._shape, "b")
+        return arrays["mask"]
 
     def _fitted(self, model: str, options: FitOptions) -> Map:
         dwi = self._dwi
@@ -118,9 +134,14 @@ class Fits:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
 
 
-def _spread(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
+def _check_form(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], kind: str) -> None:
+    """Raise ValueError if an array that was kept has another shape or type than the one that is needed."""
+    if array.shape != shape or array.dtype.kind != kind:
+        raise ValueError(f"{name} is {array.dtype} {array.shape}, not {shape}")
+
+
+def _spread(mask: Mask, inside: npt.NDArray[Any]) -> Map:
     """Return the coefficients of all voxels (x, y, z, n) from those in the mask."""
-    mask, inside = arrays["mask"], arrays["harmonics"]
     whole = np.zeros((*mask.shape, inside.shape[1]), np.float32)
     whole[mask] = inside
     return whole

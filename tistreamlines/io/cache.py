@@ -1,30 +1,40 @@
-"""A cache of results for later runs on the same files: arrays, named by a hash of everything they depend on."""
+"""A cache of results for later runs on the same files: arrays, named by a hash of everything they depend on.
+
+Whoever can write a file there decides what is tracked. So the folder and its files must belong to the user and not be
+writable by others, unless these are trusted. Each file has a seal, a hash of its name and of the check sums of its
+content, by which an array that was exchanged and a file with another's name are found.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import platform
+import stat
 import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..linker.store import is_own, opened
 from .drafts import hidden_folder
 from .source import source_hash
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 Entry = tuple[dict[str, Array], dict[str, Any]]
+SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy", "taichi")
 
@@ -42,13 +52,20 @@ class Cache:
         It is created if missing.
     note : callable
         Receives a message if a file cannot be read or written.
+    shared : bool
+        Whether others may write to the folder, and their files are read.
     """
 
-    def __init__(self, folder: str | Path, note: Callable[[str], object] = lambda _: None) -> None:
-        self.folder, self._note = Path(folder), note
+    def __init__(
+        self, folder: str | Path, note: Callable[[str], object] = lambda _: None, shared: bool = False
+    ) -> None:
+        self.folder, self._note, self._shared = Path(folder), note, shared
         self._writable = True
         with self._unwritten(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(0o777 if shared else 0o755, parents=True, exist_ok=True)
+            if reason := self._distrusted(self.folder.lstat(), stat.S_ISDIR, "folder"):
+                self._writable = False
+                note(f"--cache-dir: {self.folder} {reason}; nothing is read from it or kept in it")
         self._readable = self._writable  # a folder that could not be created contains nothing
 
     def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
@@ -64,12 +81,13 @@ class Cache:
             return None
         path = self.path(kind, causes)
         try:
-            return unpack(*_read(path))
+            with self._opened(path) as raw:
+                return unpack(*_read(raw, path.name))
         except (FileNotFoundError, NotADirectoryError):
             return None
         # for a damaged file zipfile, zlib, NumPy and unpack raise a dozen unrelated types, hence Exception
         except Exception as error:
-            self._note(f"--cache-dir: {path} cannot be read ({_reason(error)}); its content is computed again")
+            self._note(f"--cache-dir: {path} cannot be used ({_reason(error)}); its content is computed again")
             return None
 
     def store(
@@ -82,10 +100,33 @@ class Cache:
             return
         # not by tempfile, whose files only their owner can read
         with self._unwritten(path), hidden_folder(path) as own:
-            draft = own / path.name
-            with draft.open("wb") as file:
+            draft, mode = own / path.name, 0o666 if self._shared else 0o644
+            with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 np.savez(file, **packed)  # type: ignore[arg-type]
+            with zipfile.ZipFile(draft, "a") as file:
+                file.writestr(SEAL, _seal(path.name, file.infolist()))
             draft.replace(path)
+
+    def _opened(self, path: Path) -> IO[bytes]:
+        """Open a file of the folder if it can be trusted."""
+        try:
+            raw = opened(path)
+        except OSError as error:
+            raise ValueError("is a link") if error.errno == errno.ELOOP else error from None
+        if reason := self._distrusted(os.fstat(raw.fileno()), stat.S_ISREG, "file"):
+            raw.close()
+            raise ValueError(f"it {reason}")
+        return raw
+
+    def _distrusted(self, found: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> str:
+        """Return why a file or the folder is not used, or nothing."""
+        if not is_kind(found.st_mode):
+            return "is a link: give the folder itself" if stat.S_ISLNK(found.st_mode) else f"is no {kind}"
+        if self._shared or is_own(found, is_kind):
+            return ""
+        others = "can be written by other users (chmod go-w takes that away)"
+        reason = others if found.st_uid == os.geteuid() else "belongs to another user"
+        return f"{reason}; if you trust all who can write there, give --shared-cache"
 
     @contextmanager
     def _unwritten(self, path: Path) -> Generator[None, None, None]:
@@ -97,15 +138,18 @@ class Cache:
             self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is cached")
 
 
-def _read(path: Path) -> Entry:
-    """Return the arrays and values of a file, and check the CRC of each array.
+def _read(raw: IO[bytes], name: str) -> Entry:
+    """Return the arrays and values of a file, and check its seal and the CRC of each array.
 
     Each array is read in one call, because between two calls a thread waits until others leave it Python's lock.
     """
     arrays = {}
-    with path.open("rb") as raw, zipfile.ZipFile(raw) as file, warnings.catch_warnings():
+    with zipfile.ZipFile(raw) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of headers that are not valid Python
-        for member in file.infolist():
+        members = [member for member in file.infolist() if member.filename != SEAL]
+        if file.read(SEAL) != _seal(name, members):
+            raise ValueError("its content is not what was written under this name")
+        for member in members:
             file.open(member).close()  # compares what the file says of it in two places
             raw.seek(member.header_offset + SIZES_AT)
             begin = member.header_offset + SIZES_AT + 4 + sum(struct.unpack("<HH", raw.read(4)))
@@ -118,6 +162,12 @@ def _read(path: Path) -> Entry:
                 raise ValueError(f"{member.filename} is damaged")
             arrays[member.filename.removesuffix(".npy")] = array
     return arrays, json.loads(arrays.pop("values").tobytes())
+
+
+def _seal(name: str, members: Iterable[zipfile.ZipInfo]) -> bytes:
+    """Return a hash of a file's name and of the check sums of its content."""
+    content = [(member.filename, member.file_size, member.CRC) for member in members]
+    return hashlib.sha256(repr((name, content)).encode()).hexdigest().encode()
 
 
 def _reason(error: BaseException) -> str:

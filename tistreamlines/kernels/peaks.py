@@ -24,6 +24,11 @@ class Sphere(Record):
     neighbours: Ints
     count: i32
 
+    @staticmethod
+    def sizes(fill):
+        vertices = 32 * fill["VERTEX_CHUNKS"]
+        return {"vertices": 3 * vertices, "neighbours": vertices * -(-fill["NEIGHBOURS"] // 2)}
+
 
 class PeakRule(Record):
     """Which local maxima are peaks."""
@@ -39,6 +44,10 @@ class PeakScratch(Record):
     candidates: Reals
     kept: Ints
     counter: Ints
+
+    @staticmethod
+    def sizes(fill):
+        return {"candidates": fill["CANDIDATES"], "counter": 1}
 
 
 @twin

@@ -13,6 +13,7 @@ from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere
 
 SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")
 OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
+SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 
 
 class Pmf(Record):
@@ -36,6 +37,10 @@ class PmfScratch(Record):
     pmf: Reals
     sums: Reals
     peaks: PeakScratch
+
+    @staticmethod
+    def sizes(fill):
+        return {"row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"], "sums": SCAN}
 
 
 @twin

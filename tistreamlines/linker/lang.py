@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from numbers import Integral, Real
 from typing import Any
@@ -88,6 +88,11 @@ class Record:
             if not _fits(values[field], note):
                 raise TypeError(f"{name}.{field} is {type(values[field]).__name__}, but {note.__name__} is needed")
             setattr(self, field, values[field])
+
+    @staticmethod
+    def sizes(fill: Mapping[str, Any]) -> dict[str, int]:
+        """Number of elements of each array, as far as the constants with which kernels are linked decide it."""
+        return {}
 
 
 @cache

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
+ADVICE = "let XDG_CACHE_HOME name a folder that you alone can write to"
 _loading = threading.RLock()
 _numbers = itertools.count()
 _notes: list[str] = []
@@ -28,18 +29,21 @@ _told = 0
 
 
 def notes() -> list[str]:
-    """Return what the user should know about the cache and has not been told; at most one line in a process."""
+    """Return what the user should know about the cache and has not been told; each line once in a process."""
     global _told
     new, _told = _notes[_told:], len(_notes)
     return new
 
 
+def tell(text: str) -> None:
+    """Keep a note for the user, once."""
+    if text not in _notes:
+        _notes.append(text)
+
+
 def _note(reason: str) -> None:
-    if not _notes:
-        _notes.append(
-            f"kernels are compiled again in each run, since {reason}: let XDG_CACHE_HOME name a folder that you alone "
-            "can write to"
-        )
+    if not any(text.endswith(ADVICE) for text in _notes):
+        tell(f"kernels are compiled again in each run, since {reason}: {ADVICE}")
 
 
 def folder() -> Path | None:
@@ -53,7 +57,7 @@ def folder() -> Path | None:
             str(path).encode()
             tried.append(str(path))
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if _is_own(path):
+            if is_own(path.lstat(), stat.S_ISDIR):
                 with tempfile.TemporaryFile(dir=path):
                     return path
     _note(f"no folder for them can be written by this user alone (tried: {', '.join(tried)})")
@@ -70,12 +74,17 @@ def _among_temporary_files() -> Path:
     return Path(tempfile.gettempdir()) / f"tistreamlines-{os.geteuid() if hasattr(os, 'geteuid') else 'user'}"
 
 
-def _is_own(path: Path) -> bool:
-    """Whether a folder belongs to this user, is no link, and cannot be written by others."""
-    found = path.lstat()
+def is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    """Whether what was found is of a kind, belongs to this user, and cannot be written by others."""
     if not hasattr(os, "geteuid"):  # Windows has no such bits, but both folders are in the user's profile
-        return stat.S_ISDIR(found.st_mode)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        return is_kind(found.st_mode)
+    return is_kind(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def opened(path: Path) -> IO[bytes]:
+    """Open a file to read it, but follow no link, and never wait for a writer, as of a FIFO; OSError if there is none."""
+    names = ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")  # of which no system has all
+    return os.fdopen(os.open(path, sum(getattr(os, name, 0) for name in names)), "rb")
 
 
 def stem_of(text: str) -> str:
@@ -118,9 +127,9 @@ def _execute(module: ModuleType, text: str, path: Path | None) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """Return a file's content, or None if it cannot be read."""
-    with suppress(OSError):
-        return path.read_bytes()
+    """Return a file's content, or None if it cannot be read or is not this user's own."""
+    with suppress(OSError), opened(path) as file:
+        return file.read() if is_own(os.fstat(file.fileno()), stat.S_ISREG) else None
     return None
 
 

@@ -220,7 +220,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_sums", 0),
     }  # fmt: skip
-    team = _team(tables, fill, peaks)
+    team = boot.BootScratch(**boot.BootScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
     most = most_directions(peaks, options)
     return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
 
@@ -251,17 +251,6 @@ def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict
         "ATTEMPTS": ATTEMPTS, "UNTIL_FIT": int(options.boot_rule == "cuslines"),
         "ANGULAR": int(options.angular_weight > 0), "NEGATIVE_PEAK": int(options.negative_odf == "dipy"),
     }  # fmt: skip
-
-
-def _team(tables: BootTables, fill: dict[str, Any], most: int) -> boot.BootScratch:
-    """Return the sizes of the arrays in team memory."""
-    odf, row = 32 * fill["VERTEX_CHUNKS"], 32 * fill["ROW_CHUNKS"]
-    transformed = max(tables.sets * boot.SPAN, 32 * tables.groups)
-    peaks = PeakScratch(candidates=fill["CANDIDATES"], kept=most, counter=1)
-    return boot.BootScratch(
-        row=max(row + transformed, odf), transformed=transformed, sums=32 * tables.groups,
-        coefficients=32 * tables.groups, odf=odf, peaks=peaks,
-    )  # fmt: skip
 
 
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:

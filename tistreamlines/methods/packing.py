@@ -1,8 +1,13 @@
-"""Conversion of tables to arrays and JSON values, in which the cache stores them, and back."""
+"""Conversion of tables to arrays and JSON values, in which the cache stores them, and back.
+
+What is read decides which memory kernels read and write, so it is checked: each array against the record and the
+constants with which the kernels are linked, and the index of the volume against its rows.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -11,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.tractogram import Space
-from ..linker.lang import Record
+from ..linker.lang import Reals, Record, Twin, fields_of
 from .given import Prepared
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -26,9 +31,49 @@ def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, dict[str, A
 
 
 def unpack_prepared(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
-    """Undo :func:`pack_prepared`."""
-    parts = {part.name: _decoded(values[part.name], arrays) for part in fields(Prepared)}
-    return Prepared(**parts), Space(np.array(values["affine"]), tuple(values["shape"]))
+    """Undo :func:`pack_prepared`.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If that is not what it has made, or if kernels would read or write beyond the arrays.
+    """
+    prepared = Prepared(**{part.name: _decoded(values[part.name], arrays) for part in fields(Prepared)})
+    space = Space(np.array(values["affine"]), tuple(values["shape"]))
+    for name, record in (("method", prepared.method), ("stopping", prepared.stopping), ("team", prepared.team)):
+        _check_sizes(name, record, prepared.fill)
+    _check_volume(prepared.volume, space.shape, 32 * prepared.fill["ROW_CHUNKS"])
+    return prepared, space
+
+
+def _check_sizes(name: str, record: Record, fill: Mapping[str, Any]) -> None:
+    """Check the arrays of a record, or their sizes in its place, against what kernels take them for."""
+    sizes = record.sizes(fill)
+    for field, note in fields_of(type(record)).items():
+        value, place = getattr(record, field), f"{name}.{field}"
+        if isinstance(value, Record):
+            _check_sizes(place, value, fill)
+        elif isinstance(value, np.ndarray):
+            _check_array(place, value, note is Reals, sizes[field])
+        elif value != sizes.get(field, value):
+            raise ValueError(f"{place} has {value} elements, not {sizes[field]}")
+
+
+def _check_volume(volume: Any, shape: tuple[int, ...], width: int) -> None:
+    """Check that each voxel has a row of ``width`` numbers within the table."""
+    _check_array("volume.shape", volume.shape, False, len(shape))
+    _check_array("volume.index", volume.index, False, math.prod(shape))
+    _check_array("volume.rows", volume.rows, True, volume.rows.size)
+    if tuple(volume.shape) != shape:
+        raise ValueError(f"volume.shape is {volume.shape}, not {shape}")
+    if volume.index.min() < 0 or 32 * int(volume.index.max()) + width > volume.rows.size:
+        raise ValueError("volume.index names rows that do not exist")
+
+
+def _check_array(place: str, array: npt.NDArray[Any], real: bool, size: int) -> None:
+    """Check type and size of an array."""
+    if array.dtype.kind not in ("f" if real else "iu") or array.shape != (size,):
+        raise ValueError(f"{place} is {array.dtype} {array.shape}, not {size} {'reals' if real else 'integers'}")
 
 
 def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
@@ -73,4 +118,7 @@ def _found(place: str) -> Any:
     module, name = place.split(":")
     if not module.startswith(KERNELS):
         raise ValueError(f"{module} is none of the kernels")
-    return getattr(importlib.import_module(module), name)
+    found = getattr(importlib.import_module(module), name)
+    if not isinstance(found, Twin) and not (isinstance(found, type) and issubclass(found, Record)):
+        raise ValueError(f"{place} is neither a kernel function nor a record")
+    return found

@@ -30,7 +30,6 @@ from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_neighbours")
-SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_directions}
 
 
@@ -129,13 +128,10 @@ def prepare_pmf(
     fill = ball | stop_fill(given.stop, rows.width) | HOLES | {
         "SAMPLED": int(rows.half_order == 0), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
-        "CANDIDATES": max(padded(len(vertices) // 3), SCAN), "NEGATIVE_PEAK": 0,
+        "CANDIDATES": max(padded(len(vertices) // 3), pmf.SCAN), "NEGATIVE_PEAK": 0,
     } | own  # fmt: skip
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
-    team = pmf.PmfScratch(
-        row=32 * fill["ROW_CHUNKS"], pmf=32 * fill["VERTEX_CHUNKS"], sums=SCAN,
-        peaks=PeakScratch(candidates=fill["CANDIDATES"], kept=peaks, counter=1),
-    )  # fmt: skip
+    team = pmf.PmfScratch(**pmf.PmfScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
     # the row is no longer needed once it is sampled, and the sums are not used while peaks are searched
     shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
     if rows.half_order == 0:

@@ -177,3 +177,8 @@ class RunningOptions:
         None, RUNNING, "Folder in which the FA map and the tables are kept for later runs with the same files.",
         unit="FOLDER", absent="nothing is kept",
     )  # fmt: skip
+    shared_cache: bool = option(
+        False, RUNNING, "Share --cache-dir with others: read what they have written there. Whoever can write there "
+        "decides what is tracked. Otherwise, the folder and its files must be yours, and nobody else may write there.",
+        requires=("cache_dir",),
+    )  # fmt: skip

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
@@ -23,6 +22,7 @@ import numpy as np
 
 from ..devices import usable_cores
 from ..errors import TrackingError
+from ..helpers import helper
 from ..io.cache import Cache
 from ..io.in_memory import InMemory
 from ..methods.packing import pack_prepared, unpack_prepared
@@ -33,17 +33,13 @@ from .log import Log, Watcher
 from .tables import Shapes, Tables, make_tables
 
 FEWEST_CORES = 4
-PACKAGES = str(Path(__file__).parents[2])
-# the package's folder comes last, where it cannot hide modules of the standard library
 WORKER = """
 import gc
 import signal
-import sys
 gc.set_threshold(200_000)  # imports make as many objects, and hardly any cycles
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its parent
-sys.path = [*filter(None, sys.path), sys.argv[1]]
 from tistreamlines.run.apart import main
-main(*sys.argv[2:])
+main(*sys.argv[1:])
 """
 
 
@@ -57,7 +53,7 @@ def process_for(series: Series, parameters: Parameters) -> Generator[Process | N
     if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None
         return
-    process = Process([sys.executable, "-c", WORKER, PACKAGES, *(["dipy.core.gradients"] if series else [])])
+    process = Process(helper(WORKER, *(["dipy.core.gradients"] if series else [])))
     try:
         if parameters.cache_dir is None:  # else the cache may have the tables
             process.start()
@@ -177,7 +173,7 @@ def main(*modules: str) -> None:
     log = _SentLog(_SentWatcher(send))
     try:
         # the other process tells of a cache that cannot be used
-        cache = None if parameters.cache_dir is None else Cache(parameters.cache_dir)
+        cache = None if parameters.cache_dir is None else Cache(parameters.cache_dir, shared=parameters.shared_cache)
         tables = make_tables(series, parameters, hashes, cache, log, partial(_send_shapes, send))
         arrays, values = tables.packed()
     except (TrackingError, MemoryError) as error:

@@ -23,6 +23,7 @@ from .schema import Part
 # options that change no streamline, so that parts may differ in them
 FREE = (
     "part", "resume", "force", "json_stats", "arch", "devices", "threads", "chunk_size", "memory_limit", "cache_dir",
+    "shared_cache",
 )  # fmt: skip
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
@@ -177,7 +178,7 @@ def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, An
     made = {name: value for name, value in first.items() if name not in ("part", "devices")}
     return made | ({"devices": devices} if len(devices) > 1 else {}) | {
         "device": devices[0],
-        "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None},
+        "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None, "shared_cache": False},
         "warnings": list(dict.fromkeys(text for one in records for text in one["warnings"])),
         "result": {**results[0], **named, **counted, **sums, "seeds": seeds},
     }

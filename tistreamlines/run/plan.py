@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ _LATER = (
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
     "force", "json_stats", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit",
-    "cache_dir",
+    "cache_dir", "shared_cache",
 )  # fmt: skip
 
 
@@ -65,12 +65,13 @@ def make_plan(
     inputs = parameters.inputs()
     given = {name: source for name, source in inputs.items() if name in INPUTS}
     regions = {name: source for name, source in inputs.items() if name not in INPUTS}
-    cache = Cache(parameters.cache_dir, log.watcher.note) if parameters.cache_dir is not None else None
+    folder, shared = parameters.cache_dir, parameters.shared_cache
+    cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
         hashes, hashes_of_regions = hashing({**series, **given}), hashing(regions)
         causes = {**hashes(), **_causes(parameters)} if cache else {}
-        kept = cache.load("tables", causes, lambda *entry: (Tables.unpacked(*entry), entry[1])) if cache else None
+        kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
         tables = make(series, parameters, hashes() if cache else {}, cache, log, ahead)
         if cache:
@@ -78,11 +79,16 @@ def make_plan(
                 arrays, values = tables.packed()
                 cache.store("tables", causes, arrays, values | {"notes": log.notes, "warnings": log.warnings})
     else:
-        tables, values = kept
+        tables, notes, warnings = kept
         check_step(parameters, tables.space)
-        log.tell(values["notes"], values["warnings"])
+        log.tell(notes, warnings)
     seeds = seeds_of(parameters, tables.space, tables.region)
     return Plan(tables.prepared, tables.space, seeds, {**hashes(), **hashes_of_regions()}, tables.frames)
+
+
+def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tables, list[str], list[str]]:
+    """Return tables, and the notes and warnings of the run that made them."""
+    return Tables.unpacked(arrays, values), values["notes"], values["warnings"]
 
 
 def _causes(parameters: Parameters) -> dict[str, Any]:

@@ -80,9 +80,17 @@ class Tables:
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
-        """Undo :meth:`packed`."""
+        """Undo :meth:`packed`; raise ValueError, TypeError or KeyError if that is not what it has made."""
+        prepared, space = unpack_prepared(arrays, values)
         region = Region(*(arrays[f"region_{name}"] for name in Region._fields))
-        return cls(*unpack_prepared(arrays, values), region, values["frames"])
+        made = [(part.dtype, part.shape) for part in region]
+        count = len(region.weights)
+        if made != [(np.int32, (count, 3)), (np.float32, (count,)), (np.float64, (4, 4))]:
+            raise ValueError(f"voxels of seeds, their weights and their affine are {made}")
+        same = np.array_equal(region.affine, space.affine)
+        if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
+            raise ValueError("region has voxels outside the image")
+        return cls(prepared, space, region, values["frames"])
 
 
 def make_tables(

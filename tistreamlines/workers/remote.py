@@ -5,29 +5,24 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..devices import Device, alone
+from ..helpers import helper
 from ..io.tractogram import Batch
 from .shared import Seen, receive, send
 
 Counts = npt.NDArray[np.int64]  # as those of a Tally
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
-PACKAGES = str(Path(__file__).parents[2])
-# the folders of the run's modules come last, where they cannot hide modules of the standard library
 WORKER = """
-import sys
-sys.path = [*filter(None, sys.path), *sys.argv[5:]]
 from tistreamlines.workers.worker import main
 main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), bool(int(sys.argv[4])))
 """
@@ -86,8 +81,8 @@ class Remote:
         numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(int(self.losses > 0))]
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", WORKER, *numbers, *filter(None, sys.path), PACKAGES], env=alone(self.device),
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                helper(WORKER, *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )  # fmt: skip
         self.ready, self.ranges, self._seen, self._stuck = False, deque[Range](), Seen(self._maps), False
 

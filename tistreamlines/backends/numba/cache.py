@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...linker.store import folder, read, stem_of, write
+from ..tried import is_tried
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
@@ -57,32 +58,43 @@ class Function:
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
         self._loading = threading.Lock()
-        self._loaded: dict[tuple[Kind, ...], Callable[..., int]] = {}
+        self._loaded: dict[tuple[Kind, ...], Callable[..., int | None]] = {}
 
     def __call__(self, *arguments: Any) -> None:
         """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of numbers of Python."""
         kinds = tuple(map(_kind, arguments))
         call = self._loaded.get(kinds) or self._load(kinds)
-        if call(_unread, _unread, *(part for value in arguments for part in _parts(value))):
+        if call(*arguments):
             raise RuntimeError(f"{self._name} has failed")
 
-    def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., int]:
+    def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., int | None]:
         with self._loading:
             if kinds not in self._loaded:
-                types = [part for kind in kinds for part in _types(kind)]
-                self._loaded[kinds] = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
+                self._loaded[kinds] = self._native(kinds) if is_tried("numba") else self._plain(kinds)
             return self._loaded[kinds]
+
+    def _plain(self, kinds: tuple[Kind, ...]) -> Callable[..., None]:
+        """Compile the function anew; its machine code cannot be kept by public means."""
+        from .compiler import compile_plainly
+
+        return compile_plainly(self._text, self._name, kinds)
+
+    def _native(self, kinds: tuple[Kind, ...]) -> Callable[..., int]:
+        """Return a call of the function's machine code."""
+        types = [part for kind in kinds for part in _types(kind)]
+        call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
+        return lambda *arguments: call(_unread, _unread, *(part for value in arguments for part in _parts(value)))
 
     def _address(self, kinds: tuple[Kind, ...]) -> int:
         """Load the function's machine code, or compile it and keep that.
 
-        A file begins with a hash of the rest, so damaged code is compiled again.
+        A file begins with a hash of its name and the rest, so damaged and exchanged code is compiled again.
         """
         from .. import llvm
 
         path = self._path(kinds, llvm.processor())
         content = None if path is None else read(path)
-        if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:
+        if path is not None and content is not None and _seal(path, content[32:]) == content[:32]:
             symbol, code = content[32:].split(b"\0", 1)
             return llvm.load_object(code, symbol.decode())
         from .compiler import compile_entry
@@ -90,7 +102,7 @@ class Function:
         address, symbol_name, code = compile_entry(self._text, self._name, kinds)
         if path is not None:
             content = symbol_name.encode() + b"\0" + code
-            write(path, hashlib.sha256(content).digest() + content)
+            write(path, _seal(path, content) + content)
         return address
 
     def _path(self, kinds: tuple[Kind, ...], processor: tuple[str, ...]) -> Path | None:
@@ -99,6 +111,11 @@ class Function:
         causes = hashlib.sha256(repr((kinds, processor, settings)).encode()).hexdigest()
         place = folder()
         return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
+
+
+def _seal(path: Path, content: bytes) -> bytes:
+    """Return a hash of a file's name and content."""
+    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
 
 
 @cache

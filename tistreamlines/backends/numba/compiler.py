@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...errors import DeviceError
@@ -18,11 +19,12 @@ if config.DISABLE_JIT:
 
 import numpy as np
 
-from .quick import quick_compiler
+from ..tried import is_tried, tell_slower
 
 OF_C = ("sqrt",)  # functions that every process has
 # decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
-compiled = njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried("numba") else {}
+compiled = njit(nogil=True, error_model="numpy", **_BARE)
 
 
 def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> tuple[int, str, bytes]:
@@ -44,7 +46,7 @@ def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -
         The object file.
     """
     function, signature = getattr(load(text), name), tuple(map(_type, kinds))
-    with quick_compiler(name):
+    with _quick_compiler(name):
         function.compile(signature)
     made = function.overloads[signature]
     symbol, library = made.fndesc.llvm_func_name, made.library
@@ -53,6 +55,22 @@ def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -
     if missing := [other for other in others if not other.startswith("llvm.") and other not in OF_C]:
         raise TypeError(f"{name} calls {', '.join(missing)}, which its object file does not contain")
     return address, symbol, library._get_compiled_object()
+
+
+def _quick_compiler(name: str) -> AbstractContextManager[None]:
+    try:
+        from .quick import quick_compiler
+    except (AttributeError, ImportError) as error:
+        tell_slower(f"Numba lacks a part that tistreamlines replaces ({error})")
+        return nullcontext()
+    return quick_compiler(name)
+
+
+def compile_plainly(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> Callable[..., None]:
+    """Compile a function of a module with nothing but Numba's public parts, and return what Python can call."""
+    function = getattr(load(text), name)
+    function.compile(tuple(map(_type, kinds)))
+    return function
 
 
 def _type(kind: tuple[str, str, int]) -> Any:

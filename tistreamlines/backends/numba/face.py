@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ...linker.face import Face, calls
+from ..tried import is_tried
 from .cache import made_by
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
@@ -51,9 +52,10 @@ SPELL = calls(
 
 def face(bits: int = 32, fast: bool = False) -> Face:
     """Return Numba's spelling; ``bits`` is 32 for tracking or 64 for reference."""
-    # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
-    inner = "no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
-    options = f"error_model='numpy', nogil=True, {inner}" + (", fastmath=True" if fast else "")
+    options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
+    if is_tried("numba"):
+        # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
+        options += ", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
     native = NATIVE if bits == 64 else SCAN
     return Face(
         name=f"numba{bits}{'fast' if fast else ''}",

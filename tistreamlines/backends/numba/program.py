@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,7 @@ class NumbaProgram(HostArrays):
 def _threads_of_numba() -> int:
     """Number of threads that the caller has given Numba, which need not be imported for that."""
     if numba := sys.modules.get("numba"):
-        return numba.get_num_threads()
+        with suppress(ValueError):  # it cannot start its threads, which no kernel of this package needs
+            return numba.get_num_threads()
     given = os.environ.get("NUMBA_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) else sys.maxsize

@@ -13,6 +13,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from ..tried import is_tried
+
 _reading = threading.RLock()
 
 
@@ -24,6 +26,9 @@ def quick_import() -> Iterator[None]:
     modules. Here the answer for files of Taichi is found at once; for others nothing changes.
     """
     found = inspect.getframeinfo
+    if not is_tried("taichi"):
+        yield
+        return
 
     def info(frame: Any, context: int = 1) -> Any:
         if context != 1 or not (inspect.isframe(frame) and frame.f_globals.get("__name__", "").startswith("taichi.")):
@@ -46,23 +51,7 @@ def quick_front_end() -> Iterator[None]:
     a function it wraps and parses its source again, and checks whether it belongs to a class. It also warns of the class
     Slice in our modules, which is none of its own.
     """
-    from taichi.lang import kernel_impl
-    from taichi.lang.ast.ast_transformer import ASTTransformer
-    from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
-
-    def position(context: Context, node: ast.AST) -> str:
-        return f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
-
-    quick: dict[Any, dict[str, Any]] = {
-        kernel_impl: {
-            "_inside_class": lambda level_of_class_stackframe: False,
-            "getsourcelines": cache(inspect.getsourcelines),
-            "textwrap": SimpleNamespace(**vars(textwrap) | {"fill": lambda line, **_: line.rstrip("\n")}),
-            "ast": SimpleNamespace(**vars(ast) | {"parse": cache(ast.parse)}),
-        },
-        Context: {"get_pos_info": position},
-        ASTTransformer: {"warn_if_is_external_func": staticmethod(lambda context, node: None)},
-    }
+    quick = _replacements() if is_tried("taichi") else {}
     with _reading:
         held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
         for owner, ours in quick.items():
@@ -73,3 +62,24 @@ def quick_front_end() -> Iterator[None]:
         finally:
             for owner, name, value in held:
                 setattr(owner, name, value)
+
+
+def _replacements() -> dict[Any, dict[str, Any]]:
+    """Return what replaces parts of Taichi, by their owners and names."""
+    from taichi.lang import kernel_impl
+    from taichi.lang.ast.ast_transformer import ASTTransformer
+    from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
+
+    def position(context: Context, node: ast.AST) -> str:
+        return f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
+
+    return {
+        kernel_impl: {
+            "_inside_class": lambda level_of_class_stackframe: False,
+            "getsourcelines": cache(inspect.getsourcelines),
+            "textwrap": SimpleNamespace(**vars(textwrap) | {"fill": lambda line, **_: line.rstrip("\n")}),
+            "ast": SimpleNamespace(**vars(ast) | {"parse": cache(ast.parse)}),
+        },
+        Context: {"get_pos_info": position},
+        ASTTransformer: {"warn_if_is_external_func": staticmethod(lambda context, node: None)},
+    }

@@ -28,6 +28,7 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
+from ..tried import is_tried
 from .front_end import quick_front_end, quick_import
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
@@ -81,7 +82,13 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
             _runtime.check_process()
         if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
             _refuse_to_disturb(device)
-            _runtime = Runtime(_initialised(device, profile), device, profile)
+            try:
+                _runtime = Runtime(_initialised(device, profile), device, profile)
+            except (AttributeError, ImportError) as error:
+                raise DeviceError(
+                    f"{device.arch}: the installed Taichi cannot be used ({error}): install the version that "
+                    "tistreamlines requires, or use --arch cpu"
+                ) from error
         if program is not None:
             _runtime.programs.add(program)
         return _runtime
@@ -274,7 +281,7 @@ class Runtime:
 
         Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
-        if kernel not in self._ready:
+        if kernel not in self._ready and is_tried("taichi"):
             with quick_front_end():
                 kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)

@@ -20,17 +20,14 @@ from typing import Any
 
 from ...devices import ARCHS, NUMBERED, Device, choose, choose_several, list_devices, name_of
 from ...errors import TrackingError
+from ...helpers import helper
 from ...run.api import stream
 from ...run.log import Watcher
 from .difference import MEMBERS, Difference, StoredRun, first_difference, members
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
-PACKAGES = str(Path(__file__).parents[3])
-# The package's folder comes last, where it cannot hide modules of the standard library.
 WORKER = """
-import sys
-sys.path = [*filter(None, sys.path), sys.argv[1]]
 from tistreamlines.cli.verification.runs import main
 sys.exit(main())
 """
@@ -175,8 +172,8 @@ def run_process(job: Mapping[str, Any], variant: Variant, time_limit: float | No
     """Run a variant in a new process; any error becomes a failed run."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", WORKER, PACKAGES], input=json.dumps(job), capture_output=True, text=True,
-            errors="replace", timeout=time_limit, check=False,
+            helper(WORKER), input=json.dumps(job), capture_output=True, text=True, errors="replace",
+            timeout=time_limit, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Run(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")

@@ -55,6 +55,14 @@ class Boot(Record):
     min_signal: real
     angular_weight: real
 
+    @staticmethod
+    def sizes(fill):
+        signals, wide = 32 * fill["SIGNAL_CHUNKS"], 32 * fill["GROUPS"]
+        return {
+            "gradients": 3 * signals, "leverage": signals, "fit": signals * fill["GROUPS"] * fill["FIT_STEPS"],
+            "pattern": wide, "bias": wide, "change": wide * fill["COEFFICIENTS"],
+        }  # fmt: skip
+
 
 class BootScratch(Record):
     """Team memory: a point's row, a pass of its transformed signals, partial sums, coefficients, the ODF, the peaks."""
@@ -65,6 +73,13 @@ class BootScratch(Record):
     coefficients: Reals
     odf: Reals
     peaks: PeakScratch
+
+    @staticmethod
+    def sizes(fill):
+        odf, row, wide = (32 * fill[name] for name in ("VERTEX_CHUNKS", "ROW_CHUNKS", "GROUPS"))
+        transformed = max(fill["SETS"] * SPAN, wide)
+        row = max(row + transformed, odf)
+        return {"row": row, "transformed": transformed, "sums": wide, "coefficients": wide, "odf": odf}
 
 
 @twin

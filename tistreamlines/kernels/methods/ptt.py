@@ -55,11 +55,19 @@ class Ptt(Pmf):
     power: real
     slack: real
 
+    @staticmethod
+    def sizes(fill):
+        return {"cells": fill["CELL_WORDS"] * 3 * fill["CELLS"] ** 2, "ring": 2 * fill["PROBES"]}
+
 
 class PttScratch(PmfScratch):
     """Team memory besides: tangent, normal, binormal, and the PMF at the end of the last accepted probe."""
 
     carried: Reals
+
+    @staticmethod
+    def sizes(fill):
+        return PmfScratch.sizes(fill) | {"carried": fill["CARRIED"]}
 
 
 # ------------------------------------------------------------------------------------------------- a candidate

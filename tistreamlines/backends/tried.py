@@ -1,0 +1,33 @@
+"""Versions of the compilers whose private parts this package uses, each of which was tried.
+
+What makes a compiler quicker, or keeps what it has made, replaces or calls private parts of it. With another version,
+only its public ones are used: kernels are compiled more slowly, and results are the same.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.metadata import version
+
+from ..linker.store import tell
+
+# the first and the last release
+TRIED = {"numba": ((0, 63), (0, 68)), "taichi": ((1, 7, 4), (1, 7, 4))}
+
+
+@cache
+def is_tried(compiler: str) -> bool:
+    """Whether the version that is installed was tried; if not, the user is told."""
+    first, last = TRIED[compiler]
+    installed = version(compiler)
+    numbers = [int(number) for number in re.findall(r"\d+", installed)]
+    tried = first <= tuple(numbers[: len(first)]) <= last
+    if not tried:
+        tell_slower(f"{compiler} {installed} was not tried with this version of tistreamlines")
+    return tried
+
+
+def tell_slower(reason: str) -> None:
+    """Note why the private parts of a compiler are not used."""
+    tell(f"{reason}: kernels are compiled more slowly, with the same results")

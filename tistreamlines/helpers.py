@@ -1,0 +1,55 @@
+"""Processes that help a run: they import what the run would, and nothing from the current folder."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import warnings
+from pathlib import Path
+
+PACKAGES = str(Path(__file__).parents[1])
+# Python puts the current folder first, so nothing may be imported before it is taken away. The folders of the run's
+# modules come last, where they cannot hide modules of the standard library.
+START = """
+import sys
+end = sys.argv.index("--")
+sys.path = [*filter(None, sys.path), *sys.argv[1:end]]
+del sys.argv[1 : end + 1]
+"""
+MODULE = """
+from runpy import run_module
+del sys.argv[0]
+run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+# Python's own filters, under which libraries warn their authors of much that no run needs to heed
+ONLY_WARNINGS = (
+    "default", "ignore::DeprecationWarning", "ignore::PendingDeprecationWarning", "ignore::ImportWarning",
+    "ignore::ResourceWarning",
+)  # fmt: skip
+
+
+def are_errors() -> bool:
+    """Whether ``python -W error`` or PYTHONWARNINGS has made errors of warnings."""
+    return any(option.startswith("error") for option in sys.warnoptions)
+
+
+def keep_warnings() -> None:
+    """Let warnings be no errors in this process."""
+    for name in ONLY_WARNINGS if are_errors() else ():
+        action, _, category = name.partition("::")
+        warnings.simplefilter(action, getattr(builtins, category or "Warning"))  # type: ignore[arg-type]
+
+
+def helper(code: str, *arguments: str) -> list[str]:
+    """Return the command of a process that runs ``code``, which finds the arguments in ``sys.argv[1:]``."""
+    filters = [f"-W{name}" for name in ONLY_WARNINGS if are_errors()]
+    flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
+    paths = dict.fromkeys([*filter(None, sys.path), PACKAGES])
+    chosen = (flag for flag, on in flags.items() if on)
+    return [sys.executable, *chosen, *filters, "-c", START + code, *paths, "--", *arguments]
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """Return the command of a process that runs a module, as ``python -m`` does."""
+    return helper(MODULE, name, *arguments)
