@@ -25,7 +25,8 @@ class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside.", unit="FILE",
+        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. "
+        "--limit-mask and --seed-mask bound streamlines and seeds.", unit="FILE",
         absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
@@ -64,7 +65,7 @@ class SeedOptions:
     bvecs_frame: str = option(
         "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "
         "if the determinant of the affine is positive (fsl). auto chooses the axes with which the fibre directions of "
-        "neighbouring voxels agree better.", choices=("auto", "voxel", "fsl"),
+        "neighbouring voxels agree better.", choices=("auto", "voxel", "fsl"), only={"source": ("model",)},
     )  # fmt: skip
 
 
