@@ -1,6 +1,6 @@
 """Small runs of every kind, a value for every option, and whether the option does anything in such a run.
 
-An option changes the streamlines, or what the kernels are linked with, or it is refused in one line.
+An option changes the streamlines, or the kernels or rows that they are tracked with, or it is refused in one line.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def values(folder: Path) -> dict[str, Any]:
         "time_limit": 1e-9, "stop_threshold": 0.75, "fa_threshold": 0.75, "pft_back": 1.0, "pft_front": 2.0,
         "pft_particles": 7, "pft_max_trial": 1, "pft_min_wm": 0.9, "sh_order": 6, "sm_lambda": 0.1,
         "min_signal": 400.0, "fa_response": 0.5, "relative_peak_threshold": 0.9, "min_separation_angle": 90.0,
-        "max_directions": 1, "pmf_threshold": 0.6, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
+        "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
     }  # fmt: skip
@@ -142,8 +142,8 @@ def values(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Linked(Exception):
-    """A run is linked with other constants and functions than the run without the option, or judges its input otherwise."""
+class Differs(Exception):
+    """A run has other kernels or rows than the run without the option, or judges its input otherwise."""
 
 
 def digest(result: ts.TrackResult) -> str:
@@ -154,8 +154,8 @@ def digest(result: ts.TrackResult) -> str:
 
 
 @cache
-def linked_with(kind: str) -> dict[str, Any]:
-    """What the kernels of a kind are linked with."""
+def tracked_with(kind: str) -> dict[str, Any]:
+    """What a kind is tracked with."""
     seen: dict[str, Any] = {}
     with patch.object(api, "start", lambda *given: seen.update(_fill(*given)) or pipeline.start(*given)):
         ts.track(**kinds()[kind])
@@ -171,12 +171,13 @@ def streamlines_of(kind: str) -> str:
 
 
 def _fill(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any]:
-    """Constants and holes of a run."""
+    """Constants, holes and rows of a run."""
     log = Log(Watcher())
     plan = make_plan(series, parameters, log)
     step = parameters.step_mm(plan.space.voxel_sizes)
     bounds = steps_within(step, parameters.min_length, parameters.max_length)
-    found = dict(plan.prepared.fill)
+    rows = np.ascontiguousarray(plan.prepared.arrays["volume_rows"])
+    found = plan.prepared.fill | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     found |= pipeline.settings_of(parameters, step, *bounds).fill
     for one in pipeline.filters_of(parameters, pipeline.regions_of(parameters, log), plan.space):
         found |= one.fill
@@ -186,19 +187,19 @@ def _fill(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any
 
 
 def effect(kind: str, name: str, value: Any) -> str:
-    """Say what an option does in a run of a kind: 'streamlines', 'kernels', 'nothing', or the line that refuses it."""
-    expected = linked_with(kind)
+    """Say what an option does in a run of a kind: 'streamlines', 'tables', 'nothing', or the line that refuses it."""
+    expected = tracked_with(kind)
 
     def start(*given: Any) -> Any:
         if _fill(*given) != expected:
-            raise Linked
+            raise Differs
         return pipeline.start(*given)
 
     try:
         with patch.object(api, "start", start):
             found = ts.track(**kinds()[kind] | {name: value})
-    except Linked:
-        return "kernels"
+    except Differs:
+        return "tables"
     except TrackingError as error:
         return f"Error: {error.on_command_line}"
     return "nothing" if digest(found) == streamlines_of(kind) else "streamlines"

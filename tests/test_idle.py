@@ -25,6 +25,6 @@ def test_an_option_alone_does_something_or_is_refused(kind, tmp_path):
         if found == "nothing":
             without.append(name)
         assert "\n" not in found, found
-        done += found in ("streamlines", "kernels")
+        done += found in ("streamlines", "tables")
     assert done > 10
     assert not without

@@ -6,7 +6,7 @@ from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
 from .peaks import NONE
-from .regions import EXCLUDE, LIMIT, fulfilled, gathered
+from .regions import EXCLUDE, LIMIT, MET, MORE, all_beyond, beyond, fulfilled, gathered
 from .stop_reasons import KEPT, KEPT_ENDS, Stop
 
 Method = Hole("record of the direction getter")
@@ -65,7 +65,7 @@ class Halves(Record):
     ``initial``, the code of its initial direction (with particles, of the forward half's first step once it is taken).  For
     each half: ``point``, its last point, what it carries and what it remembers; ``state``, steps taken and stop reason;
     ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and for methods that
-    drop dead ends those of the last but one.
+    drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it.
     """
 
     seed: Ints
@@ -75,6 +75,7 @@ class Halves(Record):
     state: Ints
     codes: Ints
     met: Ints
+    more: Ints
 
 
 class Rules(Record):
@@ -126,6 +127,9 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             if MARKS:
                 for k in range(2 + DROPS_DEAD_END):
                     halves.met[(2 + DROPS_DEAD_END) * half + k] = 0
+                if MORE:
+                    for k in range(MORE + 1):
+                        halves.more[(MORE + 1) * half + k] = 0
             if ONE_WAY:
                 halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
             for axis in range(3):
@@ -226,6 +230,10 @@ def met_before(half: i32, taken: i32, halves: Halves) -> i32:
     if IN_TURN:
         if ((half & 1) == 1) & (taken == 0):
             met = halves.met[(2 + DROPS_DEAD_END) * (half - 1)]
+            if MORE:
+                for k in range(MORE + 1):
+                    halves.more[(MORE + 1) * half + k] = halves.more[(MORE + 1) * (half - 1) + k]
+                barrier()
     return met
 
 
@@ -261,6 +269,8 @@ def grow(
             met = met_before(half, taken, halves)
             if DROPS_DEAD_END:
                 before = halves.met[(2 + DROPS_DEAD_END) * half + 2]
+            if MORE:
+                stays = 1  # 0: p is a dead end, which is dropped
         attempt = 0
         ahead = p
         moves = 0  # 1: ahead is a step on from p, 0: it is p, whose row is read
@@ -268,7 +278,7 @@ def grow(
         while goes_on == 1:
             reason = visit(ahead, volume, stopping, scratch.row, seed, u32(taken + moves), branch, rules.key)
             if MARKS:
-                found = marks(filter, ahead)
+                found = marks(filter, ahead, 0)
             if moves == 1:
                 status = reason
                 if PARTICLES:
@@ -289,7 +299,11 @@ def grow(
                         here = found
                         if filter.stops == 1:
                             if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
-                                status = ALL_INCLUDED
+                                if MORE:
+                                    if (beyond(filter, p, halves.more, (MORE + 1) * half, 0) & MET) != 0:
+                                        status = ALL_INCLUDED
+                                else:
+                                    status = ALL_INCLUDED
                     if (status == GROWING) & (taken == most):
                         status = MAX_LENGTH
             else:
@@ -311,6 +325,8 @@ def grow(
                         if MARKS:
                             if taken > 0:
                                 here = before
+                                if MORE:
+                                    stays = 0
                         taken = maximum(taken - 1, 0)
                 else:
                     # for another draw the row of the same point is read again, since the method may have overwritten it
@@ -325,6 +341,8 @@ def grow(
                         ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
                         if MARKS & (PARTICLES == 0):
                             met = gathered(filter, met, here)
+                            if MORE:
+                                met = met | (beyond(filter, p, halves.more, (MORE + 1) * half, 1) & EXCLUDE)
                             if (taken & 7) == 0:  # looking at the other half takes time
                                 if halves.state[2 * (half ^ 1) + 1] == REJECTED:
                                     met = met | EXCLUDE
@@ -348,8 +366,11 @@ def grow(
             if status != GROWING:
                 if PARTICLES:  # points that particles have visited, or that were taken back, do not count
                     met = bits_along(filter, half, taken, seeds, halves, rules, method, scratch)
-                    here = marks(filter, p)
+                    here = marks(filter, p, 0)
                 met = gathered(filter, met, here)
+                if MORE:
+                    if stays == 1:
+                        met = met | (beyond(filter, p, halves.more, (MORE + 1) * half, 1) & EXCLUDE)
                 if (met & EXCLUDE) != 0:
                     status = REJECTED
             halves.met[(2 + DROPS_DEAD_END) * half] = met
@@ -377,6 +398,9 @@ def judge(item: i32, halves: Halves, filter: Filter, verdict: Ints):
     if (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
         met = halves.met[a] | halves.met[b]
         found = where(fulfilled(filter, met, halves.met[a + 1], halves.met[b + 1]) == 1, ACCEPTED, FAILED)
+        if MORE:
+            if all_beyond(filter, halves.more, (MORE + 1) * 2 * item, (MORE + 1) * (2 * item + 1)) == 0:
+                found = FAILED
     verdict[item] = found
 
 

@@ -15,7 +15,7 @@ from ..linker.rng import PARTICLE, TRIAL
 from .particles import *
 from .peaks import NONE
 from .propagate import *
-from .regions import gathered
+from .regions import EXCLUDE, MORE, beyond, gathered
 from .stop_reasons import Stop
 
 BACK_STEPS = Constant("steps that a half goes back, at most")
@@ -96,7 +96,9 @@ def bits_along(
     met = 0
     p = seed_of(half, seeds, halves)
     for k in range(count):
-        met = gathered(filter, met, marks(filter, p))
+        met = gathered(filter, met, marks(filter, p, 0))
+        if MORE:
+            met = met | (beyond(filter, p, halves.more, (MORE + 1) * half, 1) & EXCLUDE)
         p = step_again(p, half, k, halves, rules, method, scratch)
     return met
 
