@@ -37,9 +37,10 @@ def to_degrees(name: str, angle: float) -> float:
 
 def as_numbers(name: str, value: Any, wanted: str) -> Array:
     """Convert a value to an array of real numbers, or raise an InputError that says what is wanted."""
+    value = unmasked(name, value)
     is_array = isinstance(value, (np.ndarray, list, tuple)) or hasattr(value, "__array__")
     try:
-        array = np.asarray(unmasked(name, value)) if is_array else np.array(None)
+        array = np.asarray(value) if is_array else np.array(None)
     except ValueError:  # rows of unequal lengths
         array = np.array(None)
     if array.dtype.kind not in "biuf":

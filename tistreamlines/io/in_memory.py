@@ -78,9 +78,10 @@ def unmasked(name: str, value: Any) -> Any:
     if not isinstance(value, np.ma.MaskedArray):
         return value
     if np.ma.is_masked(value):
+        count = np.ma.count_masked(value)
         raise ParameterError(
-            f"{name} is a masked array with {np.ma.count_masked(value)} masked values, of which nobody says what they "
-            "stand for: give its values with .filled(value), e.g. .filled(0)"
+            f"{name} is a masked array with {count} masked value{'' if count == 1 else 's'}, and it is not clear what these stand "
+            "for: give its values with .filled(value), e.g. .filled(0)"
         )
     return value.data
 

@@ -257,8 +257,9 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
         affine = next((_affine_of(value) for name, value in images.items() if name not in arrays), None)
     if affine is None:
         raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
+    affine = unmasked("affine", affine)
     try:
-        matrix = np.array(unmasked("affine", affine), np.float64)
+        matrix = np.array(affine, np.float64)
     except (TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.shape != (4, 4):
