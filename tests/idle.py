@@ -18,6 +18,7 @@ from dipy.reconst.shm import OpdtModel
 from synthetic import gradients, signals
 
 import tistreamlines as ts
+from tistreamlines.engine.regions import ROLES
 from tistreamlines.engine.settings import steps_within
 from tistreamlines.errors import TrackingError
 from tistreamlines.run import api, pipeline
@@ -113,7 +114,8 @@ def values(folder: Path) -> dict[str, Any]:
     """A value for each option that is neither its default nor what a kind has."""
     d = data()
     images = {
-        "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4), "seed_image": d["white"],
+        "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4),
+        "seed_image": d["white"],
         "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
@@ -127,7 +129,7 @@ def values(folder: Path) -> dict[str, Any]:
         "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume")
-    regions = dict.fromkeys(("include", "exclude", "include_ordered", "limit_mask", "ends_in"), [d["other ball"]])
+    regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
         "time_limit": 1e-9, "stop_threshold": 0.75, "fa_threshold": 0.75, "pft_back": 1.0, "pft_front": 2.0,

@@ -84,10 +84,10 @@ class TestRefused:
             mask.flat[0] = True
             return np.ma.masked_array(values, mask)
 
-        tracker = scene.tracker()
+        tracker, sphere = scene.tracker(), (scene.sphere.vertices, scene.sphere.edges)
         for name, call in {
-            "dataf": lambda: ts.Tracker(scene.getter(), holed(scene.data), scene.stop, THRESHOLD, scene.sphere.vertices, scene.sphere.edges),
-            "stop_map": lambda: ts.Tracker(scene.getter(), scene.data, holed(scene.stop), THRESHOLD, scene.sphere.vertices, scene.sphere.edges),
+            "dataf": lambda: ts.Tracker(scene.getter(), holed(scene.data), scene.stop, THRESHOLD, *sphere),
+            "stop_map": lambda: ts.Tracker(scene.getter(), scene.data, holed(scene.stop), THRESHOLD, *sphere),
             "seeds": lambda: tracker.generate_sft(holed(scene.seeds), scene.image),
             "metric_map": lambda: criteria.tables_of(
                 criteria.ThresholdStoppingCriterion(holed(scene.stop), 0.2), scene.stop.shape, 0.5, None

@@ -243,7 +243,8 @@ class TestRefused:
             value = {"image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one]}.get(
                 name, lambda one: one)(masked)  # fmt: skip
             option = {"image": "mask", "several": "exclude"}.get(name, name)
-            with pytest.raises(ts.ParameterError, match=rf"^{option} is a masked array .* with \.filled\(value\)") as raised:
+            words = rf"^{option} is a masked array .* with \.filled\(value\)"
+            with pytest.raises(ts.ParameterError, match=words) as raised:
                 ts.track(**{**known, option: value}) if option in known else ts.Parameters(**{option: value})
             assert "\n" not in str(raised.value)
             assert part == "all" or "with 1 masked value," in str(raised.value)

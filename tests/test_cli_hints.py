@@ -13,7 +13,8 @@ from tistreamlines.cli.hints import ADVICE, ALIKE, DIPY_NAMES, HINTS, PROGRAMS, 
 from tistreamlines.cli.track import track as command
 from tistreamlines.errors import ParameterError
 
-KNOWN = {name for parameter in command.get_params(click.Context(command)) for name in (*parameter.opts, *parameter.secondary_opts)}
+PARAMETERS = command.get_params(click.Context(command))
+KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *parameter.secondary_opts)}
 
 
 @pytest.mark.parametrize(

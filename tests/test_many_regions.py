@@ -10,8 +10,18 @@ import nibabel as nib
 import numpy as np
 import pytest
 from test_regions import (
-    GETTERS, LoopState, digest, lines_of, mask_on_another_grid, same_lines, spots, tracked, vulkan, whole, within,
-)  # fmt: skip
+    GETTERS,
+    LoopState,
+    digest,
+    lines_of,
+    mask_on_another_grid,
+    same_lines,
+    spots,
+    tracked,
+    vulkan,
+    whole,
+    within,
+)
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.phantom.phantom import save_phantom
@@ -47,7 +57,7 @@ def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots
         roles: dict[str, Any] = {"exclude": [two], "limit_mask": [[*one[:3], 60.0]], "ends_in": [head.mask]}
         few = tracked(include=[one, mask, spots[2]], **roles)
         many = tracked(include=[*[one] * MOST_INCLUDES, mask, spots[2]], **roles)
-        assert 0 < few.streamlines
+        assert few.streamlines > 0
         assert digest(few) == digest(many)
 
 
@@ -63,20 +73,22 @@ def test_streamlines_stop_once_many_regions_are_visited(tracked, spots, dg):
 @pytest.mark.parametrize("count", COUNTS)
 def test_many_ordered_regions(tracked, spots, count):
     """Balls along the longest streamline, which overlap, besides one that is visited in any order."""
-    plain = lines_of(whole(tracked(one_way=True, nseeds=2000)))
+    known: dict[str, Any] = {"one_way": True, "nseeds": 1000, "step_size": "1mm"}
+    plain = lines_of(whole(tracked(**known)))
     longest = max(plain, key=len)
-    places = longest[np.linspace(0, len(longest) - 1, count).astype(int)]
-    ordered = [[*map(float, place), 9.0] for place in places]
+    every = len(longest) // count
+    assert every > 1
+    ordered = [[*map(float, place), 0.8 * every] for place in longest[: every * count : every]]
     expected = []
     for line in plain:
         state, inside = LoopState(count), np.array([within(line, one) for one in ordered])
         for regions in inside.T:
             state.enter(regions)
         expected += [line] if state.passed else []
-    found = lines_of(whole(tracked(one_way=True, nseeds=2000, include_ordered=ordered)))
+    found = lines_of(whole(tracked(**known, include_ordered=ordered)))
     assert 0 < len(expected) < len(plain) / 4
     assert same_lines(found, expected)
-    beside = lines_of(whole(tracked(one_way=True, nseeds=2000, include_ordered=ordered, include=[ordered[3]] * 30)))
+    beside = lines_of(whole(tracked(**known, include_ordered=ordered, include=[ordered[3]] * 30)))
     assert same_lines(beside, expected)
 
 

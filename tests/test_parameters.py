@@ -160,7 +160,7 @@ class TestRelations:
             Parameters.given({name: 30})
 
     def test_a_name_like_none(self):
-        with pytest.raises(TypeError, match="'xyz' is not an option of tracking; the options are .*max_angle"):
+        with pytest.raises(TypeError, match=r"'xyz' is not an option of tracking; the options are .*max_angle"):
             Parameters.given({"xyz": 30})
 
     @pytest.mark.parametrize("name", ["pft_back", "include_ordered"])

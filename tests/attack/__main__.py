@@ -56,6 +56,7 @@ CLASSES = {
     "fuzz-headers": Class(WARM, 70, fuzz.headers),
     "fuzz-tables": Class(WARM, 50, fuzz.tables),
     "fuzz-arrays": Class(WARM, 20, fuzz.arrays),
+    "fuzz-idle": Class(WARM, 60, fuzz.idle),
     "kill-call": Class(LIBRARIES, 60, kills.at_call),
     "kill-time": Class(BARE, 30, kills.at_time),
     "kill-resume": Class(LIBRARIES, 25, kills.resumed),

@@ -49,8 +49,9 @@ class Regions(Filter):
         self.fill = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
         if stops:
             self.fill |= {"IN_TURN": 1}
-        marks = [(one, *place) for name in ROLES[:2] for one, place in zip(asked.get(name, ()), included[name], strict=True)]
-        marks += [(region, 0, bit) for name in ROLES[2:] for region, bit in _unions(asked, name)]
+        marks = [(region, 0, bit) for name in ROLES[2:] for region, bit in _unions(asked, name)]
+        for name, some in included.items():
+            marks += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
         bits = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
         (unordered, ordered), sides = (some[0] for some in bits), space.voxel_sizes
         self.values = spread("filter", kernels.Regions(
@@ -122,7 +123,8 @@ def _places(
         "voxels": voxels.ravel(), "across": across, "deep": deep, "high": high, "grids": len(matrix) - 1,
         "matrix": np.append(np.concatenate(matrix), 0).astype(np.float32), "sides": np.array([*sides, 0], np.int32),
         "marks": np.concatenate(marks, axis=1).ravel(), "apart": sum(one.shape[1] for one in marks),
-        "spheres": len(spheres), "balls": np.append(balls, np.float32(0)), "ball_bits": np.append(ball_bits, np.int32(0)),
+        "spheres": len(spheres), "balls": np.append(balls, np.float32(0)),
+        "ball_bits": np.append(ball_bits, np.int32(0)),
     }  # fmt: skip
 
 

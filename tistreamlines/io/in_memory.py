@@ -80,8 +80,8 @@ def unmasked(name: str, value: Any) -> Any:
     if np.ma.is_masked(value):
         count = np.ma.count_masked(value)
         raise ParameterError(
-            f"{name} is a masked array with {count} masked value{'' if count == 1 else 's'}, and it is not clear what these stand "
-            "for: give its values with .filled(value), e.g. .filled(0)"
+            f"{name} is a masked array with {count} masked value{'' if count == 1 else 's'}: say what these stand for, "
+            "with .filled(value), e.g. .filled(0)"
         )
     return value.data
 

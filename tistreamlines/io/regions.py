@@ -56,7 +56,7 @@ Region = Sphere | Mask
 
 
 def box_around(voxels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
-    """Return the first voxel of the smallest box around the voxels (x, y, z) that are not 0, and the one after its last."""
+    """Return the first voxel of the smallest box around the voxels that are not 0, and the one after its last."""
     held = [np.flatnonzero(voxels.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
     return np.array([some[0] for some in held]), np.array([some[-1] + 1 for some in held])
 

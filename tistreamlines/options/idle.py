@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..errors import ParameterError
 from ..methods.registry import METHODS, STOPPING_RULES
 from ..option import flag
 
-if TYPE_CHECKING:
-    from .parameters import Parameters
-
 PEAKS = ("relative_peak_threshold", "min_separation_angle")  # options of which directions are peaks
 
 
-def without_effect(name: str, chosen: Parameters) -> str:
+def without_effect(name: str, chosen: Any) -> str:
     """Say why an option changes nothing in a run, and what to do; nothing if it has an effect.
 
     Parameters
@@ -22,7 +19,7 @@ def without_effect(name: str, chosen: Parameters) -> str:
     name : str
         Name of an option that is given.
     chosen : Parameters
-        All options.
+        All options, whose module imports this one.
     """
     draws = METHODS[chosen.dg].draws or STOPPING_RULES[chosen.stopping].draws or chosen.one_way
     if name == "rng_seed" and not draws:
@@ -35,7 +32,7 @@ def without_effect(name: str, chosen: Parameters) -> str:
     return ""
 
 
-def refuse_peak_options(chosen: Parameters) -> None:
+def refuse_peak_options(chosen: Any) -> None:
     """Raise a ParameterError if options of peaks are given, but seeds have directions and no step looks for peaks."""
     method = METHODS[chosen.dg]
     for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else PEAKS)):

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
-from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +214,8 @@ class Parameters(
         known = options()
         for name in named:
             if name not in known:
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, known, 3)
                 help = f"did you mean {listed(map(repr, near))}?" if near else f"the options are {', '.join(known)}"
                 raise TypeError(f"{name!r} is not an option of tracking; {help}")

@@ -90,15 +90,15 @@ def check_regions(asked: Asked, space: Space) -> None:
 def _touches(region: Region, space: Space) -> bool:
     """Whether a region has a part in the image: the centre of a voxel, or a point of the sphere."""
     if isinstance(region, Mask):
-        return any(_within(np.argwhere(plane), x, region, space) for x, plane in enumerate(region.voxels) if plane.any())
+        return any(_reaches(x, plane, region, space) for x, plane in enumerate(region.voxels) if plane.any())
     centre = space.to_voxel(region.centre)
     nearest = np.clip(centre, -0.5, np.array(space.shape) - 0.5)
     return bool(np.linalg.norm((centre - nearest) * space.voxel_sizes) <= region.radius)
 
 
-def _within(places: npt.NDArray[np.int_], x: int, mask: Mask, space: Space) -> bool:
-    """Whether a voxel (y, z) of a mask's plane has its centre in the image."""
-    voxels = np.insert(places, 0, x, axis=1)
+def _reaches(x: int, plane: npt.NDArray[np.bool_], mask: Mask, space: Space) -> bool:
+    """Whether a voxel in a plane (y, z) of a mask has its centre in the image."""
+    voxels = np.insert(np.argwhere(plane), 0, x, axis=1)
     points = space.to_voxel(mask.space.to_ras(voxels))
     return bool(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).any())
 
@@ -114,8 +114,8 @@ def _check_size(mask: Mask, space: Space) -> None:
     low, high = box_around(mask.voxels)
     if prod(map(int, high - low)) > MOST_VOXELS:
         raise InputError(
-            f"{mask.name}: the box around its voxels has more than {MOST_VOXELS:.1e} voxels: resample the mask to larger "
-            "voxels"
+            f"{mask.name}: the box around the region has more than {MOST_VOXELS:.1e} voxels: resample the mask to "
+            "larger ones"
         )
 
 
