@@ -18,6 +18,7 @@ import click
 
 from tistreamlines.benchmarks.compare import committed
 from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
+from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.engine.tally import DROPPED, LABELS
@@ -157,10 +158,41 @@ def source(path: str, function: str = "") -> str:
     return f"```python\n{text}\n```"
 
 
+def _in_code(text: str) -> str:
+    """Set the options that a text names in code, with their values."""
+
+    def code(found: re.Match[str]) -> str:
+        known = options().get(found[1].removeprefix("--").replace("-", "_"))
+        values = {"FILE", "NUMBER", *(known.choices if known else ())}
+        taken = found[2].strip() in values or found[2].strip().replace(".", "").isdigit()
+        return f"`{found[1]}{found[2]}`" if taken else f"`{found[1]}`{found[2]}"
+
+    return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*(?:_[a-z]+)*)( [\w.-]*\w|)", code, text)
+
+
+def hints(program: str) -> str:
+    """The options of another program, and what to write in place of each."""
+    rows, dash = [], "-" if program == "tckgen" else "--"
+    for hint in HINTS:
+        theirs = ", ".join(f"`{dash}{name.replace('-', '_')}`" for name in hint.of(program))
+        if theirs:
+            rows.append((theirs, _in_code(hint.advice.removeprefix("write "))))
+    if program == "tckgen":
+        rows.append((", ".join(f"`-{name.replace('-', '_')}`" for name in ALIKE), "the same, with two dashes"))
+    return table((f"`{program}`", "tistreamlines"), rows)
+
+
+def dipy_names() -> str:
+    """What DIPY's functions and classes are called here."""
+    return table(("DIPY", "tistreamlines"), ((f"`{name}`", _in_code(ours)) for name, ours in DIPY_NAMES.items()))
+
+
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,
+    "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),
+    "names-dipy": dipy_names,
     "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
     "host-side": partial(source, "tests/toys.py"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),

@@ -13,6 +13,7 @@ from scene import THRESHOLD, Scene
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.phantom.phantom import make_phantom
+from tistreamlines.dipy import criteria
 from tistreamlines.engine.seeds import check_inside
 
 
@@ -75,6 +76,25 @@ class TestRefused:
                 ts.Tracker(dg, data, stop, THRESHOLD, ball.vertices, ball.edges, arch="cpu")
         with pytest.raises(ts.ParameterError, match="sphere_edges"):
             ts.Tracker(dg, scene.data, scene.stop, THRESHOLD, vertices, edges.T, arch="cpu")
+
+    def test_masked_values(self, scene):
+        """NumPy forgets the mask of an array that is converted."""
+        def holed(values):
+            mask = np.zeros(np.shape(values), bool)
+            mask.flat[0] = True
+            return np.ma.masked_array(values, mask)
+
+        tracker, sphere = scene.tracker(), (scene.sphere.vertices, scene.sphere.edges)
+        for name, call in {
+            "dataf": lambda: ts.Tracker(scene.getter(), holed(scene.data), scene.stop, THRESHOLD, *sphere),
+            "stop_map": lambda: ts.Tracker(scene.getter(), scene.data, holed(scene.stop), THRESHOLD, *sphere),
+            "seeds": lambda: tracker.generate_sft(holed(scene.seeds), scene.image),
+            "metric_map": lambda: criteria.tables_of(
+                criteria.ThresholdStoppingCriterion(holed(scene.stop), 0.2), scene.stop.shape, 0.5, None
+            ),
+        }.items():
+            with pytest.raises(ts.ParameterError, match=rf"^{name} is a masked array .*\.filled\(value\)"):
+                call()
 
     def test_prob(self, scene):
         ball, prob = (scene.sphere.vertices, scene.sphere.edges), ts.ProbDirectionGetter()

@@ -15,7 +15,7 @@ from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
 from tistreamlines.options.keywords import Options
-from tistreamlines.options.parameters import options
+from tistreamlines.options.parameters import INPUTS, options
 from tistreamlines.run import tables
 from tistreamlines.sphere.sphere import load_sphere
 
@@ -229,6 +229,32 @@ class TestRefused:
         arguments = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
         with pytest.raises(ts.InputError, match=words):
             ts.track(**({**arguments, "mask": given.arrays["mask"], "arch": "cpu"} | wrong))
+
+    @pytest.mark.parametrize("name", [
+        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in INPUTS if name != "seeds"), "image", "several",
+    ])  # fmt: skip
+    def test_masked_values(self, given, name):
+        """NumPy forgets the mask of an array that is converted; one without masked values is taken as it is."""
+        known = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
+        values = {**known, "seeds": given.seeds}.get(name, given.arrays["mask"].astype(np.float32))
+        holed = np.ma.masked_array(values, np.zeros(np.shape(values), bool))
+        holed.mask.flat[0] = True
+        for part, masked in (("1 masked", holed), ("all", np.ma.masked_all_like(values))):
+            value = {"image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one]}.get(
+                name, lambda one: one)(masked)  # fmt: skip
+            option = {"image": "mask", "several": "exclude"}.get(name, name)
+            words = rf"^{option} is a masked array .* with \.filled\(value\)"
+            with pytest.raises(ts.ParameterError, match=words) as raised:
+                ts.track(**{**known, option: value}) if option in known else ts.Parameters(**{option: value})
+            assert "\n" not in str(raised.value)
+            assert part == "all" or "with 1 masked value," in str(raised.value)
+
+    def test_masked_arrays_without_masked_values(self, given):
+        plain = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "mask": given.arrays["mask"],
+                 "stop_map": given.arrays["stop_map"], "seeds": given.seeds}  # fmt: skip
+        masked = {name: np.ma.masked_array(value) for name, value in plain.items()}
+        found, expected = (ts.track(**one, affine=given.affine, arch="cpu") for one in (masked, plain))
+        assert np.array_equal(points(found), points(expected))
 
     def test_an_image_whose_file_was_cut(self, given, tmp_path):
         path = tmp_path / "mask.nii.gz"

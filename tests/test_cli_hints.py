@@ -1,16 +1,20 @@
 """Names that users of other programs try get a line that says what to do here."""
 
 import re
+import shutil
+import subprocess
 
+import click
 import pytest
 from click.testing import CliRunner
 from test_cli_getters import one_line
 
-from tistreamlines.cli.hints import HINTS, refuse_foreign
+from tistreamlines.cli.hints import ADVICE, ALIKE, DIPY_NAMES, HINTS, PROGRAMS, refuse_foreign
 from tistreamlines.cli.track import track as command
 from tistreamlines.errors import ParameterError
 
-KNOWN = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+PARAMETERS = command.get_params(click.Context(command))
+KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *parameter.secondary_opts)}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,7 @@ KNOWN = {name for parameter in command.params for name in (*parameter.opts, *par
         (("--max_angle", "45"), ("write --max-angle",)),
         (("-force",), ("write --force",)),
         (("-odf", "a.nii.gz"), ("write --odf",)),
+        (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --limit-mask")),
     ],
 )  # fmt: skip
 def test_what_to_do_instead(run, tmp_path, given, words):
@@ -38,10 +43,28 @@ def test_what_to_do_instead(run, tmp_path, given, words):
 
 
 def test_hints_name_options_that_are_there():
-    named = {name for text in HINTS.values() for name in re.findall(r"--[a-z-]+", text)}
+    named = {name for text in (*ADVICE.values(), *DIPY_NAMES.values()) for name in re.findall(r"--[a-z-]+", text)}
     assert len(named) > 15
-    assert named <= KNOWN
-    assert not {f"--{name}" for name in HINTS} & (KNOWN - {"--seeds", "--seed-image"})
+    assert named <= KNOWN | {"--version"}
+    assert not {f"--{name}" for name in ADVICE} & (KNOWN - {"--seeds", "--seed-image", "--mask"})
+    assert {f"--{name}" for name in ALIKE} <= KNOWN
+
+
+def test_the_programs_differ_in_no_advice():
+    """A name that two programs have means the same in both."""
+    told: dict[str, set[str]] = {}
+    for hint in HINTS:
+        for name in {name for program in PROGRAMS for name in hint.of(program)}:
+            told.setdefault(name, set()).add(hint.advice)
+    assert all(len(texts) == 1 for texts in told.values())
+
+
+@pytest.mark.skipif(shutil.which("tckgen") is None, reason="tckgen is not installed: install mrtrix3")
+def test_every_option_of_tckgen_gets_advice():
+    usage = subprocess.run(["tckgen", "__print_full_usage__"], capture_output=True, text=True, check=True).stdout
+    theirs = {line.split()[1].replace("_", "-") for line in usage.splitlines() if line.startswith("OPTION")}
+    assert len(theirs) > 30
+    assert theirs == {*ALIKE, *(name for hint in HINTS for name in hint.of("tckgen"))}
 
 
 def test_our_own_options_and_typing_errors_are_left_alone():

@@ -152,9 +152,23 @@ class TestRelations:
         assert Parameters().threshold == 0.1
         assert Parameters.given({"stop_map": "a.nii", "stop_threshold": -2}).threshold == -2
 
-    def test_unknown_name(self):
-        with pytest.raises(TypeError, match="max_angel"):
-            Parameters.given({"max_angel": 30})
+    @pytest.mark.parametrize(
+        ("name", "meant"), [("max_angel", "'max_angle'"), ("stepsize", "'step_size'"), ("n_seeds", "'nseeds'")]
+    )
+    def test_unknown_name(self, name, meant):
+        with pytest.raises(TypeError, match=rf"'{name}' is not an option of tracking; did you mean .*{meant}"):
+            Parameters.given({name: 30})
+
+    def test_a_name_like_none(self):
+        with pytest.raises(TypeError, match=r"'xyz' is not an option of tracking; the options are .*max_angle"):
+            Parameters.given({"xyz": 30})
+
+    @pytest.mark.parametrize("name", ["pft_back", "include_ordered"])
+    def test_a_flag_that_is_off_is_not_what_another_option_needs(self, name):
+        flag_off, value = {"pft_back": ("pft", 1.0), "include_ordered": ("one_way", ["0,0,0,5"])}[name]
+        with pytest.raises(ParameterError, match=f"{name} needs {flag_off}"):
+            Parameters.given({"stopping": "act", name: value, flag_off: False} if name == "pft_back" else
+                             {name: value, flag_off: False})  # fmt: skip
 
 
 SH = {"sh": "a.nii", "sh_basis": "tournier07"}

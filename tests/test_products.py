@@ -72,7 +72,7 @@ class Plane(Demands):
 
 
 @twin
-def beyond_plane(filter: Plane, p: vec3) -> i32:
+def beyond_plane(filter: Plane, p: vec3, word: i32) -> i32:
     """Exclude what comes beyond the plane."""
     found = 0
     if p[0] > filter.x:

@@ -86,7 +86,7 @@ class Wall(Demands):
 
 
 @twin
-def at_wall(filter: Wall, p: vec3) -> i32:
+def at_wall(filter: Wall, p: vec3, word: i32) -> i32:
     """Exclude what comes to the wall."""
     found = 0
     if p[0] >= filter.x:

@@ -62,6 +62,41 @@ EXTREMES = {
     "B": (0, 1, 2, 3, 255),
     "4s": (b"n+1\0", b"ni1\0", b"n+2\0", b"\0\0\0\0", b"\1\0\0\0", b"abcd"),
 }
+# values that change something wherever the option has an effect, of options with which no kernels are compiled
+TELLING = {
+    "mask": "stop.nii.gz", "seed_mask": "stop.nii.gz", "seed_image": "stop.nii.gz", "seed_sphere": "30,20,20,30",
+    "seeds": "seeds.txt", "nseeds": "17", "seeds_per_voxel": "1", "seed_grid": "1", "seed_seed": "5", "rng_seed": "5",
+    "select": "7", "max_seeds": "9", "time_limit": "1e-9", "part": "1/3", "stop_map": "mask.nii.gz",
+    "stop_threshold": "0.99", "fa_threshold": "0.6", "stop_mask": "mask.nii.gz", "pve_wm": "stop.nii.gz",
+    "include_map": "stop.nii.gz", "pft_back": "4", "pft_front": "4", "pft_max_trial": "2", "bvecs_frame": "fsl",
+    "sm_lambda": "0.5", "min_signal": "1e4", "fa_response": "0.5", "relative_peak_threshold": "0.95",
+    "min_separation_angle": "90", "probe_length": "3", "probe_radius": "1", "data_support_exponent": "3",
+    "angular_weight": "0.7", "sh_basis": "tournier07", "sh_frame": "voxel", "pmf_rows": "sampled", "max_angle": "2",
+    "step_size": "1.3mm", "max_steps": "2", "min_length": "60", "max_length": "20", "too_long": "truncate",
+    "include_ordered": "30,20,20,9", "devices": "0",
+}  # fmt: skip
+# but these leave this material as it is: one fibre in each voxel, axes that no reading changes, the same seeds as text
+BY_DATA = {"det": ("seeds", "relative_peak_threshold", "min_separation_angle", "max_angle"), "boot": ("bvecs_frame",)}
+BESIDE = ((), (), ("--select", "11"), ("--max-steps", "40"), ("--min-length", "9"), ("--step-size", "3mm"))
+
+
+def idle(rng: random.Random, room: Room) -> list[str]:
+    """Give an option that changes the streamlines or is refused, beside others."""
+    run, beside = rng.choice(("boot", "det")), rng.choice(BESIDE)
+    name = rng.choice(sorted(set(TELLING) - set(BY_DATA[run])))
+    flag = "--" + name.replace("_", "-")
+    if flag in beside:
+        beside = ()
+    faults = room.faults(room.run([*track(run, "../out/b.trx"), *beside]))
+    arguments = track(run, "../out/a.trx")
+    if flag in arguments:
+        place = arguments.index(flag)
+        del arguments[place : place + 2]
+    done = room.run([*arguments, *beside, flag, TELLING[name]])
+    faults += room.faults(done)
+    if done.code == 0 and room.digest("a.trx") == room.digest("b.trx"):
+        faults.append(f"{flag} changes nothing, in silence")
+    return faults
 
 
 def options(rng: random.Random, room: Room) -> list[str]:

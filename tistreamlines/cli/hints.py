@@ -1,52 +1,116 @@
-"""Options of MRtrix3, DIPY and FSL that users may try, and the option of tistreamlines to use instead."""
+"""Options of MRtrix3, DIPY and FSL that users may try, and the option of tistreamlines to use instead.
+
+The tables of equivalents in the guides are made from these (``docs/generate.py``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from ..errors import ParameterError
 
 _SEEDING = "give --seed-mask FILE, or the points themselves with --seeds FILE"
-# names without leading dashes, underscores as dashes, and what to do; tistreamlines' own names are not listed
-_ADVICE = (
-    ("act", "write --stopping act with --pve-wm, --pve-gm and --pve-csf, the tissue fractions"),
-    ("algorithm", "write --dg prob (similar to iFOD2) or --dg det (similar to SD_STREAM)"),
-    ("angle cthr", "write --max-angle, in degrees"),
-    ("avoid", "write --exclude, a mask image or a sphere x,y,z,r"),
-    ("backtrack crop-at-gmwmi", "--stopping act has neither: leave it out"),
-    ("cutoff", "write --pmf-threshold, a fraction of the largest amplitude; --stop-threshold is for the --stop-map"),
-    ("distthresh min-len minlen minlength", "write --min-length, in mm"),
-    ("downsample", "tckresample -downsample does it afterwards"),
-    ("fslgrad", "give the gradients as arguments: DWI BVALS BVECS"),
-    ("grad", "give the gradients as arguments: DWI BVALS BVECS; mrconvert -export_grad_fsl BVECS BVALS makes them"),
-    ("waypoints", "write --include, a mask image or a sphere x,y,z,r, once for each region"),
-    ("info", "write --verbose"),
-    ("max-cross", "write --max-directions"),
-    ("max-len maxlen maxlength", "write --max-length, in mm"),
-    ("nbr-threads nthreads", "write --threads"),
-    ("noprecomputed power rk4 samples trials", "there is no such option here: leave it out"),
-    ("nsamples", "write --seeds-per-voxel, or --nseeds for the number of seeds in all"),
-    ("nsteps", "write --max-steps, the limit in each direction from the seed"),
-    ("out-tractogram", "write --output"),
-    ("output-seeds save-seeds", ".trx and .trk files contain the seeds: leave it out"),
-    ("pam-files", "give the peaks or the spherical harmonics as NIfTI, with --peaks or --sh"),
-    ("random-seed", "write --rng-seed for tracking, --seed-seed for the placement of seeds"),
-    ("seed-density", "write --seed-grid for seeds on a grid, or --nseeds for the number of random seeds in all"),
-    ("seed-dynamic", f"dynamic seeding is not available: {_SEEDING}"),
-    ("seed-gmwmi", f"the grey-white matter interface is not computed: {_SEEDING}"),
-    ("seed-grid-per-voxel", "write --seed-mask FILE --seed-grid NUMBER"),
-    ("seed-image seeding-files", "write --seed-mask"),
-    ("seed-random-per-voxel", "write --seed-mask FILE --seeds-per-voxel NUMBER"),
-    ("seed-rejection", "write --seed-image, a map to which the number of seeds is proportional"),
-    ("seed-unidirectional unidirectional", "write --one-way"),
-    ("seeds", "write --nseeds for a number, --seeds for a file of points"),
-    ("step steplength", "write --step-size, in mm, or in voxels as 0.5vox"),
-    ("stop", "write --stop-when-included; to end streamlines in a region, give a --stop-map that is 0 there"),
-    ("stopping-files", "write --stop-map"),
-    ("stopping-thr", "write --stop-threshold if you give --stop-map, otherwise --fa-threshold"),
-    ("tracking-method", "write --dg"),
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What to do in place of options of other programs.
+
+    Parameters
+    ----------
+    advice : what to do.
+    tckgen, dipy_track, probtrackx2 : the options of each program, without leading dashes, with dashes for underscores.
+        Options that tistreamlines has too are not listed, unless they mean something else here.
+    """
+
+    advice: str
+    tckgen: str = ""
+    dipy_track: str = ""
+    probtrackx2: str = ""
+
+    def of(self, program: str) -> list[str]:
+        """Return the options of a program."""
+        return getattr(self, program).split()
+
+
+HINTS = (
+    Hint("write --dg prob (similar to iFOD2; a direction is drawn at each step, there are no second-order arcs) or "
+         "--dg det (similar to SD_STREAM; the greatest sample within the angle is taken)", tckgen="algorithm"),
+    Hint("write --dg", dipy_track="tracking-method"),
+    Hint("write --nseeds for a number, --seeds for a file of points", tckgen="seeds"),
+    Hint("write --max-seeds, the greatest number of seeds of --select; each seed is tried once",
+         tckgen="max-attempts-per-seed"),
+    Hint("write --seeds-per-voxel, or --nseeds for the number of seeds in all", probtrackx2="nsamples"),
+    Hint("write --seed-mask", tckgen="seed-image", dipy_track="seeding-files"),
+    Hint("write --seed-image, a map to which the number of seeds is proportional; no draw is rejected",
+         tckgen="seed-rejection"),
+    Hint("write --seed-mask FILE --seeds-per-voxel NUMBER", tckgen="seed-random-per-voxel"),
+    Hint("write --seed-mask FILE --seed-grid NUMBER", tckgen="seed-grid-per-voxel"),
+    Hint("write --seed-grid for seeds on a grid, or --nseeds for the number of random seeds in all",
+         dipy_track="seed-density"),
+    Hint(f"the grey-white matter interface is not computed: {_SEEDING}", tckgen="seed-gmwmi"),
+    Hint(f"dynamic seeding is not available: {_SEEDING}", tckgen="seed-dynamic"),
+    Hint("give --seeds FILE, whose rows x y z dx dy dz have a point and a direction", tckgen="seed-direction"),
+    Hint("there is no threshold for seeds: give --seed-mask FILE, the voxels with high amplitudes",
+         tckgen="seed-cutoff"),
+    Hint("write --one-way", tckgen="seed-unidirectional", dipy_track="unidirectional"),
+    Hint(".trx and .trk files contain the seeds: leave it out", tckgen="output-seeds", dipy_track="save-seeds"),
+    Hint("write --max-angle, in degrees", tckgen="angle", probtrackx2="cthr"),
+    Hint("write --step-size, in mm, or in voxels as 0.5vox", tckgen="step", probtrackx2="steplength"),
+    Hint("write --max-steps, the limit in each direction from the seed", probtrackx2="nsteps"),
+    Hint("write --min-length, in mm; there is no minimum by default", tckgen="minlength",
+         dipy_track="min-len minlen", probtrackx2="distthresh"),
+    Hint("write --max-length, in mm", tckgen="maxlength", dipy_track="max-len maxlen"),
+    Hint("write --pmf-threshold, a share of the greatest sample; --stop-threshold is for the --stop-map",
+         tckgen="cutoff"),
+    Hint("write --stop-map", dipy_track="stopping-files"),
+    Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
+    Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
+    Hint("write --stopping act with --pve-wm, --pve-gm and --pve-csf, the tissue fractions", tckgen="act"),
+    Hint("--stopping act has neither: leave it out", tckgen="backtrack crop-at-gmwmi"),
+    Hint("write --limit-mask, which ends streamlines that leave it; --mask says where FA and models are fitted",
+         tckgen="mask"),
+    Hint("write --include, a mask image or a sphere x,y,z,r, once for each region", probtrackx2="waypoints"),
+    Hint("write --exclude, a mask image or a sphere x,y,z,r", probtrackx2="avoid"),
+    Hint("write --stop-when-included; to end streamlines in a region, give a --stop-map that is 0 there",
+         tckgen="stop", probtrackx2="stop"),
+    Hint("write --max-directions", dipy_track="max-cross"),
+    Hint("write --sphere default, full or small", dipy_track="sphere-name"),
+    Hint("write --rng-seed for tracking, --seed-seed for the placement of seeds", dipy_track="random-seed"),
+    Hint("give the peaks or the spherical harmonics as NIfTI, with --peaks or --sh", dipy_track="pam-files"),
+    Hint("give the gradients as arguments: DWI BVALS BVECS; mrconvert -export_grad_fsl BVECS BVALS makes them",
+         tckgen="grad"),
+    Hint("give the gradients as arguments: DWI BVALS BVECS", tckgen="fslgrad"),
+    Hint("tckresample -downsample does it afterwards", tckgen="downsample"),
+    Hint("there is no such option here: leave it out", tckgen="config debug noprecomputed power rk4 samples trials",
+         dipy_track="seed-buffer-fraction"),
+    Hint("write --output", dipy_track="out-dir out-tractogram"),
+    Hint("write --threads", tckgen="nthreads", dipy_track="nbr-threads"),
+    Hint("write --verbose", tckgen="info"),
+    Hint("tistreamlines --version tells the version", tckgen="version"),
 )  # fmt: skip
-HINTS = {name: advice for names, advice in _ADVICE for name in names.split()}
+PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
+ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
+# options of tckgen with the same name and meaning, but one dash
+ALIKE = ("include", "include-ordered", "exclude", "select", "seed-sphere", "force", "quiet", "help")
+# what DIPY's Python functions and classes are called on the command line
+DIPY_NAMES = {
+    "BootDirectionGetter with LocalTracking": "--dg boot",
+    "probabilistic_tracking": "--dg prob --max-directions 1",
+    "deterministic_tracking": "--dg det --max-directions 1",
+    "ClosestPeakDirectionGetter": "--dg det --det-rule closest",
+    "ptt_tracking": "--dg ptt --max-directions 1 --probe-rule tracker",
+    "ThresholdStoppingCriterion(map, 0.1)": "--stop-map FILE --stop-threshold 0.1, or --fa-threshold of FA",
+    "BinaryStoppingCriterion(mask)": "--stopping binary --stop-mask FILE",
+    "ActStoppingCriterion.from_pve(wm, gm, csf)": "--stopping act --pve-wm FILE --pve-gm FILE --pve-csf FILE",
+    "CmcStoppingCriterion.from_pve(wm, gm, csf, ...)": "--stopping cmc --pve-wm FILE --pve-gm FILE --pve-csf FILE",
+    "ParticleFilteringTracking": "--pft, with --stopping act or cmc",
+    "return_all=False": "--keep valid-ends",
+    "SHCoeffPmfGen": "--pmf-rows sh, the default",
+    "SimplePmfGen": "--pmf-rows sampled",
+    "default_sphere": "--sphere default, the hemisphere of 362 vertices",
+}
 
 
 def refuse_foreign(arguments: Iterable[str], known: Collection[str]) -> None:
@@ -72,6 +136,6 @@ def refuse_foreign(arguments: Iterable[str], known: Collection[str]) -> None:
         if not given.startswith("-") or given in known or len(name) < 2:
             continue
         own = f"--{name}"
-        advice = HINTS.get(name) or (f"write {own}" if own in known else None)
+        advice = ADVICE.get(name) or (f"write {own}" if own in known else None)
         if advice is not None:
             raise ParameterError(f"{given} is not an option of tistreamlines: {advice}")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..engine.seeds import check_inside
 from ..errors import InputError, ParameterError
+from ..io.in_memory import unmasked
 from ..io.tractogram import Space
 from ..sphere.harmonics import BASES, frame_of
 from ..sphere.nearest_vertex import without_opposite
@@ -36,6 +37,7 @@ def to_degrees(name: str, angle: float) -> float:
 
 def as_numbers(name: str, value: Any, wanted: str) -> Array:
     """Convert a value to an array of real numbers, or raise an InputError that says what is wanted."""
+    value = unmasked(name, value)
     is_array = isinstance(value, (np.ndarray, list, tuple)) or hasattr(value, "__array__")
     try:
         array = np.asarray(value) if is_array else np.array(None)

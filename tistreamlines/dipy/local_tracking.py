@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..io.in_memory import unmasked
 from . import volumes
 from .direction_getters import field_of
 from .fields import Field
@@ -148,7 +149,7 @@ def spread(seeds: Array, directions: Any, max_cross: int | None = None) -> tuple
     ParameterError
         If the directions are no array (n, k, 3) of finite numbers.
     """
-    vectors = np.asarray(directions, np.float64)
+    vectors = np.asarray(unmasked("initial_directions", directions), np.float64)
     if vectors.ndim != 3 or (len(vectors), vectors.shape[2]) != seeds.shape or not np.isfinite(vectors).all():
         raise ParameterError(f"initial_directions has the shape {vectors.shape}: give directions ({len(seeds)}, k, 3)")
     norms = np.linalg.norm(vectors, axis=2)

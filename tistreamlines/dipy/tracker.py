@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..io.in_memory import unmasked
 from . import fields, volumes
 from .direction_getters import PEAKS
 from .fields import Field
@@ -235,7 +236,7 @@ def _running(asked: SimpleNamespace) -> Running:
 
 def _with_unit_vectors(seeds: Array, directions: Any) -> tuple[Array, Array]:
     """Return the seeds (m, 3) whose direction is a unit vector, and these (m, 3); DIPY tracks no others."""
-    vectors = np.asarray(directions, np.float64)
+    vectors = np.asarray(unmasked("seed_directions", directions), np.float64)
     if vectors.shape != seeds.shape:
         raise ParameterError(f"seed_directions has the shape {vectors.shape}: give a unit vector a seed, {seeds.shape}")
     norms = np.linalg.norm(vectors, axis=1)

@@ -31,18 +31,33 @@ def mark_voxels(voxels: Array, marks: Array, to_grid: Array) -> None:
     """
     # the points of a voxel are nearest to grid voxels in a window around its centre
     reach = 0.5 * np.abs(to_grid[:3, :3]).sum(axis=1) + SLACK
-    window = np.ceil(2 * reach).astype(int) + 1
-    padded = np.pad(marks, [(size, size) for size in window])
-    least, greatest = _of_windows(np.minimum, padded, window), _of_windows(np.maximum, padded, window)
+    # small voxels are taken together in blocks, of which a window has at most six along an axis
+    block = np.maximum(reach // 2, 1).astype(int)
+    window = np.ceil(2 * reach / block).astype(int) + 1
+    least, greatest = (
+        _of_windows(choose, np.pad(_of_blocks(choose, marks, block), [(size, size) for size in window]), window)
+        for choose in (np.minimum, np.maximum)
+    )
     corners = np.array(list(product(*([-1 - far, size + far] for far, size in zip(reach, marks.shape, strict=True)))))
     box = _box(np.linalg.solve(to_grid[:3, :3], (corners - to_grid[:3, 3]).T).T, voxels.shape)
-    first = to_grid[:3, 3] - reach + 0.5 + window
+    first, turn = (to_grid[:3, 3] - reach + 0.5) / block + window, to_grid[:3, :3] / block[:, None]
     bits = np.where(least == greatest, least, MIXED)
     y, z = np.ogrid[box[1:]]
-    places = [b * y + c * z + d for (_, b, c), d in zip(to_grid[:3, :3], first, strict=True)]
+    places = [b * y + c * z + d for (_, b, c), d in zip(turn, first, strict=True)]
     for x in range(box[0].start, box[0].stop):
-        at = (np.clip(a * x + p, 0, n - 1) for a, p, n in zip(to_grid[:3, 0], places, bits.shape, strict=True))
+        at = (np.clip(a * x + p, 0, n - 1) for a, p, n in zip(turn[:, 0], places, bits.shape, strict=True))
         voxels[x, box[1], box[2]] |= bits[tuple(place.astype(np.int32) for place in at)]
+
+
+def _of_blocks(choose: np.ufunc, marks: Array, block: Array) -> Array:
+    """Return what ``choose`` leaves of each block of so many voxels; there are no bits beyond the last voxel."""
+    for axis, size in enumerate(block):
+        count = marks.shape[axis]
+        marks = choose.reduceat(marks, range(0, count, size), axis=axis)
+        if count % size:
+            last = (*[slice(None)] * axis, -1)
+            marks[last] = choose(marks[last], 0)
+    return marks
 
 
 def _of_windows(choose: Callable[[Array, Array], Array], values: Array, window: Array) -> Array:

@@ -3,7 +3,7 @@
 A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
 visit can also end them early: it fills the holes ``Filter`` (a record that extends Demands) and ``marks`` of
 :mod:`..kernels.propagate`, and MARKS with 1.  Then ``marks`` is called with each point and returns its bits, see
-:mod:`..kernels.regions`.  An engine can have one such filter.
+:mod:`..kernels.regions`, in the first word (0) and in MORE further ones.  An engine can have one such filter.
 """
 
 from __future__ import annotations

@@ -58,10 +58,11 @@ class Growth:
         roots: Sequence[Twin],
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
-        fill = {"MARKS": 0, "IN_TURN": int(settings.truncate)} | settings.fill
+        fill = {"MARKS": 0, "MORE": 0, "IN_TURN": int(settings.truncate)} | settings.fill
         for one in filters:
             fill |= one.fill
         self.marks = fill["MARKS"]
+        self.noted = (("met",) if self.marks else ()) + (("more",) if fill["MORE"] else ())
         self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
         roots = [*ROOTS, *([propagate.judge] if self.marks else []), *roots]
         self.program = open_program(
@@ -171,7 +172,7 @@ class Growth:
     def _launch(self, slot: Array, count: int) -> None:
         """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
         self.program.upload(self.values["slot"], slot)
-        for name in ("seed", "branch", "initial", "point", "state", "codes", *(("met",) if self.marks else ())):
+        for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
             self.buffers.hold(f"halves_{name}", count)
         if self.marks:
             self.buffers.hold("verdict", count)

@@ -12,8 +12,8 @@ from ..methods.given import Prepared
 
 # what a filter, particle filtering, and other ways to grow than both halves at the same time put in their place
 PLAIN = {
-    "Filter": Record, "MARKS": 0, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "Particles": Record, "PARTICLES": 0,
-    "REMEMBERED": 0,
+    "Filter": Record, "MARKS": 0, "MORE": 0, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "Particles": Record,
+    "PARTICLES": 0, "REMEMBERED": 0,
 }  # fmt: skip
 
 

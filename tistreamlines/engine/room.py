@@ -53,7 +53,8 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     most = fill["seeds_most"]
     point = 3 + fill["CARRIED"] + fill.get("REMEMBERED", 0)
     met = 2 * (2 + fill.get("DROPS_DEAD_END", 0)) * fill["MARKS"]
-    halves = Halves(seed=1, branch=1, initial=1, point=2 * point, state=4, codes=2 * max_steps, met=met)
+    more = 2 * (fill["MORE"] + 1) if fill.get("MORE") else 0
+    halves = Halves(seed=1, branch=1, initial=1, point=2 * point, state=4, codes=2 * max_steps, met=met, more=more)
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     return seed, memory("halves", halves) | {
         "accepted": (INTS, 1), "words_slot": (INTS, 2), "verdict": (INTS, fill["MARKS"]),

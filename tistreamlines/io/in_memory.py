@@ -60,6 +60,32 @@ class InMemory:
         return digest.hexdigest()
 
 
+def unmasked(name: str, value: Any) -> Any:
+    """Return a value, a masked array as its data; NumPy drops the mask of an array wherever it converts it.
+
+    Parameters
+    ----------
+    name : str
+        The argument the value was given as, for the message.
+    value : object
+        Any value.
+
+    Raises
+    ------
+    ParameterError
+        If the value is a masked array of which a value is masked.
+    """
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if np.ma.is_masked(value):
+        count = np.ma.count_masked(value)
+        raise ParameterError(
+            f"{name} is a masked array with {count} masked value{'' if count == 1 else 's'}: say what these stand for, "
+            "with .filled(value), e.g. .filled(0)"
+        )
+    return value.data
+
+
 def source_of(name: str, value: Any) -> str | os.PathLike[str]:
     """Return a path as it is, and wrap an array or an image in :class:`InMemory`.
 
@@ -72,12 +98,12 @@ def source_of(name: str, value: Any) -> str | os.PathLike[str]:
     Raises
     ------
     ParameterError
-        If the value is anything else.
+        If the value is anything else, or has masked values.
     """
     if isinstance(value, str | os.PathLike):
         return value
     if isinstance(value, np.ndarray):
-        return InMemory(name, value)
+        return InMemory(name, unmasked(flag(name), value))
     if hasattr(value, "dataobj") and hasattr(value, "affine"):
-        return InMemory(name, value.dataobj, value.affine)
+        return InMemory(name, unmasked(flag(name), value.dataobj), value.affine)
     raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give a path, a nibabel image or a NumPy array")

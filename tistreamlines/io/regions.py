@@ -55,6 +55,12 @@ class Mask:
 Region = Sphere | Mask
 
 
+def box_around(voxels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
+    """Return the first voxel of the smallest box around the voxels that are not 0, and the one after its last."""
+    held = [np.flatnonzero(voxels.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+    return np.array([some[0] for some in held]), np.array([some[-1] + 1 for some in held])
+
+
 def sphere_in(name: str, given: Any) -> Sphere | None:
     """Return the sphere of a text 'x,y,z,r' in RASmm, or None if the text is none of four numbers.
 

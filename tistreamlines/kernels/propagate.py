@@ -6,7 +6,19 @@ from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox
 from .interpolate import Volume, inside
 from .peaks import NONE
-from .regions import DISORDER, EXCLUDE, LIMIT, fulfilled, gathered
+from .regions import (
+    DISORDER,
+    EXCLUDE,
+    LIMIT,
+    MET,
+    MISSED_INCLUDE,
+    MORE,
+    all_beyond,
+    beyond,
+    fulfilled,
+    gathered,
+    spoiled,
+)
 from .stop_reasons import KEPT, KEPT_ENDS, Stop
 from .verdicts import Verdict
 
@@ -67,7 +79,7 @@ class Halves(Record):
     ``initial``, the code of its initial direction (with particles, of the forward half's first step once it is taken).  For
     each half: ``point``, its last point, what it carries and what it remembers; ``state``, steps taken and stop reason;
     ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and for methods that
-    drop dead ends those of the last but one.
+    drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it.
     """
 
     seed: Ints
@@ -77,6 +89,7 @@ class Halves(Record):
     state: Ints
     codes: Ints
     met: Ints
+    more: Ints
 
 
 class Rules(Record):
@@ -128,6 +141,9 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             if MARKS:
                 for k in range(2 + DROPS_DEAD_END):
                     halves.met[(2 + DROPS_DEAD_END) * half + k] = 0
+                if MORE:
+                    for k in range(MORE + 1):
+                        halves.more[(MORE + 1) * half + k] = 0
             if ONE_WAY:
                 halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
             for axis in range(3):
@@ -228,7 +244,23 @@ def met_before(half: i32, taken: i32, halves: Halves) -> i32:
     if IN_TURN:
         if ((half & 1) == 1) & (taken == 0):
             met = halves.met[(2 + DROPS_DEAD_END) * (half - 1)]
+            if MORE:
+                for k in range(MORE + 1):
+                    halves.more[(MORE + 1) * half + k] = halves.more[(MORE + 1) * (half - 1) + k]
+                barrier()
     return met
+
+
+@twin
+def complete(half: i32, p: vec3, met: i32, here: i32, halves: Halves, filter: Filter) -> i32:
+    """1 if a half that has met ``met`` has visited all regions with its point p, whose bits are ``here``, else 0."""
+    found = 0
+    if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+        found = 1
+        if MORE:
+            if (beyond(filter, p, halves.more, (MORE + 1) * half, 0) & MET) == 0:
+                found = 0
+    return found
 
 
 @twin
@@ -264,6 +296,8 @@ def grow(
             met = met_before(half, taken, halves)
             if DROPS_DEAD_END:
                 before = halves.met[(2 + DROPS_DEAD_END) * half + 2]
+            if MORE:
+                stays = 1  # 0: p is a dead end, which is dropped
         attempt = 0
         ahead = p
         moves = 0  # 1: ahead is a step on from p, 0: it is p, whose row is read
@@ -271,7 +305,7 @@ def grow(
         while goes_on == 1:
             reason = visit(ahead, volume, stopping, scratch.row, seed, u32(taken + moves), branch, rules.key)
             if MARKS:
-                found = marks(filter, ahead)
+                found = marks(filter, ahead, 0)
             if moves == 1:
                 status = reason
                 if PARTICLES:
@@ -291,7 +325,7 @@ def grow(
                         before = here
                         here = found
                         if filter.stops == 1:
-                            if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+                            if complete(half, p, met, here, halves, filter) == 1:
                                 status = ALL_INCLUDED
                     if (status == GROWING) & (taken == most):
                         status = MAX_LENGTH
@@ -304,7 +338,7 @@ def grow(
                         status = REJECTED  # a seed outside the limit mask
                     if DROPS_DEAD_END:
                         if (filter.stops == 1) & (taken > 0):
-                            if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+                            if complete(half, p, met, here, halves, filter) == 1:
                                 status = ALL_INCLUDED
                     if ONE_WAY:
                         if taken == 0:
@@ -323,6 +357,8 @@ def grow(
                         if MARKS:
                             if taken > 0:
                                 here = before
+                                if MORE:
+                                    stays = 0
                         taken = maximum(taken - 1, 0)
                 else:
                     # for another draw the row of the same point is read again, since the method may have overwritten it
@@ -342,6 +378,8 @@ def grow(
                         ahead = moved(p, code, method, scratch, seed, u32(taken + 1), branch, rules)
                         if MARKS & (PARTICLES == 0):
                             met = gathered(filter, met, here)
+                            if MORE:
+                                met = spoiled(met, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
                             if (taken & 7) == 0:  # looking at the other half takes time
                                 if halves.state[2 * (half ^ 1) + 1] == REJECTED:
                                     met = met | EXCLUDE
@@ -365,8 +403,11 @@ def grow(
             if status != GROWING:
                 if PARTICLES:  # points that particles have visited, or that were taken back, do not count
                     met = bits_along(filter, half, taken, seeds, halves, rules, method, scratch)
-                    here = marks(filter, p)
+                    here = marks(filter, p, 0)
                 met = gathered(filter, met, here)
+                if MORE:
+                    if stays == 1:
+                        met = spoiled(met, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
                 if (met & EXCLUDE) != 0:
                     status = REJECTED
             halves.met[(2 + DROPS_DEAD_END) * half] = met
@@ -396,6 +437,9 @@ def judge(item: i32, halves: Halves, filter: Filter, verdict: Ints):
         found = where((met & DISORDER) != 0, OUT_OF_TURN, EXCLUDED)
     elif (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
         found = fulfilled(filter, met, halves.met[a + 1], halves.met[b + 1])
+        if MORE:
+            if all_beyond(filter, halves.more, (MORE + 1) * 2 * item, (MORE + 1) * (2 * item + 1)) == 0:
+                found = MISSED_INCLUDE
     verdict[item] = found
 
 

@@ -15,7 +15,7 @@ from ..linker.rng import PARTICLE, TRIAL
 from .particles import *
 from .peaks import NONE
 from .propagate import *
-from .regions import gathered
+from .regions import MORE, beyond, gathered, spoiled
 from .stop_reasons import Stop
 from .stopping.cmc import LEAST as NO_WHITE
 
@@ -97,7 +97,9 @@ def bits_along(
     met = 0
     p = seed_of(half, seeds, halves)
     for k in range(count):
-        met = gathered(filter, met, marks(filter, p))
+        met = gathered(filter, met, marks(filter, p, 0))
+        if MORE:
+            met = spoiled(met, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
         p = step_again(p, half, k, halves, rules, method, scratch)
     return met
 

@@ -47,6 +47,10 @@ class Method:
         Whether its tables depend on the step size.
     particles : bool
         Whether particle filtering can grow its streamlines.
+    draws : bool
+        Whether it draws random numbers.
+    steps_along_peaks : callable
+        Returns whether its steps follow peaks, not only the first ones, from the options.
     """
 
     title: str
@@ -61,6 +65,8 @@ class Method:
     asymmetric: bool = False
     step_in_tables: bool = False
     particles: bool = False
+    draws: bool = True
+    steps_along_peaks: Callable[[Any], bool] = lambda _: False
 
     @property
     def needs(self) -> str:
@@ -91,6 +97,8 @@ class StoppingRule:
         Keys of REFERENCES.
     step_in_tables : bool
         Whether its tables depend on the step size.
+    draws : bool
+        Whether it draws random numbers.
     passed : float
         A value of its maps with which streamlines go on, for kernels that are compiled before the maps are read.
     """
@@ -103,6 +111,7 @@ class StoppingRule:
     doubt: Callable[[Mapping[str, Any], Callable[[], Any] | None, Any], str] = lambda *_: ""
     references: tuple[str, ...] = ()
     step_in_tables: bool = False
+    draws: bool = False
     passed: float = 1e30
 
 
@@ -113,7 +122,7 @@ METHODS: dict[str, Method] = {
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
         boot.prepare, boot.BootOptions,
         {"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0},
-        ("opdt", "csa"), ("Berman 2008",), boot.count_step, particles=True,
+        ("opdt", "csa"), ("Berman 2008",), boot.count_step, particles=True, steps_along_peaks=lambda _: True,
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
@@ -122,7 +131,8 @@ METHODS: dict[str, Method] = {
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,
-        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True,
+        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
+        steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", "functions",
@@ -144,7 +154,7 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
-        passed=0.25,
+        draws=True, passed=0.25,
     ),
 }  # fmt: skip
 

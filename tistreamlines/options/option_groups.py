@@ -26,8 +26,8 @@ class SeedOptions:
 
     mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
-        "masks, voxels of at least 0.5 are inside.", unit="FILE",
-        absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
+        "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds.",
+        unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
         None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
@@ -67,7 +67,7 @@ class SeedOptions:
     bvecs_frame: str = option(
         "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "
         "if the determinant of the affine is positive (fsl). auto chooses the axes with which the fibre directions of "
-        "neighbouring voxels agree better.", choices=("auto", "voxel", "fsl"),
+        "neighbouring voxels agree better.", choices=("auto", "voxel", "fsl"), only={"source": ("model",)},
     )  # fmt: skip
 
 

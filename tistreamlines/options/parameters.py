@@ -30,6 +30,7 @@ from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
 from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..sphere.harmonics import BASES, frame_of
+from .idle import without_effect
 from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
 from .regions import RegionOptions
 
@@ -213,17 +214,23 @@ class Parameters(
         known = options()
         for name in named:
             if name not in known:
-                raise TypeError(f"{name!r} is not an option of tracking; the options are {', '.join(known)}")
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, known, 3)
+                help = f"did you mean {listed(map(repr, near))}?" if near else f"the options are {', '.join(known)}"
+                raise TypeError(f"{name!r} is not an option of tracking; {help}")
             for other in known[name].excludes:
                 if other in named:
                     raise ParameterError(f"{flag(name)} and {flag(other)} exclude each other: give one of them")
             for other in known[name].requires:
-                if other not in named:
+                if named.get(other, False) is False:
                     raise ParameterError(f"{flag(name)} needs {flag(other)}: give both or neither")
         made = cls(**named)
         for name in named:
             if not made.applies(name):
                 raise ParameterError(f"{flag(name)} {made._misfit(name)}: leave it out")
+            if reason := without_effect(name, made):
+                raise ParameterError(f"{flag(name)} {reason}")
         return made
 
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:

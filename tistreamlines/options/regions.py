@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..engine.regions import ROLES, Asked
 from ..errors import InputError
-from ..io.regions import Mask, Region, Sphere
+from ..io.regions import Mask, Region, Sphere, box_around
 from ..io.tractogram import Space
-from ..kernels.regions import MOST_INCLUDES
 from ..option import REGIONS, flag, option
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ..option import ImageLike, OneOrMore
 
 SPEC = "FILE|x,y,z,r"
+FINEST = 2.0**20  # voxels across: float32 still has eighths of a voxel there
+MOST_VOXELS = 2**29 - 1  # elements of an array on a device
 
 
 @dataclass(frozen=True)
@@ -64,15 +68,14 @@ def check_regions(asked: Asked, space: Space) -> None:
     Raises
     ------
     InputError
-        If a region lies outside the image, if there are too many, or if no streamline could pass.
+        If a region lies outside the image, if its voxels are too small or too many, or if no streamline could pass.
     """
     for name in ROLES:
         for region in asked.get(name, ()):
+            if isinstance(region, Mask):
+                _check_size(region, space)
             if not _touches(region, space):
                 raise InputError(f"{region.name}: no part of {flag(name)} is in the image; check its coordinates")
-    count = len(asked.get("include", ())) + len(asked.get("include_ordered", ()))
-    if count > MOST_INCLUDES:
-        raise InputError(f"{count} include regions: give at most {MOST_INCLUDES}, or join some in one image")
     if len(asked.get("ends_in", ())) > 2:
         raise InputError(f"--ends-in has {len(asked['ends_in'])} regions: a streamline has two ends; give one or two")
     for name in ("include", "include_ordered", "ends_in"):
@@ -86,13 +89,34 @@ def check_regions(asked: Asked, space: Space) -> None:
 
 def _touches(region: Region, space: Space) -> bool:
     """Whether a region has a part in the image: the centre of a voxel, or a point of the sphere."""
-    sides = np.array(space.shape)
     if isinstance(region, Mask):
-        points = space.to_voxel(region.space.to_ras(np.argwhere(region.voxels)))
-        return bool(((points >= -0.5) & (points < sides - 0.5)).all(axis=1).any())
+        return any(_reaches(x, plane, region, space) for x, plane in enumerate(region.voxels) if plane.any())
     centre = space.to_voxel(region.centre)
-    nearest = np.clip(centre, -0.5, sides - 0.5)
+    nearest = np.clip(centre, -0.5, np.array(space.shape) - 0.5)
     return bool(np.linalg.norm((centre - nearest) * space.voxel_sizes) <= region.radius)
+
+
+def _reaches(x: int, plane: npt.NDArray[np.bool_], mask: Mask, space: Space) -> bool:
+    """Whether a voxel in a plane (y, z) of a mask has its centre in the image."""
+    voxels = np.insert(np.argwhere(plane), 0, x, axis=1)
+    points = space.to_voxel(mask.space.to_ras(voxels))
+    return bool(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).any())
+
+
+def _check_size(mask: Mask, space: Space) -> None:
+    """Check that float32 coordinates tell the voxels of a mask apart everywhere in the image."""
+    corners = space.to_ras(np.array(list(product(*((-0.5, side - 0.5) for side in space.shape)))))
+    if np.abs(mask.space.to_voxel(corners)).max() > FINEST:
+        raise InputError(
+            f"{mask.name}: voxels of {min(mask.space.voxel_sizes):.2g} mm are too small to be told apart with 32-bit "
+            "coordinates: resample the mask to larger voxels"
+        )
+    low, high = box_around(mask.voxels)
+    if prod(map(int, high - low)) > MOST_VOXELS:
+        raise InputError(
+            f"{mask.name}: the box around the region has more than {MOST_VOXELS:.1e} voxels: resample the mask to "
+            "larger ones"
+        )
 
 
 def _passable(region: Region, asked: Asked) -> bool:

@@ -19,12 +19,12 @@ from ..engine.engine import Engine
 from ..engine.estimate import Estimate, make_estimate
 from ..errors import ParameterError
 from ..io.images import open_image
-from ..io.in_memory import InMemory, source_of
+from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.tractogram import Batch
 from ..io.writer import SINKS
 from ..options.option_groups import SOURCES
 from ..options.parameters import INPUTS, Parameters, defaults, options
-from .inputs import Series, needs_series
+from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
 from .outputs import check_outputs, reserved
 from .pipeline import Run, start
@@ -220,12 +220,13 @@ def _start(
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
     chosen = Parameters.given(named, parameters)
-    for name in ("json_stats", "resume"):
+    for name in ("json_stats", "resume", "force"):
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     series = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
+    refuse_idle(series, chosen)
     check = partial(check_outputs, path, chosen, series.values())
     if held is None:
         check()
@@ -242,7 +243,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
             raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
         if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
             raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
-        bvals, bvecs = InMemory("gtab", gtab.bvals), InMemory("gtab", gtab.bvecs)
+        bvals, bvecs = (InMemory("gtab", unmasked("gtab", values)) for values in (gtab.bvals, gtab.bvecs))
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
@@ -266,6 +267,7 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
         affine = next((_affine_of(value) for name, value in images.items() if name not in arrays), None)
     if affine is None:
         raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
+    affine = unmasked("affine", affine)
     try:
         matrix = np.array(affine, np.float64)
     except (TypeError, ValueError):

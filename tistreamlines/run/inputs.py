@@ -67,10 +67,31 @@ def needs_series(parameters: Parameters) -> str:
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
-    if all(getattr(parameters, name) is None for name in PLACES):
+    if not placed(parameters):
         places = listed(map(flag, PLACES))
         return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give {places}"
     return ""
+
+
+def refuse_idle(series: Series, parameters: Parameters) -> None:
+    """Raise a ParameterError if a mask is given, but nothing is fitted in it.
+
+    Parameters
+    ----------
+    series : the diffusion series, or nothing.
+    parameters : all options.
+    """
+    fits = STOPPING_RULES[parameters.stopping].needs_fa(parameters) or not placed(parameters)
+    if parameters.mask is not None and parameters.source != "model" and not (series and fits):
+        raise ParameterError(
+            "--mask says where FA and models are fitted, and this run fits neither: give --limit-mask to bound "
+            "streamlines, or --seed-mask to bound seeds"
+        )
+
+
+def placed(parameters: Parameters) -> bool:
+    """Return whether an option says where seeds are placed; otherwise they are placed by FA."""
+    return any(getattr(parameters, name) is not None for name in PLACES)
 
 
 def hashing(sources: Series) -> Callable[[], dict[str, str]]:

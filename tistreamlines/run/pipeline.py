@@ -27,6 +27,7 @@ from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..option import part_of
+from ..options.idle import refuse_peak_options
 from ..options.parameters import Parameters
 from ..options.regions import check_regions
 from . import ends
@@ -298,6 +299,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
                 filters = filters_of(parameters, regions, plan.space)
                 chosen = settings(plan.space.voxel_sizes)
                 if plan.seeds.directions(0, 1) is not None:
+                    refuse_peak_options(parameters)
                     chosen = replace(chosen, either_sense=False)  # the directions say which one
                 engine = engine_for(plan.prepared, plan.space, chosen, filters)
     for note in notes():

@@ -1,0 +1,207 @@
+"""Small runs of every kind, a value for every option, and whether the option does anything in such a run.
+
+An option changes the streamlines, or the kernels or rows that they are tracked with, or it is refused in one line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from dipy.core.sphere import HemiSphere
+from dipy.data import get_sphere
+from dipy.reconst.shm import OpdtModel
+from synthetic import gradients, signals
+
+import tistreamlines as ts
+from tistreamlines.engine.regions import ROLES
+from tistreamlines.engine.settings import steps_within
+from tistreamlines.errors import TrackingError
+from tistreamlines.run import api, pipeline
+from tistreamlines.run.log import Log, Watcher
+from tistreamlines.run.plan import make_plan
+
+SHAPE = (8, 9, 7)
+# options of speed, of memory and of what is kept, which must not change a streamline
+SAME_STREAMLINES = {
+    "arch": "cpu is asked for here, and the bits are the same on every device",
+    "devices": "how many share the work does not matter",
+    "threads": "the order of sums does not depend on it",
+    "chunk_size": "seeds are numbered over all chunks",
+    "memory_limit": "it bounds the chunks",
+    "cache_dir": "what is kept equals what is computed",
+    "exact": "it allows the compiler more; that it changes nothing with ptt is a note",
+    "force": "it changes files",
+    "json_stats": "it is a file",
+    "resume": "it keeps pieces of the same streamlines",
+}
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Arrays of a small bundle that turns, with a crossing and noise, on a grid that is turned in the scanner."""
+    x, y, z = np.indices(SHAPE)
+    turn = 0.5 + 0.2 * x
+    along = np.stack([np.cos(turn), np.sin(turn), 0.1 * (z - 3)], axis=-1)
+    along /= np.linalg.norm(along, axis=-1, keepdims=True)
+    across = np.stack([np.cos(turn + 1.4), np.sin(turn + 1.4), 0 * turn], axis=-1)
+    share = np.clip(1.1 - 0.14 * np.abs(y - 4), 0.05, 1)
+    gtab, rng = gradients(), np.random.default_rng(3)
+    crossing = ((z < 3) & (x > 3))[..., None]
+    clean = np.where(crossing, 0.6 * signals(gtab, along, share) + 0.4 * signals(gtab, across, share),
+                     signals(gtab, along, share))  # fmt: skip
+    series = np.maximum(clean + rng.normal(0, 30, clean.shape), 2).astype(np.float32)
+    sphere = HemiSphere.from_sphere(get_sphere(name="repulsion724"))
+    fit = OpdtModel(gtab, sh_order_max=4).fit(series)
+    odf = np.asarray(fit.odf(sphere), np.float32)
+    affine = np.eye(4)
+    affine[:2, :2] = 2 * np.array([[0.8, -0.6], [0.6, 0.8]])
+    affine[2, 2] = 2
+    # the share of grey matter grows to one side, that of fluid to another
+    white = np.clip(share - 0.1 * (x < 2), 0, 1).astype(np.float32)
+    grey = ((1 - white) * (y > 4)).astype(np.float32)
+    peaks = np.concatenate([along, 0.7 * across * crossing], axis=-1).astype(np.float32)
+    centre = affine[:3] @ [4, 4, 3, 1]
+    seeds = affine[:3, :3] @ rng.uniform([1, 2, 1], [6, 6, 5], (25, 3)).T
+    return {
+        "dwi": series, "bvals": gtab.bvals, "bvecs": gtab.bvecs, "affine": affine, "sh": fit.shm_coeff, "odf": odf,
+        "pmf": np.maximum(odf, 0), "peaks": peaks, "mask": (y > 1) & (x < 6), "white": white, "grey": grey,
+        "fluid": (1 - white - grey).astype(np.float32), "stop": share.astype(np.float32), "seed": share > 0.6,
+        "seeds": seeds.T, "directed": np.hstack([seeds.T, np.tile(affine[:3, :3] @ [0.7, 0.7, 0], (25, 1)) / 2]),
+        "ball": [*centre, 5.0], "other ball": [*(affine[:3] @ [3, 5, 3, 1]), 3.0],
+    }  # fmt: skip
+
+
+def kinds() -> dict[str, dict[str, Any]]:
+    """Runs by name."""
+    d = data()
+    series = {name: d[name] for name in ("dwi", "bvals", "bvecs")}
+    tissues = {"pve_wm": d["white"], "pve_gm": d["grey"], "pve_csf": d["fluid"]}
+    sh = {"sh": d["sh"], "sh_basis": "descoteaux07_legacy"}
+    stop, region = {"stop_map": d["stop"]}, {"seed_mask": d["seed"]}
+    made = {
+        "boot": series | {"nseeds": 30},
+        "boot with maps": series | stop | {"seeds": d["seeds"]},
+        "boot, act, particles": series | tissues | region | {"stopping": "act", "pft": True, "seeds_per_voxel": 1},
+        "prob": series | {"dg": "prob", "model": "csa", "nseeds": 30},
+        "det of csd, selected": series | {"dg": "det", "select": 20, "mask": d["mask"]},
+        "ptt": series | {"dg": "ptt", "nseeds": 20},
+        "prob of sh, cmc": sh | tissues | {"dg": "prob", "stopping": "cmc", "seed_image": d["stop"], "nseeds": 30},
+        "prob of sh beside a series": series | sh | {"dg": "prob", "nseeds": 30},
+        "prob of sh beside an idle series": series | sh | stop | region | {"dg": "prob", "nseeds": 30},
+        "prob of sh, directed": sh | stop | {"dg": "prob", "seeds": d["directed"]},
+        "det of sh, regions": sh | stop | {
+            "dg": "det", "det_rule": "closest", "include": [d["ball"]], "seed_sphere": [d["ball"]], "nseeds": 60,
+        },
+        "det of peaks, binary": {
+            "peaks": d["peaks"], "dg": "det", "stopping": "binary", "stop_mask": d["seed"], "seed_mask": d["seed"],
+            "seed_grid": 1,
+        },
+        "prob of peaks, selected": stop | region | {"peaks": d["peaks"], "dg": "prob", "select": 20},
+        "ptt of an odf": stop | region | {"odf": d["odf"], "dg": "ptt", "nseeds": 20},
+        "ptt of a pmf, act, a grid of seeds": tissues | region | {
+            "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
+        },
+    }  # fmt: skip
+    return {name: {"affine": d["affine"], "arch": "cpu", "max_steps": 9} | kind for name, kind in made.items()}
+
+
+def values(folder: Path) -> dict[str, Any]:
+    """A value for each option that is neither its default nor what a kind has."""
+    d = data()
+    images = {
+        "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4),
+        "seed_image": d["white"],
+        "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
+        "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
+        "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
+        "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"],
+    }  # fmt: skip
+    words = {
+        "stopping": "binary", "dg": "det", "model": "csa", "sphere": "small", "pmf_rows": "sampled",
+        "det_rule": "closest", "probe_rule": "paper", "boot_rule": "cuslines", "negative_odf": "none",
+        "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
+        "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
+        "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
+    }  # fmt: skip
+    flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume")
+    regions = {name: [d["other ball"]] for name in ROLES}
+    numbers = {
+        "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
+        "time_limit": 1e-9, "stop_threshold": 0.75, "fa_threshold": 0.75, "pft_back": 1.0, "pft_front": 2.0,
+        "pft_particles": 7, "pft_max_trial": 1, "pft_min_wm": 0.9, "sh_order": 6, "sm_lambda": 0.1,
+        "min_signal": 400.0, "fa_response": 0.5, "relative_peak_threshold": 0.9, "min_separation_angle": 90.0,
+        "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
+        "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
+        "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
+    }  # fmt: skip
+    return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
+        "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],
+    }  # fmt: skip
+
+
+class Differs(Exception):
+    """A run has other kernels or rows than the run without the option, or judges its input otherwise."""
+
+
+def digest(result: ts.TrackResult) -> str:
+    """Hash of points, seeds and the number of seeds."""
+    batch = ts.Batch.concatenate(result.batches)
+    parts = batch.points, batch.offsets, batch.seeds, np.array(result.seeds)
+    return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()
+
+
+@cache
+def tracked_with(kind: str) -> dict[str, Any]:
+    """What a kind is tracked with."""
+    seen: dict[str, Any] = {}
+    with patch.object(api, "start", lambda *given: seen.update(_fill(*given)) or pipeline.start(*given)):
+        ts.track(**kinds()[kind])
+    return seen
+
+
+@cache
+def streamlines_of(kind: str) -> str:
+    """Hash of the streamlines of a kind; it must have some."""
+    result = ts.track(**kinds()[kind])
+    assert result.streamlines > 5, kind
+    return digest(result)
+
+
+def _fill(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any]:
+    """Constants, holes and rows of a run."""
+    log = Log(Watcher())
+    plan = make_plan(series, parameters, log)
+    step = parameters.step_mm(plan.space.voxel_sizes)
+    bounds = steps_within(step, parameters.min_length, parameters.max_length)
+    rows = np.ascontiguousarray(plan.prepared.arrays["volume_rows"])
+    found = plan.prepared.fill | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
+    found |= pipeline.settings_of(parameters, step, *bounds).fill
+    for one in pipeline.filters_of(parameters, pipeline.regions_of(parameters, log), plan.space):
+        found |= one.fill
+    if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
+        found["coherence"] = plan.frames["bvecs"]["coherence"]
+    return found
+
+
+def effect(kind: str, name: str, value: Any) -> str:
+    """Say what an option does in a run of a kind: 'streamlines', 'tables', 'nothing', or the line that refuses it."""
+    expected = tracked_with(kind)
+
+    def start(*given: Any) -> Any:
+        if _fill(*given) != expected:
+            raise Differs
+        return pipeline.start(*given)
+
+    try:
+        with patch.object(api, "start", start):
+            found = ts.track(**kinds()[kind] | {name: value})
+    except Differs:
+        return "tables"
+    except TrackingError as error:
+        return f"Error: {error.on_command_line}"
+    return "nothing" if digest(found) == streamlines_of(kind) else "streamlines"
