@@ -26,7 +26,7 @@ from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..option import part_of
-from ..options.idle import refuse_peak_options
+from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..options.regions import check_regions
 from .ahead import Ahead
