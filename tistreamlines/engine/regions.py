@@ -49,7 +49,9 @@ class Regions(Filter):
         self.fill = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
         if stops:
             self.fill |= {"IN_TURN": 1}
-        marks: list[tuple[Any, int, int]] = [(region, 0, bit) for name in ROLES[2:] for region, bit in _unions(asked, name)]
+        marks: list[tuple[Any, int, int]] = []
+        for name in ROLES[2:]:
+            marks += [(region, 0, bit) for region, bit in _unions(asked, name)]
         for name, some in included.items():
             marks += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
         bits = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
