@@ -48,7 +48,9 @@ class Regions(Filter):
         self.fill = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
         if stops:
             self.fill |= {"IN_TURN": 1}
-        marks = [(region, 0, bit) for name in ROLES[2:] for region, bit in _unions(asked, name)]
+        marks: list[tuple[Any, int, int]] = []
+        for name in ROLES[2:]:
+            marks += [(region, 0, bit) for region, bit in _unions(asked, name)]
         for name, some in included.items():
             marks += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
         bits = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
@@ -129,8 +131,8 @@ def _places(
 
 def _by_grid(masks: Sequence[Marked]) -> dict[tuple[bytes, tuple[int, ...]], list[Marked]]:
     found: dict[tuple[bytes, tuple[int, ...]], list[Marked]] = {}
-    for mask, *place in masks:
-        found.setdefault((mask.space.affine.tobytes(), mask.space.shape), []).append((mask, *place))
+    for one in masks:
+        found.setdefault((one[0].space.affine.tobytes(), one[0].space.shape), []).append(one)
     return found
 
 

@@ -30,8 +30,7 @@ from ..methods.registry import METHODS, STOPPING_RULES
 from ..methods.threshold import ThresholdOptions
 from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..sphere.harmonics import BASES, frame_of
-from .idle import without_effect
-from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions
+from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions, without_effect
 from .regions import RegionOptions
 
 if TYPE_CHECKING:

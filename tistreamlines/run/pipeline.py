@@ -27,7 +27,7 @@ from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..option import part_of
-from ..options.idle import refuse_peak_options
+from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..options.regions import check_regions
 from . import ends
