@@ -173,7 +173,7 @@ def _load_volume(
         shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
     with reading(path):
         order = ordering(path, image, space)
-    grid = tuple(shape[axis] for axis in order.axes) + shape[3:]
+    grid = tuple(shape[axis] for axis in order.axes if axis < len(shape)) + shape[3:]
     if grid[:3] == space.shape and shape[3:] != volumes and volumes:
         raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
     advice = f"resample it, e.g. mrgrid {path} regrid -template DWI {'' if volumes else '-interp nearest '}OUTPUT"
