@@ -71,6 +71,7 @@ def test_missing_seeds(tmp_path):
         ("1 2 3\n# a comment\nend of left side\n", ("line 3, 'end of left side'", "begin it with #")),
         # of three numbers, which were taken for six
         ("1,5 2,5 3,5\n1,5 2,5 3,5\n", ("line 1", "decimal points")),
+        ("1,5e-1 2,5e0 3,5e+1\n", ("line 1", "decimal points")),
         ("1,5\t-2,5\t3\n", ("line 1", "decimal points")),
         ("1,5, 2,5, 3,5\n", ("line 1", "decimal points")),
         ("1,5;2,5;3,5\n", ("line 1", "decimal points")),

@@ -18,7 +18,7 @@ def few(tmp_path_factory):
 
 @pytest.mark.parametrize("options", [{"dg": "boot"}, {"dg": "det", "model": "csa"}])
 def test_an_order_that_is_refused(few, options):
-    with pytest.raises(ts.InputError, match=r"dwi\.nii\.gz: 32 .* 45 coefficients.*: give sh_order 6$"):
+    with pytest.raises(ts.InputError, match=r"dwi\.nii\.gz: 32 .*45 coefficients.*: give sh_order 6$"):
         ts.track(**few, sh_order=8, **options)
     assert ts.track(**few, sh_order=6, **options).streamlines
 

@@ -234,7 +234,7 @@ def strides(rng: random.Random, room: Room) -> list[str]:
 def seed_files(rng: random.Random, room: Room) -> list[str]:
     """Write seeds as spreadsheets and other programs do: what is no table of points with decimal points is refused."""
     path = room.inputs / "seeds.txt"
-    lines = [line.split(" ") for line in path.read_text().splitlines()]
+    lines = [[f"{float(word):.1f}" for word in line.split(" ")] for line in path.read_text().splitlines()]
     how, between = rng.choice(("plain", "header", "decimal commas", "semicolons")), rng.choice((" ", "\t", ", "))
     words = [[word.replace(".", ",") for word in line] if how == "decimal commas" else line for line in lines]
     text = "\n".join((";" if how == "semicolons" else between).join(line) for line in words)

@@ -15,12 +15,14 @@ import numpy.typing as npt
 from ..backends.threads import thread_pool
 from ..errors import InputError
 from .images import (
+    AFFINE_TOLERANCE,
     AnyPath,
     Tell,
     check_finite,
     existing,
     grid_of,
     open_image,
+    ordering,
     read_array,
     read_series,
     reading,
@@ -28,7 +30,6 @@ from .images import (
     without_nan,
 )
 from .in_memory import InMemory
-from .ordering import ordering
 from .pipes import Drained, as_file
 from .tractogram import Space
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2
-AFFINE_TOLERANCE = 1e-3  # mm
 NORM_TOLERANCE = 0.01
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
 
@@ -173,7 +173,7 @@ def _load_volume(
         shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
     with reading(path):
         order = ordering(path, image, space)
-    grid = tuple(shape[axis] for axis in order.axes) + shape[3:]
+    grid = tuple(shape[axis] for axis in order.axes if axis < len(shape)) + shape[3:]
     if grid[:3] == space.shape and shape[3:] != volumes and volumes:
         raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
     advice = f"resample it, e.g. mrgrid {path} regrid -template DWI {'' if volumes else '-interp nearest '}OUTPUT"

@@ -21,8 +21,17 @@ from ..errors import InputError, ParameterError
 from ..sphere.harmonics import basis_of, count_of, degree_shares, order_of
 from ..sphere.nearest_vertex import closest_vertices, products
 from ..sphere.sphere import SPHERES, load_sphere
-from .images import Tell, check_finite, grid_of, open_image, read_array, read_series, silent, without_nan
-from .nifti import AFFINE_TOLERANCE
+from .images import (
+    AFFINE_TOLERANCE,
+    Tell,
+    check_finite,
+    grid_of,
+    open_image,
+    read_array,
+    read_series,
+    silent,
+    without_nan,
+)
 from .tractogram import Space
 
 Floats = npt.NDArray[np.float32]

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..kernels.stopping import act, cmc
 from ..option import SEEDS, flag, option
-from . import tissues
 from .given import StopTables
 from .particles import ParticleOptions, particle_fill
 
@@ -144,6 +143,8 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
     str
         A warning, or nothing.
     """
+    from . import tissues
+
     if "pve" in maps:
         maps, _ = _volumes(maps["pve"], "")
     order = "FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
@@ -161,12 +162,14 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
 
 def _least_anisotropic(maps: Mapping[str, Array], values: Array) -> str:
     """Say in which other tissue FA, (x, y, z), is greater than in white matter, or nothing."""
+    from .tissues import NAMES
+
     means = [np.average(values, weights=maps[name] * (values > 0) + 1e-9) for name in TISSUES]
     greatest = int(np.argmax(means))
     if greatest == 0:
         return ""
     return (
-        f"FA is greater in {tissues.NAMES[greatest]} ({means[greatest]:.2f} on average) than in white matter "
+        f"FA is greater in {NAMES[greatest]} ({means[greatest]:.2f} on average) than in white matter "
         f"({means[0]:.2f})"
     )
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..backends.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames
-from ..io import images, nifti, ordering, orientations, pipes, seeds, sidecar
+from ..io import images, nifti, orientations, pipes, seeds, sidecar
 from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
 from ..io.tractogram import Space
@@ -151,7 +151,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     sources: Any = parameters  # Parameters has made arrays and images path-like
     mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
     places = [place for place in (sources.seed_mask, sources.seed_image) if place is not None]
-    seed_space = ordering.grid_of_seeds(places[0], space) if places else space
+    seed_space = images.grid_of_seeds(places[0], space) if places else space
     seed_mask = image = None
     if sources.seed_mask is not None:
         seed_mask = nifti.load_mask(sources.seed_mask, seed_space, log.note, log.warn)

@@ -30,7 +30,6 @@ from ..option import part_of
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..options.regions import check_regions
-from . import ends
 from .ahead import Ahead
 from .apart import process_for
 from .counts import Counts
@@ -149,6 +148,8 @@ class Run:
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
+        from . import ends
+
         if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
             self.log.warn(doubt)
 
@@ -290,8 +291,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             if plan.prepared.fill["CARRIED"] and not parameters.exact:
                 log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
-            if not plan.prepared.fill["CARRIED"] and (straight := ends.cannot_bend(parameters)):
-                log.warn(straight)
+            if not plan.prepared.fill["CARRIED"]:
+                _warn_of_straight_lines(parameters, log)
             with log.stage("compile"):
                 ahead.join()
                 plan.seeds.points(0, 1)
@@ -305,6 +306,13 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     for note in notes():
         log.note(note)
     return Run(series, parameters, devices, log, plan, engine, begun)
+
+
+def _warn_of_straight_lines(parameters: Parameters, log: Log) -> None:
+    from .ends import cannot_bend
+
+    if straight := cannot_bend(parameters):
+        log.warn(straight)
 
 
 def devices_of(parameters: Parameters) -> list[Device]:
