@@ -35,7 +35,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # options in the running text that belong to other programs, which the same paragraph names
 OTHERS = {
     "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
-    "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"},
+    "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
 }  # fmt: skip
 
 

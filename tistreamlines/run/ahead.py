@@ -16,7 +16,7 @@ from ..engine.filters import Filter
 from ..engine.settings import Settings
 from ..io.tractogram import Space
 from ..options.parameters import Parameters
-from .tables import Shapes, seeds_of
+from .tables import Region, Shapes, seeds_of
 
 
 class Ahead:
@@ -64,7 +64,7 @@ class Ahead:
             if self._here:
                 warm_up(self._device, exact=self._parameters.exact)
             if self._parameters.seeds is None:
-                voxel = np.zeros((1, 3), np.int32), np.ones(1, np.float32)
+                voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
                 seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
             if shapes := self._given.get():
                 prepared, space = shapes()
