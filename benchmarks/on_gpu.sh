@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# All figures that need a GPU, in one call of about ten minutes:
+#
+#     benchmarks/on_gpu.sh DATA OTHER OUT
+#
+# DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; OTHER holds the version to compare with
+# (git archive COMMIT tistreamlines benchmarks/archs.py benchmarks/versions.py | tar x -C OTHER); OUT receives the JSON
+# files. A part that fails does not keep the others from running; the exit code is that of the last one that failed.
+set -uo pipefail
+data=${1:?DATA} other=${2:?OTHER} out=${3:?OUT}
+mkdir -p "$out"
+failed=0
+
+part() { # NAME COMMAND...
+    local name=$1 begun=$SECONDS
+    shift
+    "$@" >"$out/$name.txt" 2>&1 || { failed=$? && echo "$name failed ($failed): $(tail -n 1 "$out/$name.txt")"; }
+    echo "$name: $((SECONDS - begun)) s"
+}
+
+archs=${ARCHS:-cuda,vulkan}
+track=(python3 -m tistreamlines)
+# the same bits on every device
+part verify "${track[@]}" verify --nseeds 2000
+# speed and bits beside the other version, with the threshold rule
+part versions python3 benchmarks/versions.py "$other" --archs "$archs" --dgs boot,prob,det,ptt --data "$data" \
+    --nseeds 500000 --turns 3 --repeat 4 --out "$out/versions.json"
+# regions and anatomical rules beside a plain run
+part regions python3 benchmarks/regions.py "$data" --archs "$archs" --dgs prob --out "$out/regions.json"
+# whole commands, ours and cuslines', each with empty caches and with those of an earlier process
+part files "${track[@]}" benchmark "$data"/dwi.{nii.gz,bval,bvec} --mask "$data/mask.nii.gz" --nseeds 100000 \
+    --archs "$archs" --peers cuslines-cuda-patched --dg boot,prob --files-to-file cold,warm,cached --out "$out/files"
+# tissue maps with hard edges, and the other rules, beside DIPY
+part anatomy python3 benchmarks/anatomy.py "$data" --rules cmc,act --dgs prob,det --hard --draws 10 \
+    --nseeds 20000 --out "$out/anatomy-hard-edges.json"
+tail -n 15 "$out"/{verify,versions,regions,files,anatomy}.txt
+exit "$failed"
