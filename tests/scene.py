@@ -59,5 +59,6 @@ class Scene:
         """Streamlines of ts.stream on the files, as one batch."""
         series, files = self.head.series, {name: self.folder / name for name in ("seeds.npy", "stop.nii.gz")}
         common = {"stop_map": files["stop.nii.gz"], "stop_threshold": THRESHOLD, "arch": "cpu"}
-        (batch,) = ts.stream(*series, mask=self.head.mask, seeds=files["seeds.npy"], **common, **options)
+        region = {} if "pmf" in options else {"mask": self.head.mask}  # in which a model would be fitted
+        (batch,) = ts.stream(*series, seeds=files["seeds.npy"], **region, **common, **options)
         return batch

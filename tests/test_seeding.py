@@ -75,10 +75,10 @@ def alike(a, b):
 
 def compute(arch):
     """Streamlines of seeds with directions, and from balls, for each getter."""
-    found = {}
+    found, balls = {}, {"seed_sphere": BALL, "nseeds": 30, "max_directions": 2}
     for dg in METHODS:
-        for name, options in (("rows", {"seeds": rows()}), ("balls", {"seed_sphere": BALL, "nseeds": 30})):
-            batch = tracked(dg, arch, max_directions=2, **options)
+        for name, options in (("rows", {"seeds": rows()}), ("balls", balls)):
+            batch = tracked(dg, arch, **options)
             found |= {f"{dg} {name} points": batch.points, f"{dg} {name} offsets": batch.offsets}
     return found
 

@@ -66,7 +66,7 @@ EXTREMES = {
 TELLING = {
     "mask": "stop.nii.gz", "seed_mask": "stop.nii.gz", "seed_image": "stop.nii.gz", "seed_sphere": "30,20,20,30",
     "seeds": "seeds.txt", "nseeds": "17", "seeds_per_voxel": "1", "seed_grid": "1", "seed_seed": "5", "rng_seed": "5",
-    "select": "7", "max_seeds": "9", "time_limit": "1e-9", "part": "1/3", "stop_map": "mask.nii.gz",
+    "select": "7", "max_seeds": "9", "time_limit": "1e-9", "part": "1/3", "stop_map": "pve_wm.nii.gz",
     "stop_threshold": "0.99", "fa_threshold": "0.6", "stop_mask": "mask.nii.gz", "pve_wm": "stop.nii.gz",
     "include_map": "stop.nii.gz", "pft_back": "4", "pft_front": "4", "pft_max_trial": "2", "bvecs_frame": "fsl",
     "sm_lambda": "0.5", "min_signal": "1e4", "fa_response": "0.5", "relative_peak_threshold": "0.95",
