@@ -295,5 +295,5 @@ def test_missing_and_idle_maps_are_one_line(head, fractions, rule, names, words)
 
 def test_an_empty_mask_is_one_line(head, tmp_path):
     nib.save(nib.Nifti1Image(np.zeros(head.phantom.mask.shape, np.float32), head.phantom.affine), tmp_path / "none.nii")
-    with pytest.raises(ts.InputError, match=r"none.nii: no voxel is above 0"):
+    with pytest.raises(ts.InputError, match=r"none.nii: has no voxels of at least 0.5"):
         tracked(head, {"stop_mask": str(tmp_path / "none.nii")}, "binary")

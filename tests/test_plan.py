@@ -198,7 +198,7 @@ class TestFiles:
         nib.save(nib.Nifti1Image(np.ones((5, 5, 5, 362), np.float32), np.eye(4)), small)
         with pytest.raises(ts.InputError, match=r"small\.nii\.gz.*grid"):
             plan_of(head, pmf=small)
-        with pytest.raises(ts.InputError, match=r"seed_mask\.nii\.gz"):
+        with pytest.raises(ts.InputError, match=r"stop_map\.nii\.gz"):
             without_series(files | {"pmf": small}, "pmf")
 
     def test_what_a_series_is_needed_for(self, files):
