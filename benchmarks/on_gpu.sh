@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# All figures that need a GPU, in one call of about ten minutes:
+# All figures that need a GPU, in one call of about twenty minutes, or some of them:
 #
-#     benchmarks/on_gpu.sh DATA OTHER OUT
+#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|versions|regions|files|anatomy ...]
 #
 # DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; OTHER holds the version to compare with
 # (git archive COMMIT tistreamlines benchmarks/archs.py benchmarks/versions.py | tar x -C OTHER); OUT receives the JSON
 # files. A part that fails does not keep the others from running; the exit code is that of the last one that failed.
 set -uo pipefail
 data=${1:?DATA} other=${2:?OTHER} out=${3:?OUT}
+shift 3
+chosen=${*:-verify versions regions files anatomy}
 mkdir -p "$out"
 failed=0
 
 part() { # NAME COMMAND...
     local name=$1 begun=$SECONDS
+    [[ " $chosen " == *" $name "* ]] || return 0
     shift
     "$@" >"$out/$name.txt" 2>&1 || { failed=$? && echo "$name failed ($failed): $(tail -n 1 "$out/$name.txt")"; }
     echo "$name: $((SECONDS - begun)) s"
@@ -33,5 +36,5 @@ part files "${track[@]}" benchmark "$data"/dwi.{nii.gz,bval,bvec} --mask "$data/
 # tissue maps with hard edges, and the other rules, beside DIPY
 part anatomy python3 benchmarks/anatomy.py "$data" --rules cmc,act --dgs prob,det --hard --draws 10 \
     --nseeds 20000 --out "$out/anatomy-hard-edges.json"
-tail -n 15 "$out"/{verify,versions,regions,files,anatomy}.txt
+for name in $chosen; do tail -n 15 "$out/$name.txt"; done
 exit "$failed"
