@@ -170,7 +170,7 @@ class Engine:
     def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
         """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""
         verdicts = reduce(np.minimum, [one.verdicts(chunk) for one in self.filters])
-        accepted = np.flatnonzero(verdicts == Verdict.ACCEPTED)
+        accepted = np.flatnonzero(verdicts == int(Verdict.ACCEPTED))
         if len(accepted) >= left:  # what comes after the last one does not count
             accepted = accepted[:left]
             verdicts = verdicts[: accepted[-1] + 1]

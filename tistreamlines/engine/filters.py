@@ -49,10 +49,11 @@ class Length(Filter):
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""
-        found = np.full(len(chunk.steps), Verdict.ACCEPTED, np.int32)
-        found[chunk.steps > self.most] = Verdict.TOO_LONG
-        found[chunk.steps < self.fewest] = Verdict.TOO_SHORT
-        found[chunk.steps == 0] = Verdict.NO_STEP
+        found = np.full(len(chunk.steps), Verdict.ACCEPTED, np.int8)
+        wrong = np.flatnonzero((chunk.steps < self.fewest) | (chunk.steps > self.most))  # few
+        steps = chunk.steps[wrong]
+        short = np.where(steps == 0, Verdict.NO_STEP, Verdict.TOO_SHORT)
+        found[wrong] = np.where(steps > self.most, Verdict.TOO_LONG, short)
         return found
 
 

@@ -231,7 +231,8 @@ class Growth:
     def count(self, chunk: Chunk, verdicts: Array) -> None:
         """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the tally."""
         ends = np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
-        self.tally.counts += np.concatenate([[len(chunk.seeds)], ends, np.bincount(verdicts, minlength=len(Verdict))])
+        judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
+        self.tally.counts += np.concatenate([[len(chunk.seeds)], ends, judged])
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""

@@ -13,11 +13,14 @@ from ..sphere.sphere import SPHERES, load_sphere
 
 MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
+WIDEST = 15.0  # degrees: any vertex of any sphere has a nearer one; reading a sphere takes a second or two
 SMALL_ANGLE = 3.2  # degrees: pi, the greatest angle in radians
 
 
 def cannot_bend(parameters: Parameters) -> str:
     """Say so if the greatest angle is less than that between any two vertices, so that streamlines are straight."""
+    if parameters.max_angle >= WIDEST:
+        return ""
     vertices, _ = load_sphere(parameters.sphere)
     cosines = np.abs(vertices @ vertices.T)
     least = float(np.degrees(np.arccos(np.sort(cosines, axis=1)[:, -2 if SPHERES[parameters.sphere][1] else -3].max())))
