@@ -34,6 +34,7 @@ SAME_STREAMLINES = {
     "chunk_size": "seeds are numbered over all chunks",
     "memory_limit": "it bounds the chunks",
     "cache_dir": "what is kept equals what is computed",
+    "shared_cache": "it says whose files are read from that folder",
     "exact": "it allows the compiler more; that it changes nothing with ptt is a note",
     "force": "it changes files",
     "json_stats": "it is a file",
@@ -128,7 +129,7 @@ def values(folder: Path) -> dict[str, Any]:
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
         "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
     }  # fmt: skip
-    flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume")
+    flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache")
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
@@ -138,6 +139,7 @@ def values(folder: Path) -> dict[str, Any]:
         "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
+        "peak_width": 30.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

@@ -156,7 +156,7 @@ def run_instead(tmp_path, monkeypatch):
         script = tmp_path / "python"
         script.write_text(f"#!{sys.executable}\n{body}\n")
         script.chmod(0o755)
-        monkeypatch.setattr(runs.sys, "executable", str(script))
+        monkeypatch.setattr(sys, "executable", str(script))
 
     return put
 

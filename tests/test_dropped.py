@@ -129,9 +129,10 @@ def test_regions_out_of_turn(tracked, plain):
     batch = plain.batches[0]
     along = np.array([line[1] - line[0] for line in batch])
     directed = np.hstack([batch.points[batch.offsets[:-1]], along])  # one streamline each, without random draws
-    stepped = directed[tracked(seeds=directed, one_way=True).batches[0].seed_number]
-    free = tracked(seeds=stepped, one_way=True)
-    result = tracked(seeds=stepped, one_way=True, include_ordered=[first, second], exclude=[out])
+    along_one_way: dict[str, Any] = {"one_way": True, "min_separation_angle": None, "relative_peak_threshold": None}
+    stepped = directed[tracked(seeds=directed, **along_one_way).batches[0].seed_number]
+    free = tracked(seeds=stepped, **along_one_way)
+    result = tracked(seeds=stepped, **along_one_way, include_ordered=[first, second], exclude=[out])
     counts: Counter[Verdict] = Counter()
     for line, _ in rows(free):
         entered, verdict = 0, None

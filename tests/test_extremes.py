@@ -194,4 +194,4 @@ class TestPipes:
 
     def test_a_pipe_in_the_place_of_the_record(self, track, tmp_path):
         os.mkfifo(tmp_path / "a.json")
-        one_line(track(tmp_path / "a.trx", "--force"), 1, "is not the record of a tractogram")
+        one_line(track(tmp_path / "a.trx", "--force"), 1, "is a pipe or a device")

@@ -194,7 +194,7 @@ class TestCache:
         for name, array in first.prepared.arrays.items():
             assert np.array_equal(again.prepared.arrays[name], array)
         (note,) = notes
-        assert "cannot be read" in note
+        assert "cannot be used" in note
         assert str(path) in note
 
     @pytest.mark.parametrize("fault", ["no folder", "full disk"])

@@ -114,4 +114,4 @@ class Options(TypedDict, total=False):
     chunk_size: int | None
     memory_limit: float | None
     cache_dir: PathLike | None
-    shared_cache: bool
+    shared_cache: bool | None
