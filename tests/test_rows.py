@@ -25,8 +25,9 @@ SEEDS = np.random.default_rng(3).uniform(-0.4, np.array(SHAPE) - 0.6, (300, 3)) 
 PFT = {"pft": True, "pft_back": 1.4, "pft_front": 0.7}
 SHORT_PROBE = {"probe_length": 0.5, "max_angle": 60.0}
 CASES = [  # direction getter, stopping rule, step size (mm), options
-    *((dg, rule, 7.0, {}) for dg in METHODS for rule in ("threshold", "binary")),
-    *((dg, rule, step, {}) for dg in METHODS for rule in ("act", "cmc") for step in (0.7, 7.0)),
+    *((dg, rule, 7.0, {}) for dg in ("prob", "ptt") for rule in ("threshold", "binary")),
+    *((dg, rule, 0.7, {}) for dg in METHODS for rule in ("act", "cmc")),
+    *((dg, "cmc", 7.0, {}) for dg in ("prob", "ptt")),
     *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule in ("act", "cmc") for least in (0.0, 0.5)),
     ("boot", "cmc", 0.7, PFT),
     ("ptt", "cmc", 2.0, SHORT_PROBE),
