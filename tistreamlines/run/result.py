@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from html import escape
 from pathlib import Path
@@ -14,14 +14,11 @@ from ..io.images import existing
 from ..io.tractogram import Batch, Space
 from ..options.parameters import Parameters
 from . import containers
+from .schema import Result
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
 
-_SUMMARY = (
-    "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "median_mm",
-    "stop_reasons", "written_stop_reasons", "dropped", "seconds",
-)  # fmt: skip
 PICTURED, PICTURE_DPI = 1000, 50  # streamlines in the picture of a notebook, about; dots per inch
 
 
@@ -30,7 +27,7 @@ def _name(one: IntEnum) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrackResult:
+class TrackResult(Result):
     """The result of :func:`tistreamlines.track`.
 
     Attributes
@@ -68,19 +65,6 @@ class TrackResult:
         Streamlines of about a thousand seeds, for the picture in a notebook.
     """
 
-    arch: str
-    device: str
-    seeds: int
-    streamlines: int
-    points: int
-    mean_points: float
-    median_points: float
-    mean_mm: float
-    median_mm: float
-    stop_reasons: dict[str, int]
-    written_stop_reasons: dict[str, int]
-    dropped: dict[str, int]
-    seconds: dict[str, float]
     path: Path | None
     parameters: Parameters
     notes: tuple[str, ...]
@@ -124,7 +108,7 @@ class TrackResult:
         dict
             Values by name, as ``tistreamlines track --json-stats`` writes them.
         """
-        return {name: getattr(self, name) for name in _SUMMARY}
+        return {one.name: getattr(self, one.name) for one in fields(Result)}
 
     def table(self) -> dict[str, str]:
         """Return the main numbers as text.

@@ -37,7 +37,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Result:
-    """The numbers of a run."""
+    """The numbers of a run, which :class:`tistreamlines.run.result.TrackResult` describes."""
 
     arch: str
     device: str
@@ -48,8 +48,8 @@ class Result:
     median_points: float
     mean_mm: float
     median_mm: float
-    written_stop_reasons: dict[str, int]
     stop_reasons: dict[str, int]
+    written_stop_reasons: dict[str, int]
     dropped: dict[str, int]
     seconds: dict[str, float]
 
