@@ -180,6 +180,14 @@ class TestCache:
         self.plan(head, tmp_path, mask=None)
         assert len(list(tmp_path.glob("fa-*"))) == 2
 
+    def test_the_same_content_is_the_same_file(self, head, tmp_path, monkeypatch):
+        self.plan(head, tmp_path / "now")
+        later = time.localtime(time.time() + 3600)
+        monkeypatch.setattr(time, "localtime", lambda _=None: later)
+        self.plan(head, tmp_path / "later")
+        one, other = ([*(tmp_path / folder).glob("tables-*")] for folder in ("now", "later"))
+        assert one[0].read_bytes() == other[0].read_bytes()
+
     @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
     def test_a_damaged_file_is_made_again(self, head, tmp_path, damage):
         first = self.plan(head, tmp_path)

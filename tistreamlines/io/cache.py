@@ -104,7 +104,8 @@ class Cache:
             with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 np.savez(file, **packed)  # type: ignore[arg-type]
             with zipfile.ZipFile(draft, "a") as file:
-                file.writestr(SEAL, _seal(path.name, file.infolist()))
+                # undated, as NumPy leaves the others: the same content is the same file
+                file.writestr(zipfile.ZipInfo(SEAL), _seal(path.name, file.infolist()))
             draft.replace(path)
 
     def _opened(self, path: Path) -> IO[bytes]:
