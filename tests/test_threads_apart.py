@@ -1,12 +1,16 @@
 """Threads that compile or read beside others leave them their compiler and their warnings."""
 
+import _ctypes
 import inspect
+import subprocess
+import sys
 import threading
 import warnings
 from pathlib import Path
 
 import numba
 import numpy as np
+import pytest
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
@@ -63,3 +67,30 @@ def test_while_taichi_is_imported_it_reads_the_lines_that_it_always_reads(tmp_pa
                 found = inspect.getframeinfo(frame), inspect.getframeinfo(frame, 3)
             assert found == (held(frame), held(frame, 3))
     assert inspect.getframeinfo is held
+
+
+LOADING = """
+import _ctypes, sys, threading, time
+from tistreamlines.fit.threads import in_threads
+
+end = time.monotonic() + 2
+
+def load():
+    while time.monotonic() < end:  # with Python's lock, as an import does
+        _ctypes.dlclose(_ctypes.dlopen(sys.argv[1], 2))
+
+threading.Thread(target=load).start()
+while time.monotonic() < end:
+    assert [*in_threads(abs, (-1, -2), 2)] == [1, 2]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="loads a library of Linux's C library")
+def test_a_fit_goes_on_while_another_thread_imports():
+    # threadpoolctl before 3.7 waits for Python's lock with that of the loader of libraries held
+    library = "libBrokenLocale.so.1"  # which nothing uses, so that it is loaded and unloaded each time
+    try:
+        _ctypes.dlclose(_ctypes.dlopen(library, 2))
+    except OSError as error:
+        pytest.skip(f"the C library is another one: {error}")
+    subprocess.run([sys.executable, "-c", LOADING, library], check=True, timeout=60)
