@@ -61,3 +61,13 @@ def test_a_full_disk_is_told_of_once(buffered):
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {LOST} (No space left on device)")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell closes the streams")
+@pytest.mark.parametrize(("closed", "told", "code"), [(1, f"Error: {LOST}", 1), (2, "", 0)])
+def test_a_stream_that_is_closed_from_the_start_is_one_line(closed, told, code):
+    command = f'exec "{sys.executable}" -m tistreamlines track --citations {closed}>&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stderr.startswith(told)
+    assert done.stderr.count("\n") == bool(told)

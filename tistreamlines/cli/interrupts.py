@@ -64,8 +64,9 @@ def _leave(code: object) -> None:
         return
     _too_late = True
     with suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # as one is that was closed when Python started
+                stream.flush()
         if code == 0 and "tistreamlines.backends.taichi.runtime" in sys.modules:
             from ..backends.taichi.runtime import close
 
