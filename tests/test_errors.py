@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import sys
 import traceback
 
 import pytest
@@ -69,3 +71,31 @@ def test_python_and_the_command_line_each_speak_their_own(capsys, tmp_path):
         main.main(["track", "dwi.nii.gz", "bvals", "bvecs", "--output", str(tmp_path / "out.trx"), "--sh-order", "3"])
     assert ended.value.code == main.WRONG_USE
     assert capsys.readouterr().err.startswith("Error: --sh-order is 3: ")
+
+
+def test_a_library_that_cannot_be_imported_is_one_line(monkeypatch, run):
+    def fails(*_):
+        raise ImportError("libx.so: failed to map segment from shared object")
+
+    monkeypatch.setattr("tistreamlines.cli.main.cli.main", lambda *_, **__: fails())
+    done = run("devices")
+    assert done.code == 1
+    assert done.err.startswith("Error: a library cannot be imported (libx.so: failed to map")
+    assert done.err.count("\n") == 1
+
+
+def test_so_is_llvm(monkeypatch):
+    """Whose library llvmlite opens by itself, with an OSError."""
+
+    class Unmapped:
+        @staticmethod
+        def find_spec(name, *_):
+            if name == "llvmlite.binding":
+                raise OSError("Could not find/load shared object file 'libllvmlite.so'. This could mean ...")
+
+    monkeypatch.setattr(sys, "meta_path", [Unmapped, *sys.meta_path])
+    for name in [name for name in sys.modules if name.startswith("llvmlite")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "tistreamlines.backends.llvm", raising=False)
+    with pytest.raises(DeviceError, match=r"LLVM cannot be loaded \(Could not find/load .*raise the limit"):
+        importlib.import_module("tistreamlines.backends.llvm")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import binding
+from ..errors import DeviceError
+
+try:
+    from llvmlite import binding
+except OSError as error:  # its library, of 100 MB, cannot be mapped
+    raise DeviceError(
+        f"LLVM cannot be loaded ({str(error).partition('. ')[0]}): raise the limit of memory (ulimit -v), or install "
+        "llvmlite anew"
+    ) from error
 
 _held: list[Any] = []  # code is freed with its engine
 

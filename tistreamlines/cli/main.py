@@ -74,6 +74,9 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if {"-v", "--verbose"} & set(arguments):
             raise
+        if isinstance(error, ImportError):
+            advice = "raise the limit of memory if there is one (ulimit -v), or install the library anew"
+            return _failed(f"a library cannot be imported ({error}): {advice}", COULD_NOT)
         return _failed(f"unexpected {type(error).__name__}: {error} (-v prints the traceback)", COULD_NOT)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import DeviceError
 from ...linker.store import load
+from .. import llvm as llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
 
 try:
     from numba import config, from_dtype, njit, types
