@@ -39,9 +39,10 @@ def brainlike(gtab, count: int = 120, snr: float = 20.0, seed: int = 0) -> np.nd
     return data[:, None, None].astype(np.float32)
 
 
-def dipys(data, gtab, response=RESPONSE, order: int = 8, mask=None) -> np.ndarray:
+def dipys(data, gtab, response=RESPONSE, order: int = 8, mask=None, weight: float = 1) -> np.ndarray:
     """Coefficients of DIPY's own fit."""
-    return ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order).fit(data, mask=mask).shm_coeff
+    model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order, lambda_=weight)
+    return model.fit(data, mask=mask).shm_coeff
 
 
 def everywhere(data: np.ndarray) -> np.ndarray:

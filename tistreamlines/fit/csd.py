@@ -16,6 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ POLL = 0.1  # s between two reports of progress
 SHELL_WIDTH = 50  # s/mm2
 RADIUS = 10  # voxels; that of DIPY's cube
 MOST_SOLUTIONS = 50  # DIPY's default
+DIPYS_WEIGHT = 1.0  # its lambda_
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 
 __all__ = ["csd_response", "fit_csd", "lowest_shell"]
@@ -142,6 +144,16 @@ def _anisotropic(
     return chosen, found.max(initial=0)
 
 
+@dataclass(frozen=True)
+class Deconvolved:
+    """Coefficients (x, y, z, n), DIPY's model, and the numbers of voxels not converged and without a solution."""
+
+    coefficients: npt.NDArray[np.float32]
+    model: Any
+    unfinished: int
+    singular: int
+
+
 def fit_csd(
     data: Array,
     gtab: GradientTable,
@@ -150,8 +162,9 @@ def fit_csd(
     order: int = 8,
     threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
+    weight: float = DIPYS_WEIGHT,
 ) -> npt.NDArray[np.float32]:
-    """Fit fibre orientation distributions, as DIPY's ``ConstrainedSphericalDeconvModel`` with its default options.
+    """Fit fibre orientation distributions, as DIPY's ``ConstrainedSphericalDeconvModel``.
 
     Parameters
     ----------
@@ -169,6 +182,8 @@ def fit_csd(
         Number of threads; by default all available cores. The result does not depend on it.
     progress : callable, optional
         Called from this thread with the fraction of finished voxels, 0 to 1.
+    weight : float
+        Weight of the constraint that distributions are not negative, DIPY's ``lambda_``.
 
     Returns
     -------
@@ -186,23 +201,33 @@ def fit_csd(
     UserWarning
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
+    found = deconvolved(data, gtab, mask, response, order, weight, threads, progress)
+    count = np.count_nonzero(mask)
+    if found.singular:
+        raise InputError(
+            f"{found.singular} of {count} voxels have no solution of order {order} with "
+            f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes: lower the order"
+        )
+    if found.unfinished:
+        what = f"{found.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
+        warnings.warn(what, stacklevel=2)
+    return found.coefficients
+
+
+def deconvolved(
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Any, order: int, weight: float,
+    threads: int | None = None, progress: Callable[[float], object] = lambda _: None,
+) -> Deconvolved:  # fmt: skip
+    """Do what :func:`fit_csd` does, and leave its failures to the caller."""
     _check(data, gtab, mask)
     if order < 2 or order % 2:
         raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
-    fitted = _deconvolution(gtab, response, order)
-    weighted = ~np.asarray(gtab.b0s_mask)
+    model = _dipys_model(gtab, response, order, weight)
+    fitted = _deconvolution(model, order)
     out = np.zeros((*mask.shape, fitted.coefficients), np.float32)
-    unfinished, singular = _fit_voxels(fitted, data, mask, weighted, out, threads, progress)
+    unfinished, singular = _fit_voxels(fitted, data, mask, ~np.asarray(gtab.b0s_mask), out, threads, progress)
     progress(1.0)
-    count = np.count_nonzero(mask)
-    if singular:
-        raise InputError(
-            f"{singular} of {count} voxels have no solution of order {order} with "
-            f"{np.count_nonzero(weighted)} diffusion-weighted volumes: lower the order"
-        )
-    if unfinished:
-        warnings.warn(f"{unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations", stacklevel=2)
-    return out
+    return Deconvolved(out, model, int(unfinished), int(singular))
 
 
 def _fit_voxels(
@@ -231,12 +256,9 @@ def _fit_voxels(
     return sum((task.result() for task in tasks), np.zeros(2, np.int64))
 
 
-def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolution:
-    """Build DIPY's model and lay it out for the kernel."""
+def _dipys_model(gtab: GradientTable, response: Any, order: int, weight: float) -> Any:
+    """Build DIPY's model."""
     from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvModel
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-    from .cholesky import Deconvolution
 
     if not isinstance(response, AxSymShResponse):
         evals, unweighted = np.asarray(response[0], float), float(response[1])
@@ -244,7 +266,16 @@ def _deconvolution(gtab: GradientTable, response: Any, order: int) -> Deconvolut
             raise InputError(f"the response is {response}: give three eigenvalues in mm2/s and S0, all positive")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
-        model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=order, convergence=MOST_SOLUTIONS)
+        options: dict[str, Any] = {"sh_order_max": order, "lambda_": weight, "convergence": MOST_SOLUTIONS}
+        return ConstrainedSphericalDeconvModel(gtab, response, **options)
+
+
+def _deconvolution(model: Any, order: int) -> Deconvolution:
+    """Lay DIPY's model out for the kernel."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    from .cholesky import Deconvolution
+
     try:
         normal = _regular(csd_normal(model))
         unconstrained = cho_solve(cho_factor(normal), csd_design(model).T)

@@ -97,7 +97,7 @@ class Fits:
         InputError
             If the series does not determine the model.
         """
-        names = ("sh_order", "sm_lambda", "min_signal", "fa_response")
+        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
 
         def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..errors import InputError, ParameterError
 from ..option import MODEL, flag, option
 from ..sphere.harmonics import count_of, highest_order
-from .csd import csd_response, fit_csd
+from .csd import DIPYS_WEIGHT, csd_response, fit_csd
+from .csd_weight import chosen_weight
 from .threads import in_threads
 
 Array = npt.NDArray[Any]
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
+AUTO = "auto"
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
@@ -117,7 +120,30 @@ def _fit_csd(
         )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress)
+        weight = weight_of(options.csd_lambda)
+        if weight is None:
+            weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
+            warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
+        return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
+
+
+def weight_of(text: Any) -> float | None:
+    """Return the weight that ``csd_lambda`` names, None for the one that the data have.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither 'auto' nor a number above 0.
+    """
+    if text == AUTO:
+        return None
+    try:
+        weight = float(text)
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise ParameterError(f"{flag('csd_lambda')} is {text!r}: give {AUTO}, or a number above 0, e.g. 0.1")
+    return weight
 
 
 MODELS = {
@@ -155,4 +181,9 @@ class FitOptions:
     fa_response: float = option(
         0.7, MODEL, "The fibre response of csd is estimated from voxels with an FA above this.", unit="FA", low=0,
         high=1, only={"model": ("csd",)},
+    )  # fmt: skip
+    csd_lambda: str | float = option(
+        DIPYS_WEIGHT, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "
+        "a low one keeps fibres apart that cross at small angles, a high one smooths noise. With auto, it is chosen "
+        "from the data.", unit="auto|weight", only={"model": ("csd",)},
     )  # fmt: skip

@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     sm_lambda: float | None
     min_signal: float | None
     fa_response: float | None
+    csd_lambda: str | float | None
     sphere: Literal["default", "full", "small"] | None
     relative_peak_threshold: float | None
     min_separation_angle: float | None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
 from ..engine.regions import ROLES
 from ..errors import ParameterError
-from ..fit.models import MODELS
+from ..fit.models import MODELS, weight_of
 from ..io.in_memory import source_of
 from ..io.regions import sphere_in
 from ..methods import registry
@@ -83,6 +83,7 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
+        weight_of(self.csd_lambda)
         for text in self.seed_sphere or ():
             ball_of("seed_sphere", text)
         if self.part is not None:

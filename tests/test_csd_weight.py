@@ -1,0 +1,93 @@
+"""The weight of CSD's constraint: DIPY's by number, and chosen by generalised cross-validation."""
+
+import numpy as np
+import pytest
+from synthetic import gradients
+from test_csd import RESPONSE, brainlike, dipys, everywhere
+from test_track import plan_of
+
+import tistreamlines as ts
+from tistreamlines.benchmarks.phantom.truth import Scan, Truth
+from tistreamlines.fit import csd_weight
+from tistreamlines.fit.csd import deconvolved, fit_csd
+from tistreamlines.fit.csd_weight import chosen_weight
+from tistreamlines.fit.dipy_private import csd_design
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # DIPY's, at each use of a legacy basis
+]
+
+
+@pytest.mark.parametrize("weight", [0.05, 0.3, 2.0])
+def test_a_weight_is_dipys(weight):
+    data, gtab = brainlike(gradients(70)), gradients(70)
+    fitted = fit_csd(data, gtab, everywhere(data), RESPONSE, weight=weight)
+    assert np.abs(fitted - dipys(data, gtab, weight=weight)).max() < 1e-6 * max(1, np.abs(fitted).max())
+
+
+def test_less_noise_takes_a_lower_weight():
+    gtab = gradients(70)
+    series = [brainlike(gtab, 300, snr) for snr in (5, 80)]
+    found = [chosen_weight(data, gtab, everywhere(data), RESPONSE) for data in series]
+    assert 1 >= found[0] > found[1]
+
+
+def test_threads_change_nothing():
+    data, gtab = brainlike(gradients(70), 300), gradients(70)
+    few, many = (chosen_weight(data, gtab, everywhere(data), RESPONSE, threads=n) for n in (1, 5))
+    assert few == many
+
+
+def test_a_weight_without_a_solution_is_not_chosen(monkeypatch):
+    data, gtab = brainlike(gradients(70), 300, 80), gradients(70)
+    lowest = chosen_weight(data, gtab, everywhere(data), RESPONSE)
+    monkeypatch.setattr(csd_weight, "deconvolved", lambda *given: replaced(deconvolved(*given), given[5] < 0.3))
+    assert lowest < chosen_weight(data, gtab, everywhere(data), RESPONSE) == 0.5
+
+
+def replaced(found, singular):
+    return csd_weight.Deconvolved(found.coefficients, found.model, 0, int(singular))
+
+
+def test_the_trace_is_that_of_the_derivative_of_the_fit():
+    """H of a voxel by finite differences: a larger signal of one volume, and the fit again."""
+    gtab = gradients(50)
+    data = brainlike(gtab)[10:11]
+    weighted = np.flatnonzero(~gtab.b0s_mask)
+    shifted = np.repeat(data, 1 + len(weighted), axis=0)
+    shifted[1 + np.arange(len(weighted)), 0, 0, weighted] += 0.02
+    found = deconvolved(shifted, gtab, everywhere(shifted), RESPONSE, 6, 0.3)
+    design = csd_design(found.model)
+    fits = found.coefficients[:, 0, 0].astype(float) @ design.T
+    trace = ((fits[1:] - fits[0]).diagonal() / 0.02).sum()
+    one = csd_weight.Deconvolved(found.coefficients[:1], found.model, 0, 0)
+    score = csd_weight._cross_validation(data[:, 0, 0][:, weighted], one, 1)
+    rss = ((data[0, 0, 0, weighted] - fits[0]) ** 2).sum()
+    assert score == pytest.approx(len(design) * rss / (len(design) - trace) ** 2, rel=0.02)
+
+
+def test_more_streamlines_are_valid(tmp_path):
+    """Of bundles that cross at 30 to 90 degrees."""
+    truth = Truth("crossings", Scan(voxel_mm=2.5), 7)
+    truth.save(tmp_path)
+    files = [tmp_path / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+    options = {"mask": tmp_path / "mask.nii.gz", "stop_map": tmp_path / "white.nii.gz", "stop_threshold": 0.5}
+    scores = {}
+    for weight in (1.0, "auto"):
+        found = ts.track(*files, dg="det", seeds=truth.seeds(1500), arch="cpu", csd_lambda=weight, **options)
+        scores[weight] = truth.score(found.to_sft().streamlines)
+    assert any("--csd-lambda auto is 0." in note or "csd_lambda auto is 0." in note for note in found.notes)
+    assert scores["auto"]["VC"] > 1.1 * scores[1.0]["VC"]
+    assert scores["auto"]["r"] > scores[1.0]["r"]
+
+
+@pytest.mark.parametrize("value", ["none", "0", -1, "nan", "inf", ""])
+def test_other_values_are_an_error(value):
+    with pytest.raises(ts.ParameterError, match=r"csd_lambda is .*: give auto, or a number above 0"):
+        ts.Parameters(dg="det", model="csd", csd_lambda=value)
+
+
+def test_a_fit_that_is_kept_has_its_weight(head, tmp_path):
+    for weight in (1.0, 0.25):
+        plan_of(head, dg="det", cache_dir=tmp_path, csd_lambda=weight)
+    assert len(list(tmp_path.glob("odf-*"))) == 2
