@@ -105,6 +105,19 @@ def thousand_subjects() -> str:
     return table(head, rows)
 
 
+def truth() -> str:
+    """Scores of tractograms of phantoms, means over geometries and seeds."""
+    found = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
+    names, rows = ("VC", "IC", "NC", "overlap", "overreach", "r"), []
+    for bval, snr in sorted({(row["bval"], row["snr"]) for row in found}):
+        for way in dict.fromkeys(row["way"] for row in found):
+            mine = [row for row in found if (row["bval"], row["snr"], row["way"]) == (bval, snr, way) and "VC" in row]
+            means = [sum(row[name] for row in mine) / len(mine) for name in names]
+            cells = [f"{value:.{2 if name == 'r' else 1}f}" for name, value in zip(names, means, strict=True)]
+            rows.append((f"{bval:g}", f"{snr:g}", way, *cells))
+    return table(("b", "SNR", "way", *(name if name == "r" else f"{name} %" for name in names)), rows)
+
+
 def getters() -> str:
     """The direction getters of ``--dg``."""
     head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
@@ -190,7 +203,7 @@ def dipy_names() -> str:
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
-    "thousand-subjects": thousand_subjects,
+    "thousand-subjects": thousand_subjects, "truth": truth,
     "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),
     "names-dipy": dipy_names,
     "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
