@@ -45,6 +45,14 @@ def test_a_weight_without_a_solution_is_not_chosen(monkeypatch):
     assert lowest < chosen_weight(data, gtab, everywhere(data), RESPONSE) == 0.5
 
 
+def test_voxels_with_nan_are_not_asked():
+    data, gtab = brainlike(gradients(70), 300), gradients(70)
+    expected = chosen_weight(data[1:], gtab, everywhere(data[1:]), RESPONSE)
+    data[0, 0, 0, 5] = np.nan
+    assert chosen_weight(data, gtab, everywhere(data), RESPONSE) == expected
+    assert chosen_weight(np.full_like(data, np.nan), gtab, everywhere(data), RESPONSE) == 1
+
+
 def replaced(found, singular):
     return csd_weight.Deconvolved(found.coefficients, found.model, 0, int(singular))
 

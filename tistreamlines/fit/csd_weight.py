@@ -61,6 +61,8 @@ def chosen_weight(
         1, which is DIPY's, or the half, a quarter and so on, to 1/64.
     """
     sample = _sample(data, gtab, mask, threads)
+    if not len(sample):
+        return DIPYS_WEIGHT
     weights = DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1)
     chosen, least = DIPYS_WEIGHT, np.inf
     for weight in weights:
@@ -78,6 +80,7 @@ def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) 
     """Return the signals (m, 1, 1, n) of voxels with the FA of white matter, or of any, from all parts of the mask."""
     voxels = _spaced(np.argwhere(mask), LOOKED_AT)
     signals = data[tuple(voxels.T)][:, None, None]
+    signals = signals[np.isfinite(signals).all(axis=(1, 2, 3))]
     white = anisotropy(signals, gtab, np.ones(signals.shape[:3], bool), threads) > WHITE_FA
     return _spaced(signals[white] if white.sum() > SAMPLE // 8 else signals, SAMPLE)
 
