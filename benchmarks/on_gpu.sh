@@ -4,8 +4,8 @@
 #     benchmarks/on_gpu.sh DATA OTHER OUT [verify|versions|regions|files|anatomy ...]
 #
 # DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; OTHER holds the version to compare with
-# (git archive COMMIT tistreamlines benchmarks/archs.py benchmarks/versions.py | tar x -C OTHER); OUT receives the JSON
-# files. A part that fails does not keep the others from running; the exit code is that of the last one that failed.
+# (git archive COMMIT tistreamlines benchmarks/archs.py | tar x -C OTHER); OUT receives the JSON files.
+# A part that fails does not keep the others from running; the exit code is that of the last one that failed.
 set -uo pipefail
 data=${1:?DATA} other=${2:?OTHER} out=${3:?OUT}
 shift 3
@@ -27,7 +27,7 @@ track=(python3 -m tistreamlines)
 part verify "${track[@]}" verify --nseeds 2000
 # speed and bits beside the other version, with the threshold rule
 part versions python3 benchmarks/versions.py "$other" --archs "$archs" --dgs boot,prob,det,ptt --data "$data" \
-    --nseeds 500000 --turns 3 --repeat 4 --out "$out/versions.json"
+    --nseeds 500000 --turns 2 --repeat 12 --out "$out/versions.json"
 # regions and anatomical rules beside a plain run
 part regions python3 benchmarks/regions.py "$data" --archs "$archs" --dgs prob --out "$out/regions.json"
 # whole commands, ours and cuslines', each with empty caches and with those of an earlier process

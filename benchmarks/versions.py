@@ -3,11 +3,12 @@
     python benchmarks/versions.py OTHER [--archs cuda,vulkan] [--dgs boot,prob,det,ptt] [--data phantom|FOLDER]
         [--nseeds N] [--turns K] [--repeat K] [--peers FOLDER] [--out FILE]
 
-OTHER is a folder that contains the other version's package and scripts (``git archive COMMIT tistreamlines
-benchmarks/archs.py benchmarks/versions.py | tar x -C OTHER``). Data, seeds and options are those of ``archs.py``; each
-version prepares its own tables from the same arrays, by its own scripts.
-Each turn is a process that runs every getter on every arch. The speed is that of the fastest run of all turns, since
-other load on the computer can only slow a run down.
+OTHER is a folder that contains the other version's package and its benchmarks/archs.py (``git archive COMMIT
+tistreamlines benchmarks/archs.py | tar x -C OTHER``). Data, seeds and options are those of ``archs.py``; each version
+prepares its own tables from the same arrays, by its own scripts.
+Each turn starts a process of each version. They prepare a getter on an arch one after the other, and then track in
+alternation, each first in every other pair. The ratio is the median of the ratios of these pairs, because the speed of
+a shared computer drifts by more than what is measured; speeds and stages are medians over all runs.
 """
 
 from __future__ import annotations
@@ -20,27 +21,33 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import archs
-
 ARRAYS = ("signals", "bvals", "bvecs", "fa", "white", "affine")
+STAGES = ("start", "grow", "pack", "unpack")
+HERE = Path(__file__).resolve().parents[1]
+Row = dict[str, Any]
 
 
-def work(folder: Path, options: argparse.Namespace) -> None:
-    """Run the version on Python's path once; print a line of JSON for each getter and arch."""
+def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
+    """Yield nothing for each getter and arch that is prepared, then a row for each of its runs."""
+    sys.path.insert(0, str(options.package / "benchmarks"))
+    import archs
     from dipy.core.gradients import gradient_table
 
+    import tistreamlines
     from tistreamlines.benchmarks.problem import seeds_in
     from tistreamlines.devices import choose
     from tistreamlines.engine.engine import Engine
     from tistreamlines.engine.settings import Settings
     from tistreamlines.io.tractogram import Space
 
+    if not Path(tistreamlines.__file__).is_relative_to(options.package):
+        raise SystemExit(f"{tistreamlines.__file__} was imported instead of the version in {options.package}")
     signals, bvals, bvecs, fa, white, affine = (np.load(folder / f"{name}.npy") for name in ARRAYS)
     space, gtab = Space(affine, fa.shape), gradient_table(bvals, bvecs=bvecs)
     seeds = seeds_in(white, options.nseeds)
@@ -49,30 +56,74 @@ def work(folder: Path, options: argparse.Namespace) -> None:
         prepared = archs.prepare(asked, signals, gtab, fa, seeds, space)
         for arch in options.archs.split(","):
             engine = Engine(prepared, space, choose(arch), Settings(step_mm=0.5 * float(space.voxel_sizes.min())))
-            seconds, digest = [], ""
-            for turn in range(options.repeat + 1):
-                hashed, points, begun = hashlib.sha256(), 0, time.perf_counter()
-                for batch in engine.track(seeds):
-                    points += len(batch.points)
-                    if turn == 0:  # hashing takes longer than tracking
-                        hashed.update(batch.points)
-                if turn:
-                    seconds.append(time.perf_counter() - begun)
-                else:
-                    digest = hashed.hexdigest()
-            row = {"dg": dg, "arch": arch, "points": points, "seconds": seconds, "sha256": digest}
-            print(json.dumps(row), flush=True)
+            yield {}
+            for run in range(options.repeat + 1):
+                yield tracked(engine, seeds, warm_up=run == 0)
             del engine  # a version may refuse another arch beside one that lives
 
 
-def turn_of(package: Path, folder: Path, arguments: list[str]) -> list[dict[str, Any]]:
-    """Run a version in a process; return its rows."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, str(package / "benchmarks" / "versions.py"), *arguments, "--work", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"{package.name}: {done.stderr[-2000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+def tracked(engine: Any, seeds: np.ndarray, warm_up: bool) -> Row:
+    """Track once; return points, seconds in all and by stage, and of a run to warm up the hash, which takes longer."""
+    engine.tally.seconds.update(dict.fromkeys(engine.tally.seconds, 0.0))
+    hashed, points, begun = hashlib.sha256(), 0, time.perf_counter()
+    for batch in engine.track(seeds):
+        points += len(batch.points)
+        if warm_up:
+            hashed.update(batch.points)
+    row = {"points": points, "seconds": {"all": time.perf_counter() - begun}}
+    row["seconds"] |= {name: engine.tally.seconds[name] for name in STAGES}
+    return row | ({"sha256": hashed.hexdigest()} if warm_up else {})
+
+
+class Version:
+    """A process of a version, which does one thing whenever it is asked to."""
+
+    def __init__(self, package: Path, folder: Path) -> None:
+        paths = [str(package), os.environ.get("PYTHONPATH", "")]
+        command = [sys.executable, __file__, *sys.argv[1:], "--work", str(folder), "--package", str(package)]
+        self.process = subprocess.Popen(
+            command, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def next(self) -> Row:
+        """Let it do the next thing, and return what that gave."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(file=self.process.stdin, flush=True)
+        for line in self.process.stdout:  # libraries may print other lines
+            if line.startswith("{"):
+                return json.loads(line)
+        raise SystemExit("a version failed: see above")
+
+
+def alternated(versions: dict[str, Version], repeat: int) -> dict[str, list[Row]]:
+    """Return the rows of one getter on one arch by version; the first is that of the run to warm up."""
+    rows: dict[str, list[Row]] = {name: [] for name in versions}
+    for version in versions.values():
+        version.next()
+    for run in range(repeat + 1):
+        for name in list(versions)[:: 1 if run % 2 else -1]:
+            rows[name].append(versions[name].next())
+    return rows
+
+
+def summary(turns: list[dict[str, list[Row]]]) -> Row:
+    """Return speeds, their ratio and stages of one getter on one arch from the rows of all turns."""
+    runs = {name: [row for turn in turns for row in turn[name][1:]] for name in turns[0]}
+    seconds = {name: {part: [row["seconds"][part] for row in rows] for part in ("all", *STAGES)}
+               for name, rows in runs.items()}  # fmt: skip
+    medians = {name: {part: float(np.median(values)) for part, values in parts.items()}
+               for name, parts in seconds.items()}  # fmt: skip
+    hashes, points = {turn[name][0]["sha256"] for turn in turns for name in turn}, turns[0]["this"][0]["points"]
+    ratios = np.array(seconds["other"]["all"]) / seconds["this"]["all"]
+    return {
+        "mpoints_per_second": {name: round(points / parts["all"] / 1e6, 2) for name, parts in medians.items()},
+        "ratio": round(float(np.median(ratios)), 4),
+        "ratio_by_turn": [round(float(np.median(part)), 4) for part in np.split(ratios, len(turns))],
+        "same_bits": len(hashes) == 1, "points": points, "sha256": sorted(hashes),
+        "stages": {name: {part: round(value, 4) for part, value in parts.items()} for name, parts in medians.items()},
+        "seconds": {name: [round(value, 4) for value in parts["all"]] for name, parts in seconds.items()},
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -84,31 +135,37 @@ def main() -> None:
     parser.add_argument("--nseeds", type=int, default=100_000)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
+    parser.add_argument("--peers", type=Path, default=HERE.parent / "shared" / "peers")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    for name in ("--work", "--package"):  # of a version's process
+        parser.add_argument(name, type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        work(options.work, options)
+        results = work(options.work, options)
+        while sys.stdin.readline() and (row := next(results, None)) is not None:
+            print(json.dumps(row), flush=True)
         return
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    packages = {"other": options.other.resolve(), "this": Path(__file__).resolve().parents[1]}
+    import archs
+
+    pairs = [(dg, arch) for dg in options.dgs.split(",") for arch in options.archs.split(",")]
+    turns: dict[tuple[str, str], list[Any]] = {pair: [] for pair in pairs}
     with tempfile.TemporaryDirectory() as held:
         signals, gtab, fa, white, space = archs.load(options.data, options.peers)
         for name, array in zip(ARRAYS, (signals, gtab.bvals, gtab.bvecs, fa, white, space.affine), strict=True):
             np.save(Path(held) / f"{name}.npy", array)
         for _ in range(options.turns):
-            for name, package in packages.items():
-                for row in turn_of(package, Path(held), sys.argv[1:]):
-                    kept = rows.setdefault((row["dg"], row["arch"]), {"seconds": {}, "sha256": {}})
-                    kept["seconds"].setdefault(name, []).extend(round(value, 4) for value in row["seconds"])
-                    kept["sha256"][name], kept["points"] = row["sha256"], row["points"]
+            packages = {"other": options.other.resolve(), "this": HERE}
+            versions = {name: Version(package, Path(held)) for name, package in packages.items()}
+            for pair in pairs:
+                turns[pair].append(alternated(versions, options.repeat))
+            for version in versions.values():
+                version.process.communicate()
     found = []
-    for (dg, arch), row in rows.items():
-        rate = {name: round(row["points"] / min(values) / 1e6, 2) for name, values in row["seconds"].items()}
-        same, ratio = len(set(row["sha256"].values())) == 1, round(rate["this"] / rate["other"], 4)
-        found.append({"dg": dg, "arch": arch, "mpoints_per_second": rate, "ratio": ratio, "same_bits": same, **row})
-        print(dg, arch, rate, ratio, "same bits" if same else "OTHER BITS", flush=True)
+    for (dg, arch), rows in turns.items():
+        found.append({"dg": dg, "arch": arch} | summary(rows))
+        row = found[-1]
+        print(dg, arch, row["mpoints_per_second"], row["ratio"], row["ratio_by_turn"], row["stages"],
+              "same bits" if row["same_bits"] else "OTHER BITS", flush=True)  # fmt: skip
     if options.out:
         from tistreamlines.benchmarks.machine import machine
 
