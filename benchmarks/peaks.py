@@ -74,7 +74,7 @@ class Data:
 
     def ours(self, way: str, **options: Any) -> dict[str, Any]:
         """Track with this package."""
-        common = {"stop_map": self.given.fa, "stop_threshold": THRESHOLD, "step_size": self.step, "arch": "cpu"}
+        common = {"stop_map": self.given.fa, "stop_threshold": THRESHOLD, "step_size": self.step, "arch": "cpu", "like": "dipy"}
         found = ts.track(**common, seeds=self.points, **options)
         ends = found.stop_reasons
         return self.row(way, found.to_sft().streamlines, ends["no_direction"] / sum(ends.values()))

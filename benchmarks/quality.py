@@ -6,7 +6,7 @@
 The geometries are those of tistreamlines/benchmarks/phantom/strands.py, each turned, jittered and measured with each of
 --seeds. All ways begin in the voxels of white matter and end where they leave it. --set adds a way of this package
 with its own options, as "det-sharp" with dg=det csd_lambda=0.1. The scores are explained in
-tistreamlines/benchmarks/phantom/truth.py. DIPY runs as its examples do: auto_response_ssst, CSD of order 8, 30 degrees;
+tistreamlines/benchmarks/phantom/truth.py. Rows such as prob-like-dipy have --like dipy. DIPY runs as its examples do: auto_response_ssst, CSD of order 8, 30 degrees;
 MRtrix3 with dwi2response tournier, dwi2fod csd and the defaults of tckgen's algorithms but no minimal length.
 """
 
@@ -92,6 +92,7 @@ def mrtrix(truth: Truth, folder: Path, count: int, algorithm: str) -> Lines:
 def ways() -> dict[str, Way]:
     """Return what tracks by default, by name."""
     found: dict[str, Way] = {dg: partial(ours, dg=dg) for dg in ("boot", "prob", "det", "ptt")}
+    found |= {f"{dg}-like-dipy": partial(ours, dg=dg, like="dipy") for dg in ("prob", "det", "ptt")}
     found |= {
         "dipy-det": partial(dipy, getter="DeterministicMaximumDirectionGetter"),
         "dipy-prob": partial(dipy, getter="ProbabilisticDirectionGetter"),

@@ -118,6 +118,32 @@ def truth() -> str:
     return table(("b", "SNR", "way", *(name if name == "r" else f"{name} %" for name in names)), rows)
 
 
+def changed_defaults() -> str:
+    """Defaults that are not DIPY's, and the scores of both, means over all phantoms."""
+    found = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
+
+    def scores(way: str) -> str:
+        mine = [row for row in found if row["way"] == way and "VC" in row]
+        valid, r = (sum(row[name] for row in mine) / len(mine) for name in ("VC", "r"))
+        return f"{valid:.1f} %, {r:.3f}"
+
+    rows = []
+    for dg in METHODS:
+        ours, theirs = Parameters(dg=dg), Parameters(dg=dg, like="dipy")
+        changed = [name for name in options() if name != "like" and getattr(ours, name) != getattr(theirs, name)]
+        if changed:
+            words = (
+                ", ".join(f"`{flag(name)} {_number(getattr(chosen, name))}`" for name in changed)
+                for chosen in (ours, theirs)
+            )
+            rows.append((f"`{dg}`", *words, scores(dg), scores(f"{dg}-like-dipy")))
+    return table(("`--dg`", "Defaults here", "DIPY's", "VC, r here", "VC, r with DIPY's"), rows)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def getters() -> str:
     """The direction getters of ``--dg``."""
     head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
@@ -204,6 +230,7 @@ PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects, "truth": truth,
+    "changed-defaults": changed_defaults,
     "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),
     "names-dipy": dipy_names,
     "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),

@@ -35,6 +35,7 @@ SAME_STREAMLINES = {
     "memory_limit": "it bounds the chunks",
     "cache_dir": "what is kept equals what is computed",
     "shared_cache": "it says whose files are read from that folder",
+    "like": "it changes nothing where the defaults are DIPY's",
     "exact": "it allows the compiler more; that it changes nothing with ptt is a note",
     "force": "it changes files",
     "json_stats": "it is a file",
@@ -124,7 +125,7 @@ def values(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     words = {
         "stopping": "binary", "dg": "det", "model": "csa", "sphere": "small", "pmf_rows": "sampled",
-        "det_rule": "closest", "probe_rule": "paper", "boot_rule": "cuslines", "negative_odf": "none",
+        "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "cuslines", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
         "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),

@@ -1,5 +1,7 @@
 """The weight of CSD's constraint: DIPY's by number, and chosen by generalised cross-validation."""
 
+import json
+
 import numpy as np
 import pytest
 from synthetic import gradients
@@ -99,3 +101,23 @@ def test_a_fit_that_is_kept_has_its_weight(head, tmp_path):
     for weight in (1.0, 0.25):
         plan_of(head, dg="det", cache_dir=tmp_path, csd_lambda=weight)
     assert len(list(tmp_path.glob("odf-*"))) == 2
+
+
+def test_the_record_has_what_was_chosen(head, tmp_path):
+    """Also when the fit, or all tables, come from the cache."""
+    files, options = head.series, {"nseeds": 50, "arch": "cpu", "cache_dir": tmp_path / "cache"}
+    found = []
+    for run, changed in enumerate(({}, {"max_angle": 30}, {}, {"like": "dipy"})):
+        ts.track(*files, tmp_path / f"{run}.trx", mask=head.mask, dg="det", **options, **changed)
+        found.append(json.loads((tmp_path / f"{run}.json").read_text())["chosen"])
+    assert found[0] == found[1] == found[2]
+    assert 0 < found[0]["csd_lambda"] <= 1
+    assert found[3] == found[0] | {"csd_lambda": 1.0}
+    along, across, same = found[0]["response"]["eigenvalues"]
+    assert along > across == same > 0
+    assert found[0]["response"]["b0_signal"] > 0
+
+
+def test_a_method_without_csd_records_no_choice(head, tmp_path):
+    ts.track(*head.series, tmp_path / "a.trx", mask=head.mask, nseeds=20, arch="cpu")
+    assert json.loads((tmp_path / "a.json").read_text())["chosen"] == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
 from dipy.tracking import tracker
 
 from tistreamlines.errors import ParameterError
@@ -176,14 +177,29 @@ SH = {"sh": "a.nii", "sh_basis": "tournier07"}
 
 class TestGetters:
     @pytest.mark.parametrize(("dg", "function"), [("prob", "probabilistic"), ("det", "deterministic")])
-    def test_defaults_are_dipys(self, dg, function):
+    def test_like_dipy_has_its_defaults(self, dg, function):
         dipy = inspect.signature(getattr(tracker, f"{function}_tracking")).parameters
         peaks = inspect.signature(tracker.peaks_from_positions).parameters
-        chosen = Parameters(dg=dg)
+        chosen = Parameters(dg=dg, like="dipy")
         assert (chosen.max_angle, chosen.pmf_threshold) == (dipy["max_angle"].default, dipy["pmf_threshold"].default)
         for name in ("relative_peak_threshold", "min_separation_angle"):
             assert getattr(chosen, name) == peaks[name].default
-        assert (chosen.model, chosen.sh_order) == ("csd", 8)
+        weight = inspect.signature(ConstrainedSphericalDeconvModel).parameters["lambda_"].default
+        assert (chosen.model, chosen.sh_order, chosen.csd_lambda) == ("csd", 8, weight)
+
+    def test_what_is_given_goes_before_like(self):
+        chosen = Parameters.given({"dg": "prob", "like": "dipy", "max_angle": 33, "csd_lambda": "auto"})
+        assert (chosen.max_angle, chosen.pmf_threshold, chosen.csd_lambda) == (33, 0.1, "auto")
+
+    def test_defaults_where_the_truth_leaves_dipys(self):
+        prob, det, ptt = (Parameters(dg=dg) for dg in ("prob", "det", "ptt"))
+        assert (prob.max_angle, prob.pmf_threshold) == (25, 0.2)
+        assert {one.csd_lambda for one in (prob, det, ptt)} == {"auto"}
+        assert Parameters().csd_lambda is Parameters(dg="prob", model="csa").csd_lambda is None
+
+    @pytest.mark.parametrize(("text", "number"), [("1", 1.0), ("0.10", 0.1), (2, 2.0)])
+    def test_the_same_weight_is_recorded_alike(self, text, number):
+        assert Parameters(dg="det", csd_lambda=text).as_dict()["csd_lambda"] == number
 
     @pytest.mark.parametrize("dg", METHODS)
     def test_what_is_given_stays(self, dg):
@@ -195,7 +211,7 @@ class TestGetters:
     def test_every_default_is_resolved(self, dg):
         chosen = Parameters(dg=dg)
         free = {name for name in options() if defaults()[name] is None and getattr(chosen, name) is None}
-        assert free <= {name for name, option in options().items() if option.unit or name in ("sh_basis", "sh_frame")}
+        assert free <= {name for name, option in options().items() if option.unit or name in ("sh_basis", "sh_frame", "like")}
         for name in METHODS[dg].defaults:
             assert getattr(chosen, name) is not None
 

@@ -103,7 +103,7 @@ class _Command:
     def _own(self) -> list[str]:
         method, schedule = self.method, self.schedule
         options = {
-            "mask": self.paths[3], "dg": method.dg, "model": method.model, "sh_order": method.order,
+            "mask": self.paths[3], "dg": method.dg, "like": "dipy", "model": method.model, "sh_order": method.order,
             "max_angle": method.max_angle, "max_steps": method.max_steps, "step_size": "0.5vox", "fa_threshold": STOP,
             "nseeds": schedule.nseeds, "arch": self.target.name, "output": self.out,
             "json_stats": self.folder / "stats.json", **COMMON, **method.options,

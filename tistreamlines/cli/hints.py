@@ -96,11 +96,11 @@ ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name i
 ALIKE = ("include", "include-ordered", "exclude", "select", "seed-sphere", "force", "quiet", "help")
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {
-    "BootDirectionGetter with LocalTracking": "--dg boot",
-    "probabilistic_tracking": "--dg prob --max-directions 1",
-    "deterministic_tracking": "--dg det --max-directions 1",
+    "BootDirectionGetter with LocalTracking": "--dg boot --like dipy",
+    "probabilistic_tracking": "--dg prob --max-directions 1 --like dipy",
+    "deterministic_tracking": "--dg det --max-directions 1 --like dipy",
     "ClosestPeakDirectionGetter": "--dg det --det-rule closest",
-    "ptt_tracking": "--dg ptt --max-directions 1 --probe-rule tracker",
+    "ptt_tracking": "--dg ptt --max-directions 1 --probe-rule tracker --like dipy",
     "ThresholdStoppingCriterion(map, 0.1)": "--stop-map FILE --stop-threshold 0.1, or --fa-threshold of FA",
     "BinaryStoppingCriterion(mask)": "--stopping binary --stop-mask FILE",
     "ActStoppingCriterion.from_pve(wm, gm, csf)": "--stopping act --pve-wm FILE --pve-gm FILE --pve-csf FILE",

@@ -27,7 +27,7 @@ SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
-    "nseeds", "dg", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds", "time_limit",
+    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds", "time_limit",
 )  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")
@@ -35,7 +35,7 @@ HELP = f"""Track the same seeds on every arch and check that the streamlines are
 
 DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked with
 every direction getter. On the CPU, chunks of {" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and several numbers
-of threads are also tested. Each run has its own process and is compared with the first run of the same getter. For two
+of threads are also tested. Defaults are those of --like dipy. Each run has its own process and is compared with the first run of the same getter. For two
 runs that differ, the first different streamline and step are printed; steps are counted from the seed. The exit code is
 0 if all runs are identical and 1 if not, or if a run failed; with --fast, differences do not count.
 """
@@ -123,7 +123,7 @@ def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifyin
 def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
     """Return the parameters that all runs share."""
     stated = given(context)
-    shared = {name: value for name, value in stated.items() if name in SHARED and name != "force"}
+    shared = {name: value for name, value in stated.items() if name in SHARED and name != "force"} | {"like": "dipy"}
     if "seeds" not in shared or "nseeds" in stated:
         shared["nseeds"] = nseeds
     return shared

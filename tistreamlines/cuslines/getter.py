@@ -38,7 +38,7 @@ class DirectionGetter:
 
     def _check_options(self) -> None:
         """Check the options as the command line does."""
-        Parameters(dg=self.name, **self._options(np.ones(3)))
+        Parameters(dg=self.name, like="dipy", **self._options(np.ones(3)))
 
     def _check_sphere(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
         """Return vertices (v, 3) and edges (e, 2) after checking them against each other and the data (x, y, z, n)."""

@@ -154,7 +154,7 @@ class Streamlines:
     ) -> None:  # fmt: skip
         sides = volumes.sides_of(voxel_size, space)
         parameters = Parameters(
-            dg=field.dg, step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
+            dg=field.dg, like="dipy", step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
             **field.options, **running.options(len(seeds)),
         )  # fmt: skip
         self._device = choose(running.arch)

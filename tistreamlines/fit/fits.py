@@ -15,7 +15,7 @@ from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..sphere.harmonics import count_of
 from .csd import lowest_shell
-from .models import MODELS, FitOptions
+from .models import MODELS, FitOptions, Fitted
 from .tensor import tensor_fa
 
 Mask = npt.NDArray[np.bool_]
@@ -50,6 +50,7 @@ class Fits:
     ) -> None:  # fmt: skip
         self._dwi, self._mask, self._threads, self._causes = dwi, mask, threads, dict(causes or {})
         self._cache, self._note, self._progress = cache, note, progress
+        self.chosen: dict[str, Any] = {}  # from the data, by the last fit of a model
 
     @property
     def mask(self) -> Mask:
@@ -100,18 +101,20 @@ class Fits:
         names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
 
-        def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> Map:
+        def unpack(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]) -> tuple[Map, dict[str, Any]]:
             mask = self._kept_mask(arrays)
             _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
-            return _spread(mask, arrays["harmonics"])
+            return _spread(mask, arrays["harmonics"]), dict(values["chosen"])
 
         kept = self._cache.load("odf", causes, unpack) if self._cache else None
         if kept is not None:
-            return kept
+            whole, self.chosen = kept
+            return whole
         with _noting(lambda text: self._note(f"{self._dwi.path}: {text}")):
-            whole = self._fitted(model, options)
+            whole, self.chosen = self._fitted(model, options)
         if self._cache:
-            self._cache.store("odf", causes, {"harmonics": whole[self.mask], "mask": self.mask}, {})
+            held = {"harmonics": whole[self.mask], "mask": self.mask}
+            self._cache.store("odf", causes, held, {"chosen": self.chosen})
         return whole
 
     @property
@@ -122,7 +125,7 @@ class Fits:
         _check_form("mask", arrays["mask"], self._shape, "b")
         return arrays["mask"]
 
-    def _fitted(self, model: str, options: FitOptions) -> Map:
+    def _fitted(self, model: str, options: FitOptions) -> Fitted:
         dwi = self._dwi
         data, gtab = lowest_shell(dwi.data, dwi.gtab)
         if data is not dwi.data:

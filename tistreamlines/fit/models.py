@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ AUTO = "auto"
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
-Fit = Callable[[Array, Any, Mask, "FitOptions", int | None, Progress], npt.NDArray[np.float32]]
+Fitted = tuple[npt.NDArray[np.float32], dict[str, Any]]
+Fit = Callable[[Array, Any, Mask, "FitOptions", int | None, Progress], Fitted]
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -55,19 +56,22 @@ class Model:
         Full name.
     defaults : dict
         Defaults of the options whose default depends on the model.
+    dipys : dict
+        DIPY's defaults, where they differ.
     references : tuple of str
         Keys of REFERENCES.
     fit : callable
         Fits the model to a series of one shell, from the signals (x, y, z, n), DIPY's gradient table of the n volumes,
         the voxels to fit (x, y, z), the options, the number of CPU threads (None is one per core), and a function that
         is called with the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0
-        outside the mask.
+        outside the mask, and what it has chosen from the data, for the record.
     """
 
     title: str
     defaults: dict[str, Any]
     references: tuple[str, ...]
     fit: Fit
+    dipys: dict[str, Any] = field(default_factory=dict)
 
 
 def _fit_with_dipy(kind: str) -> Fit:
@@ -75,7 +79,7 @@ def _fit_with_dipy(kind: str) -> Fit:
 
     def fit(
         data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-    ) -> npt.NDArray[np.float32]:  # fmt: skip
+    ) -> Fitted:  # fmt: skip
         from dipy.reconst import shm
 
         model = getattr(shm, kind)(
@@ -96,14 +100,14 @@ def _fit_with_dipy(kind: str) -> Fit:
 
         for _ in in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads):
             pass
-        return out.reshape(*mask.shape, -1)
+        return out.reshape(*mask.shape, -1), {}
 
     return fit
 
 
 def _fit_csd(
     data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> Fitted:  # fmt: skip
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     try:
         response, _ = csd_response(data, gtab, mask, options.fa_response, threads)
@@ -124,7 +128,11 @@ def _fit_csd(
         if weight is None:
             weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        return fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
+        found = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
+    eigenvalues, unweighted = response
+    return found, {
+        "csd_lambda": weight, "response": {"eigenvalues": np.asarray(eigenvalues).tolist(), "b0_signal": unweighted}
+    }  # fmt: skip
 
 
 def weight_of(text: Any) -> float | None:
@@ -153,7 +161,8 @@ MODELS = {
     ),
     "csa": Model("constant solid angle ODF", {"sh_order": 4}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel")),
     "csd": Model(
-        "constrained spherical deconvolution", {"sh_order": 8}, ("Tournier 2004", "Tournier 2007"), _fit_csd
+        "constrained spherical deconvolution", {"sh_order": 8, "csd_lambda": AUTO}, ("Tournier 2004", "Tournier 2007"),
+        _fit_csd, {"csd_lambda": DIPYS_WEIGHT},
     ),
 }  # fmt: skip
 
@@ -183,7 +192,7 @@ class FitOptions:
         high=1, only={"model": ("csd",)},
     )  # fmt: skip
     csd_lambda: str | float = option(
-        DIPYS_WEIGHT, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "
+        None, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "
         "a low one keeps fibres apart that cross at small angles, a high one smooths noise. With auto, it is chosen "
-        "from the data.", unit="auto|weight", only={"model": ("csd",)},
+        "from the data; DIPY's is 1.", unit="auto|weight", only={"model": ("csd",)},
     )  # fmt: skip

@@ -38,7 +38,7 @@ class PmfOptions(MethodOptions):
     """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
 
     pmf_threshold: float = option(
-        0.1, MODEL, "Directions with a value below this share of the greatest value are never taken. In the "
+        None, MODEL, "Directions with a value below this share of the greatest value are never taken. In the "
         "probes of ptt the threshold is absolute: values at or below it count as 0.", unit="share", low=0, high=1,
     )  # fmt: skip
     pmf_rows: str = option(

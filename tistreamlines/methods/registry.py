@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from ..fit.models import MODELS
@@ -34,7 +34,7 @@ class Method:
         Class of its options, a base class of Parameters. An option that only some classes have belongs to these
         methods only.
     defaults : mapping
-        Defaults of the options whose default depends on the method.
+        Defaults of the options whose default depends on the method. ``docs/truth.md`` has the scores that decided them.
     models : tuple of str
         Models that can be fitted for it; the default is in ``defaults``.
     references : tuple of str
@@ -51,6 +51,8 @@ class Method:
         Whether it draws random numbers.
     steps_along_peaks : callable
         Returns whether its steps follow peaks, not only the first ones, from the options.
+    dipys : mapping
+        DIPY's defaults, where they differ.
     """
 
     title: str
@@ -67,6 +69,7 @@ class Method:
     particles: bool = False
     draws: bool = True
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
+    dipys: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def needs(self) -> str:
@@ -116,7 +119,10 @@ class StoppingRule:
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
-_DIPY = {"model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0}
+_DIPY = {
+    "model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
+    "pmf_threshold": 0.1,
+}  # fmt: skip
 METHODS: dict[str, Method] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
@@ -126,8 +132,9 @@ METHODS: dict[str, Method] = {
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
-        pmf.prepare_prob, pmf.PmfOptions, _DIPY, ANY_MODEL, ("Behrens 2003", "Parker 2003"), pmf.count_step,
-        asymmetric=True, particles=True,
+        pmf.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
+        ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True, particles=True,
+        dipys={"max_angle": 20.0, "pmf_threshold": 0.1},
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,

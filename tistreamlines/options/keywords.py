@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
     pft_max_trial: int | None
     pft_min_wm: float | None
     # Model and directions
+    like: Literal["dipy"] | None
     dg: str | None
     model: str | None
     sh_order: int | None

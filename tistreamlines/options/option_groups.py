@@ -82,6 +82,10 @@ class MethodChoice:
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items()) + ".",
         choices=STOPPING_RULES.keys(),
     )  # fmt: skip
+    like: str | None = option(
+        None, MODEL, "Take the defaults of DIPY for all options of the model and of the directions. The page on quality "
+        "says what ours gain.", choices=("dipy",), absent="this package's",
+    )  # fmt: skip
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
         choices=METHODS.keys(), absent=f"{DEFAULTS[0]}, or {DEFAULTS[1]} with {listed(map(flag, SOURCES))}",

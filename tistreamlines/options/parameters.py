@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
 from ..engine.regions import ROLES
 from ..errors import ParameterError
-from ..fit.models import MODELS, weight_of
+from ..fit.models import AUTO, MODELS, weight_of
 from ..io.in_memory import source_of
 from ..io.regions import sphere_in
 from ..methods import registry
@@ -83,7 +83,8 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
-        weight_of(self.csd_lambda)
+        if self.csd_lambda is not None:
+            self._set("csd_lambda", weight_of(self.csd_lambda) or AUTO)
         for text in self.seed_sphere or ():
             ball_of("seed_sphere", text)
         if self.part is not None:
@@ -103,7 +104,7 @@ class Parameters(
         if self.dg is None:
             self._set("dg", registry.default_method("signals" if self.source == "model" else "functions"))
         method, fitted = METHODS[self.dg], self.source == "model"
-        known = {**method.defaults, **({} if fitted else {"model": None})}
+        known = {**method.defaults, **(method.dipys if self.like else {}), **({} if fitted else {"model": None})}
         for name in known:
             if getattr(self, name) is None:
                 self._set(name, known[name])
@@ -111,8 +112,10 @@ class Parameters(
             if self.model not in method.models:
                 able = listed(name for name, other in METHODS.items() if self.model in other.models)
                 raise ParameterError(f"--model {self.model} needs --dg {able}, not {self.dg}")
-            if self.sh_order is None:
-                self._set("sh_order", MODELS[self.model].defaults["sh_order"])
+            model = MODELS[self.model]
+            for name, value in {**model.defaults, **(model.dipys if self.like else {})}.items():
+                if getattr(self, name) is None:
+                    self._set(name, value)
         self._resolve_basis()
 
     def _resolve_basis(self) -> None:

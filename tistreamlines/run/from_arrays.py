@@ -36,7 +36,7 @@ def prepare_arrays(
     sphere, step_mm, voxel_sizes : see Given
         See :class:`tistreamlines.methods.given.Given`.
     **options : object
-        Other options of :class:`tistreamlines.Parameters`.
+        Other options of :class:`tistreamlines.Parameters`; the defaults are DIPY's.
 
     Returns
     -------
@@ -50,4 +50,4 @@ def prepare_arrays(
     """
     stop = threshold.of_map(stop_map, stop_threshold)
     given = Given(follows, stop, seeds, sphere, step_mm, voxel_sizes)
-    return METHODS[dg].prepare(given, Parameters.given({"dg": dg} | options))
+    return METHODS[dg].prepare(given, Parameters.given({"dg": dg, "like": "dipy"} | options))

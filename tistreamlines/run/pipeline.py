@@ -234,7 +234,7 @@ class Run:
         paths = {**self.parameters.inputs(), **self.series}
         inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
         devices = [device.as_dict() for device in self.devices]
-        told: dict[str, Any] = {"frames": self.plan.frames, "warnings": self.log.warnings}
+        told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
         told |= {"devices": devices} if len(devices) > 1 else {}
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)

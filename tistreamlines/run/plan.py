@@ -19,12 +19,12 @@ from .log import Log
 from .tables import Shapes, Tables, make_tables, seeds_of
 
 __all__ = ["Plan", "make_plan", "needs_series"]
-# options that change neither the stop map nor the tables; inputs are identified by the hash of their content
+# options that change neither the stop map nor the tables, or not by themselves, as like, which changes defaults; inputs are identified by the hash of their content
 _LATER = (
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
     "force", "json_stats", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit",
-    "cache_dir", "shared_cache",
+    "cache_dir", "shared_cache", "like",
 )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ class Plan:
     seeds : the seeds.
     hashes : sha256 of each input, by the name of its argument or option.
     frames : axes of the directions of each input, by the same names (``fit.frames.Placing``).
+    chosen : what the fit of the model has chosen from the data.
     """
 
     prepared: Prepared
@@ -46,6 +47,7 @@ class Plan:
     seeds: Seeds
     hashes: dict[str, str]
     frames: dict[str, Any]
+    chosen: dict[str, Any]
 
 
 def make_plan(
@@ -83,7 +85,8 @@ def make_plan(
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
     seeds = seeds_of(parameters, tables.space, tables.region)
-    return Plan(tables.prepared, tables.space, seeds, {**hashes(), **hashes_of_regions()}, tables.frames)
+    every = {**hashes(), **hashes_of_regions()}
+    return Plan(tables.prepared, tables.space, seeds, every, tables.frames, tables.chosen)
 
 
 def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tables, list[str], list[str]]:

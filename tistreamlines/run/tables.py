@@ -64,19 +64,21 @@ class Tables:
     space : grid of the series or the orientations.
     region : voxels in which seeds are placed.
     frames : axes of the directions of each input.
+    chosen : what the fit of the model has chosen from the data.
     """
 
     prepared: Prepared
     space: Space
     region: Region
     frames: dict[str, Any]
+    chosen: dict[str, Any]
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
         arrays, values = pack_prepared(self.prepared, self.space)
         return {**arrays, **{f"region_{name}": part for name, part in self.region._asdict().items()}}, values | {
-            "frames": self.frames
-        }
+            "frames": self.frames, "chosen": self.chosen
+        }  # fmt: skip
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
@@ -90,7 +92,7 @@ class Tables:
         same = np.array_equal(region.affine, space.affine)
         if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
             raise ValueError("region has voxels outside the image")
-        return cls(prepared, space, region, values["frames"])
+        return cls(prepared, space, region, values["frames"], values["chosen"])
 
 
 def make_tables(
@@ -111,8 +113,8 @@ def make_tables(
     ahead(lambda: _stand_in(series, parameters))
     with log.stage("load"):
         inputs = read(series, parameters, log)
-    prepared, region = _prepare(inputs, parameters, hashes, cache, log)
-    return Tables(prepared, inputs.space, region, inputs.frames)
+    prepared, region, chosen = _prepare(inputs, parameters, hashes, cache, log)
+    return Tables(prepared, inputs.space, region, inputs.frames, chosen)
 
 
 def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
@@ -142,8 +144,8 @@ def _in_voxels(parameters: Parameters, region: Region, drawn: tuple[int, int | N
 
 def _prepare(
     inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
-) -> tuple[Prepared, Region]:
-    """Fit what the method, the stopping rule and the seeds need; return tables and the region of seeds."""
+) -> tuple[Prepared, Region, dict[str, Any]]:
+    """Fit what the method, the stopping rule and the seeds need; return tables, the region of seeds, and choices."""
     known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
     known["frame"] = inputs.frames.get("bvecs", {}).get("frame", "")
     fits = None
@@ -164,7 +166,7 @@ def _prepare(
             coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
         prepared = _tables_of(inputs, coefficients, stop, reach, parameters)
-    return prepared, region
+    return prepared, region, {} if fits is None else fits.chosen
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
