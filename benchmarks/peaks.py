@@ -74,8 +74,8 @@ class Data:
 
     def ours(self, way: str, **options: Any) -> dict[str, Any]:
         """Track with this package."""
-        common = {"stop_map": self.given.fa, "stop_threshold": THRESHOLD, "step_size": self.step, "arch": "cpu", "like": "dipy"}
-        found = ts.track(**common, seeds=self.points, **options)
+        common = {"stop_map": self.given.fa, "stop_threshold": THRESHOLD, "step_size": self.step, "arch": "cpu"}
+        found = ts.track(**common, seeds=self.points, like="dipy", **options)
         ends = found.stop_reasons
         return self.row(way, found.to_sft().streamlines, ends["no_direction"] / sum(ends.values()))
 

@@ -25,9 +25,9 @@ from tistreamlines.engine.tally import DROPPED, LABELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.references import REFERENCES
-from tistreamlines.methods.registry import table_rows
+from tistreamlines.methods.registry import METHODS, table_rows
 from tistreamlines.option import flag
-from tistreamlines.options.parameters import kind, options
+from tistreamlines.options.parameters import Parameters, kind, options
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

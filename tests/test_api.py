@@ -106,7 +106,7 @@ class TestProb:
     def track(self, scene, **options):
         assert scene.pmf.any()  # writes the file
         angles = {"max_angle": 40, "relative_peak_threshold": 0.4}
-        return scene.track(dg="prob", pmf=scene.folder / "pmf.nii.gz", **angles, **options)
+        return scene.track(dg="prob", like="dipy", pmf=scene.folder / "pmf.nii.gz", **angles, **options)
 
     def test_same_as_track(self, scene):
         batch = self.track(scene)

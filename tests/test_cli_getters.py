@@ -45,8 +45,9 @@ class TestGetters:
         sidecar = json.loads((tmp_path / "a.json").read_text())
         assert set(sidecar["inputs"]) == {"pmf", "stop_map", "seed_mask"}
         recorded = sidecar["parameters"]
-        assert (recorded["dg"], recorded["max_angle"], recorded["min_separation_angle"]) == (dg, 20, 25)
-        assert (recorded["model"], recorded["boot_rule"], recorded["pmf_threshold"]) == (None, None, 0.1)
+        assert (recorded["dg"], recorded["min_separation_angle"]) == (dg, 25)
+        assert (recorded["max_angle"], recorded["pmf_threshold"]) == ((25, 0.2) if dg == "prob" else (20, 0.1))
+        assert (recorded["model"], recorded["boot_rule"]) == (None, None)
         steps = np.concatenate([np.diff(s, axis=0) for s in read(tmp_path / "a.tck")])
         axis = head.phantom.affine[:3, 1] / STEP / 2
         assert np.abs(steps @ axis / STEP).min() > np.cos(np.radians(30))

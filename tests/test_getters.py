@@ -58,4 +58,4 @@ def test_citations(dg):
 def test_words():
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
     assert varying("sh_order") == "4 for opdt or csa, 8 for csd"
-    assert varying("max_angle").startswith("60 for boot, 20 for prob")
+    assert varying("max_angle").startswith("60 for boot, 25 for prob, 20 for det")

@@ -24,10 +24,10 @@ def test_an_order_that_is_refused(few, options):
 
 
 def test_csd_is_told_of(few):
-    (said,) = ts.track(**few, dg="det").notes
+    (said,) = ts.track(**few, dg="det", like="dipy").notes
     assert "dwi.nii.gz: 32 diffusion-weighted volumes are fewer than the 45 coefficients of order 8" in said
     assert "sh_order 6" in said
-    assert ts.track(**few, dg="det", sh_order=6).notes == ()
+    assert ts.track(**few, dg="det", like="dipy", sh_order=6).notes == ()
 
 
 @pytest.mark.parametrize(("volumes", "order"), [(6, 2), (14, 2), (15, 4), (28, 6), (32, 6), (45, 8), (300, 22)])

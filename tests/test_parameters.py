@@ -211,7 +211,8 @@ class TestGetters:
     def test_every_default_is_resolved(self, dg):
         chosen = Parameters(dg=dg)
         free = {name for name in options() if defaults()[name] is None and getattr(chosen, name) is None}
-        assert free <= {name for name, option in options().items() if option.unit or name in ("sh_basis", "sh_frame", "like")}
+        words = ("sh_basis", "sh_frame", "like")
+        assert free <= {name for name, option in options().items() if option.unit or name in words}
         for name in METHODS[dg].defaults:
             assert getattr(chosen, name) is not None
 

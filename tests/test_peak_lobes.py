@@ -71,7 +71,7 @@ def ring(tmp_path_factory):
 def followed(folder, **options):
     return ts.track(
         peaks=folder / "peaks.nii.gz", peaks_frame="voxel", stop_map=folder / "inside.nii.gz", stop_threshold=0.5,
-        seed_mask=folder / "inside.nii.gz", nseeds=200, max_steps=60, arch="cpu", **options,
+        seed_mask=folder / "inside.nii.gz", nseeds=200, max_steps=60, arch="cpu", like="dipy", **options,
     )  # fmt: skip
 
 

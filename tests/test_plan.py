@@ -76,7 +76,7 @@ def without_series(files, source, **named):
 class TestModels:
     def test_csd_is_dipys_in_the_mask(self, head, gtab):
         told, notes = [], []
-        parameters = ts.Parameters(dg="prob", sh_order=ORDER)
+        parameters = ts.Parameters(dg="prob", like="dipy", sh_order=ORDER)
         dwi = tables.nifti.load_dwi(*head.series)
         mask = np.zeros(dwi.space.shape, bool)
         mask[12:18, 16:20, 12:15] = head.phantom.mask[12:18, 16:20, 12:15]

@@ -25,7 +25,10 @@ def prepare_straightest(given: Given, options: pmf.PmfOptions) -> Prepared:
 STRAIGHTEST = Method(
     title="straightest path", use="a test needs one", follows="functions", prepare=prepare_straightest,
     options=pmf.PmfOptions, models=("csd", "opdt"), references=("Mori 1999",), count_step=pmf.count_step,
-    defaults={"model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0},
+    defaults={
+        "model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
+        "pmf_threshold": 0.1,
+    },
 )  # fmt: skip
 
 

@@ -27,7 +27,8 @@ SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
-    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds", "time_limit",
+    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
+    "time_limit",
 )  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")
@@ -35,9 +36,10 @@ HELP = f"""Track the same seeds on every arch and check that the streamlines are
 
 DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked with
 every direction getter. On the CPU, chunks of {" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and several numbers
-of threads are also tested. Defaults are those of --like dipy. Each run has its own process and is compared with the first run of the same getter. For two
-runs that differ, the first different streamline and step are printed; steps are counted from the seed. The exit code is
-0 if all runs are identical and 1 if not, or if a run failed; with --fast, differences do not count.
+of threads are also tested. The defaults are those of track --like dipy. Each run has its own process and is compared
+with the first run of the same getter. For two runs that differ, the first different streamline and step are printed;
+steps are counted from the seed. The exit code is 0 if all runs are identical and 1 if not, or if a run failed; with
+--fast, differences do not count.
 """
 
 

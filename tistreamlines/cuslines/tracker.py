@@ -128,7 +128,8 @@ class Tracker:
         if not 0 <= rng_offset < 2**32:
             raise ParameterError(f"rng_offset is {rng_offset}: give a number from 0 to 2**32 - 1")
         self.parameters = Parameters(
-            dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle), step_size=f"{float(step_size)!r}vox",
+            dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle),
+            step_size=f"{float(step_size)!r}vox",
             min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
             relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, arch=arch, exact=exact,
             threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,

@@ -19,7 +19,8 @@ from .log import Log
 from .tables import Shapes, Tables, make_tables, seeds_of
 
 __all__ = ["Plan", "make_plan", "needs_series"]
-# options that change neither the stop map nor the tables, or not by themselves, as like, which changes defaults; inputs are identified by the hash of their content
+# options that change neither the stop map nor the tables, or as like only through others; inputs are identified by the
+# hash of their content
 _LATER = (
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
