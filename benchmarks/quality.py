@@ -6,9 +6,9 @@
 The geometries are those of tistreamlines/benchmarks/phantom/strands.py, each turned, jittered and measured with each of
 --seeds. All ways begin in the voxels of white matter and end where they leave it. --set adds a way of this package
 with its own options, as "det-sharp" with dg=det csd_lambda=0.1. The scores are explained in
-tistreamlines/benchmarks/phantom/truth.py. Ways such as prob-like-dipy have --like dipy. DIPY itself runs as its examples
-do: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with dwi2response tournier, dwi2fod csd and the defaults of
-tckgen's algorithms but no minimal length.
+tistreamlines/benchmarks/phantom/truth.py. Ways such as prob-like-dipy have --like dipy. DIPY itself runs as in its
+examples: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with dwi2response tournier, dwi2fod csd and the
+defaults of tckgen's algorithms but no minimal length.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from .csd import DIPYS_WEIGHT, Deconvolved, deconvolved
 from .dipy_private import csd_design, csd_normal
 from .tensor import anisotropy
-from .threads import in_threads
+from .threads import in_threads, single_blas
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -60,13 +60,17 @@ def chosen_weight(
     float
         1, which is DIPY's, or the half, a quarter and so on, to 1/64.
     """
-    sample = _sample(data, gtab, mask, threads)
-    if not len(sample):
-        return DIPYS_WEIGHT
-    weights = DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1)
+    with single_blas():
+        sample = _sample(data, gtab, mask, threads)
+        return _least_of_the_good(sample, gtab, response, order, threads) if len(sample) else DIPYS_WEIGHT
+
+
+def _least_of_the_good(sample: Array, gtab: GradientTable, response: Any, order: int, threads: int | None) -> float:
+    """Return the least weight whose score lies within TOLERANCE of the best."""
+    everywhere = np.ones(sample.shape[:3], bool)
     chosen, least = DIPYS_WEIGHT, np.inf
-    for weight in weights:
-        found = deconvolved(sample, gtab, np.ones(sample.shape[:3], bool), response, order, weight, threads)
+    for weight in DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1):
+        found = deconvolved(sample, gtab, everywhere, response, order, weight, threads)
         if found.singular:
             break
         score = _cross_validation(sample[:, 0, 0][:, ~np.asarray(gtab.b0s_mask)], found, threads)

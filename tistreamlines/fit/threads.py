@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from ..devices import usable_cores
 
+_here = threading.local()
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -30,7 +33,24 @@ def in_threads(
     """
     pool = ThreadPoolExecutor(threads or usable_cores())
     try:
-        with threadpool_limits(1, "blas"):
+        with single_blas():
             yield from pool.map(task, items)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def single_blas() -> Generator[None, None, None]:
+    """Keep BLAS from using threads of its own, which wait for work and hold up others for a while after each call.
+
+    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms.
+    """
+    if getattr(_here, "single", False):
+        yield
+        return
+    with threadpool_limits(1, "blas"):
+        _here.single = True
+        try:
+            yield
+        finally:
+            _here.single = False
