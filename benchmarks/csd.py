@@ -46,12 +46,13 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--no-dipy", action="store_true")
     options = parser.parse_args()
-    from tistreamlines.fit.csd import csd_response, fit_csd, lowest_shell
+    from tistreamlines.fit.csd import csd_response, fit_csd
+    from tistreamlines.fit.shells import on_shell, shell_of_models
     from tistreamlines.io import nifti
 
     dwi = nifti.load_dwi(*(options.folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
     mask = nifti.load_mask(options.folder / "mask.nii.gz", dwi.space)
-    data, gtab = lowest_shell(dwi.data, dwi.gtab)
+    data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
     response, ratio = csd_response(data, gtab, mask)
     one = np.zeros_like(mask)
     one[tuple(np.argwhere(mask)[0])] = True

@@ -15,7 +15,7 @@ from synthetic import ACROSS, ALONG, UNWEIGHTED, gradients, signals
 
 from tistreamlines.errors import InputError
 from tistreamlines.fit import csd
-from tistreamlines.fit.csd import csd_response, fit_csd, lowest_shell
+from tistreamlines.fit.csd import csd_response, fit_csd
 from tistreamlines.fit.dipy_private import csd_design
 from tistreamlines.io import nifti
 
@@ -176,34 +176,6 @@ def test_a_caller_that_stops_is_heard_at_once(monkeypatch):
     assert told[0] < 0.5
 
 
-def several_shells(threshold: float = 10.0):
-    """b0s of 0 and 5, shells about 1000 and 2000, mixed; one volume each of its own value."""
-    bvals = np.array([0, 1995, 5, 995, *[1000, 2000] * 30, 1005, 2010.0, 5])
-    bvecs = np.random.default_rng(0).normal(size=(len(bvals), 3))
-    bvecs[bvals == 0] = 0
-    bvecs[bvals > 0] /= np.linalg.norm(bvecs[bvals > 0], axis=1, keepdims=True)
-    return np.arange(2.0 * len(bvals)).reshape(1, 1, 2, -1), gradient_table(bvals, bvecs=bvecs, b0_threshold=threshold)
-
-
-def test_the_lowest_shell_and_the_b0s_are_kept():
-    data, gtab = several_shells()
-    kept, table = lowest_shell(data, gtab)
-    expected = gtab.bvals < 1500
-    assert np.array_equal(kept, data[..., expected])
-    assert np.array_equal(table.bvals, gtab.bvals[expected])
-    assert np.allclose(table.bvecs, gtab.bvecs[expected])
-    assert table.b0_threshold == 10
-    assert np.array_equal(table.b0s_mask, gtab.b0s_mask[expected])
-    assert table.b0s_mask.sum() == 3
-
-
-def test_a_single_shell_stays_as_it_is():
-    data, gtab = brainlike(gradients(), 5), gradients()
-    kept, table = lowest_shell(data, gtab)
-    assert kept is data
-    assert table is gtab
-
-
 def test_the_response_comes_from_the_mask():
     # outside the mask lie fibres of another diffusivity
     gtab = gradients()
@@ -248,7 +220,7 @@ def test_what_does_not_go_together_is_refused():
         "give a bool": lambda: fit_csd(data, gtab, mask[1:], RESPONSE),
         "at least 2": lambda: fit_csd(data, gtab, mask, RESPONSE, order=7),
         "three eigenvalues": lambda: fit_csd(data, gtab, mask, (np.array([ALONG, 0, np.nan]), 1.0)),
-        "all volumes are b0s": lambda: lowest_shell(data, b0s),
+        "all volumes are b0s": lambda: fit_csd(data, b0s, mask, RESPONSE),
         "has no b0": lambda: csd_response(data[..., 1:-1], weighted, mask),
     }
     for message, call in cases.items():

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..fit import csd
+from ..fit import csd, shells
 from ..fit.frames import place_gradients
 from ..fit.tensor import tensor_fa
 from ..io import nifti
@@ -143,7 +143,7 @@ def fitted_csd(dwi: nifti.Dwi, mask: Array, order: int) -> Array:
     (x, y, z, n) float32
         Coefficients in basis descoteaux07_legacy.
     """
-    data, gtab = csd.lowest_shell(dwi.data, dwi.gtab)
+    data, gtab = shells.on_shell(dwi.data, dwi.gtab, shells.shell_of_models)
     response, _ = csd.csd_response(data, gtab, mask)
     return csd.fit_csd(data, gtab, mask, response, min(highest_order(int((~gtab.b0s_mask).sum())), order))
 

@@ -34,53 +34,12 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 POLL = 0.1  # s between two reports of progress
-SHELL_WIDTH = 50  # s/mm2
 RADIUS = 10  # voxels; that of DIPY's cube
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 
-__all__ = ["csd_response", "fit_csd", "lowest_shell"]
-
-
-def lowest_shell(data: Array, gtab: GradientTable, shell_width: int = SHELL_WIDTH) -> tuple[Array, GradientTable]:
-    """Select the b0s and the lowest shell, with the shells of DIPY's ``unique_bvals_tolerance``.
-
-    Parameters
-    ----------
-    data : (x, y, z, n) signals.
-    gtab : dipy.core.gradients.GradientTable
-        Gradients of the n volumes, in any order.
-    shell_width : int, s/mm2
-        b-values that differ by no more than this belong to one shell.
-
-    Returns
-    -------
-    data : (x, y, z, m)
-        The selected volumes in their order; the same array if all are selected.
-    gtab : dipy.core.gradients.GradientTable
-        Gradients of these volumes, with the same b0 threshold.
-
-    Raises
-    ------
-    InputError
-        If the gradients do not match the data, or if all volumes are b0s.
-    """
-    from dipy.core.gradients import get_bval_indices, gradient_table, unique_bvals_tolerance
-
-    _check(data, gtab)
-    keep = np.asarray(gtab.b0s_mask).copy()
-    shells = unique_bvals_tolerance(gtab.bvals[~keep], tol=shell_width)
-    chosen = get_bval_indices(gtab.bvals, shells[0], tol=shell_width)
-    keep[chosen] = True
-    if keep.all():
-        return data, gtab
-    btens = None if gtab.btens is None else gtab.btens[keep]
-    kept = gradient_table(
-        gtab.bvals[keep], bvecs=gtab.bvecs[keep], big_delta=gtab.big_delta, small_delta=gtab.small_delta,
-        b0_threshold=gtab.b0_threshold, btens=btens,
-    )  # fmt: skip
-    return data[..., keep], kept
+__all__ = ["csd_response", "fit_csd"]
 
 
 def csd_response(

@@ -14,8 +14,8 @@ from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..sphere.harmonics import count_of
-from .csd import lowest_shell
 from .models import MODELS, FitOptions, Fitted
+from .shells import on_shell, shell_of_models, shell_of_tensor
 from .tensor import tensor_fa
 
 Mask = npt.NDArray[np.bool_]
@@ -63,7 +63,7 @@ class Fits:
         return self._mask
 
     def anisotropy(self) -> Map:
-        """Return FA, (x, y, z) float32, 0 outside the mask."""
+        """Fit FA to the shell nearest to b = 1000; return it, (x, y, z) float32, 0 outside the mask."""
 
         def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> tuple[Mask, Map]:
             _check_form("fa", arrays["fa"], self._shape, "f")
@@ -73,13 +73,14 @@ class Fits:
         if kept is not None:
             self._mask, fa = kept
             return fa
-        fa = tensor_fa(self._dwi.data, self._dwi.gtab, self.mask, self._threads)
+        data, gtab = on_shell(self._dwi.data, self._dwi.gtab, shell_of_tensor)
+        fa = tensor_fa(data, gtab, self.mask, self._threads)
         if self._cache:
             self._cache.store("fa", self._causes, {"fa": fa, "mask": self.mask}, {})
         return fa
 
     def coefficients(self, model: str, options: FitOptions) -> Map:
-        """Fit a model to the lowest shell.
+        """Fit a model to the shell that serves it best, :func:`.shells.shell_of_models`.
 
         Parameters
         ----------
@@ -127,10 +128,7 @@ class Fits:
 
     def _fitted(self, model: str, options: FitOptions) -> Fitted:
         dwi = self._dwi
-        data, gtab = lowest_shell(dwi.data, dwi.gtab)
-        if data is not dwi.data:
-            shell = gtab.bvals[~gtab.b0s_mask]
-            self._note(f"several shells: --model {model} is fitted to the lowest shell, b={shell.mean():.0f}")
+        data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
         try:
             return MODELS[model].fit(data, gtab, self.mask, options, self._threads, self._progress)
         except InputError as error:

@@ -56,8 +56,6 @@ class Model:
         Full name.
     defaults : dict
         Defaults of the options whose default depends on the model.
-    dipys : dict
-        DIPY's defaults, where they differ.
     references : tuple of str
         Keys of REFERENCES.
     fit : callable
@@ -65,12 +63,17 @@ class Model:
         the voxels to fit (x, y, z), the options, the number of CPU threads (None is one per core), and a function that
         is called with the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0
         outside the mask, and what it has chosen from the data, for the record.
+    order : int
+        Default order of the harmonics for series with enough directions.
+    dipys : dict
+        DIPY's defaults, where they differ.
     """
 
     title: str
     defaults: dict[str, Any]
     references: tuple[str, ...]
     fit: Fit
+    order: int
     dipys: dict[str, Any] = field(default_factory=dict)
 
 
@@ -156,15 +159,20 @@ def weight_of(text: Any) -> float | None:
 
 MODELS = {
     "opdt": Model(
-        "orientation probability density transform", {"sh_order": 4}, ("Tristán-Vega 2009", "Tristán-Vega 2010"),
-        _fit_with_dipy("OpdtModel"),
+        "orientation probability density transform", {}, ("Tristán-Vega 2009", "Tristán-Vega 2010"),
+        _fit_with_dipy("OpdtModel"), 4, {"sh_order": 4},
     ),
-    "csa": Model("constant solid angle ODF", {"sh_order": 4}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel")),
+    "csa": Model("constant solid angle ODF", {}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel"), 8, {"sh_order": 4}),
     "csd": Model(
-        "constrained spherical deconvolution", {"sh_order": 8, "csd_lambda": AUTO}, ("Tournier 2004", "Tournier 2007"),
-        _fit_csd, {"csd_lambda": DIPYS_WEIGHT},
+        "constrained spherical deconvolution", {"csd_lambda": AUTO}, ("Tournier 2004", "Tournier 2007"), _fit_csd, 8,
+        {"csd_lambda": DIPYS_WEIGHT, "sh_order": 8},
     ),
 }  # fmt: skip
+
+
+def order_for(model: str, directions: int) -> int:
+    """Return the default order of a model's harmonics, whose coefficients so many directions determine."""
+    return min(MODELS[model].order, highest_order(directions))
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,8 @@ class FitOptions:
     sh_order: int = option(
         None, MODEL, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,
         only={"model": MODELS.keys()},
+        absent=", ".join(f"{row.order} for {name}" for name, row in MODELS.items())
+        + ", or the highest that the directions determine",
     )  # fmt: skip
     sm_lambda: float = option(
         0.006, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..fit import dipy_private
+from ..fit.shells import shells
 from ..kernels.interpolate import Volume
 from ..kernels.methods import boot
 from ..kernels.peaks import PeakScratch
@@ -52,12 +53,11 @@ class BootOptions(MethodOptions):
     )  # fmt: skip
 
 
-def _check_single_shell(gtab: GradientTable, tolerance: float = 20.0) -> None:
-    bvals = gtab.bvals[~gtab.b0s_mask]
-    if np.ptp(bvals) >= tolerance:
-        low, high = bvals.min(), bvals.max()
+def _check_single_shell(gtab: GradientTable) -> None:
+    if len(shells(gtab)) > 1:
+        weighted = gtab.bvals[~gtab.b0s_mask]
         raise InputError(
-            f"b-values range from {low:g} to {high:g} s/mm2, but boot needs a single shell (within {tolerance:g}): "
+            f"b-values range from {weighted.min():g} to {weighted.max():g} s/mm2, but boot needs a single shell: "
             "extract one shell and the b0 volumes, or use another direction getter"
         )
 

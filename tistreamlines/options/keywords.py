@@ -27,6 +27,7 @@ class Options(TypedDict, total=False):
     seeds_per_voxel: int | None
     seed_grid: int | None
     seed_seed: int | None
+    shells: str | float | Sequence[float] | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
     stopping: str | None
     stop_map: ImageLike | None

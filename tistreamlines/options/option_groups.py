@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
+from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
@@ -66,6 +67,11 @@ class SeedOptions:
         excludes=("nseeds", "seed_seed", "seed_image", "seed_sphere"),
     )  # fmt: skip
     seed_seed: int = option(0, SEEDS, "RNG seed for the random seed points.", unit="number", low=0, high=2**64 - 1)
+    shells: str | float | Sequence[float] | None = option(
+        None, SEEDS, "b-values of the shells that are used, besides the b0s; the volumes of others are left out. Of "
+        f"several shells, models are fitted to the one of the highest b-value up to {HIGHEST:g} among those with at "
+        f"least {ENOUGH} directions, and FA to the one nearest to b = {NEAR:g}.", unit="b,b,...", absent="all",
+    )  # fmt: skip
     bvecs_frame: str = option(
         "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "
         "if the determinant of the affine is positive (fsl). auto chooses the axes with which the fibre directions of "

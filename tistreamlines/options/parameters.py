@@ -17,6 +17,7 @@ from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
 from ..engine.regions import ROLES
 from ..errors import ParameterError
 from ..fit.models import AUTO, MODELS, weight_of
+from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
 from ..io.regions import sphere_in
 from ..methods import registry
@@ -83,6 +84,8 @@ class Parameters(
                 f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
             )
         self.step_mm([1.0])
+        if self.shells is not None:
+            self._set("shells", b_values_of(self.shells))
         if self.csd_lambda is not None:
             self._set("csd_lambda", weight_of(self.csd_lambda) or AUTO)
         for text in self.seed_sphere or ():

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..backends.threads import thread_pool
 from ..errors import ParameterError
-from ..fit import frames
+from ..fit import frames, shells
 from ..io import images, nifti, orientations, pipes, seeds, sidecar
 from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
@@ -74,13 +74,15 @@ def needs_series(parameters: Parameters) -> str:
 
 
 def refuse_idle(series: Series, parameters: Parameters) -> None:
-    """Raise a ParameterError if a mask is given, but nothing is fitted in it.
+    """Raise a ParameterError if a mask or shells are given, but nothing is fitted in the mask, or to a series.
 
     Parameters
     ----------
     series : the diffusion series, or nothing.
     parameters : all options.
     """
+    if parameters.shells is not None and not series:
+        raise ParameterError(f"{flag('shells')} selects volumes of a series, and there is none: leave it out")
     fits = STOPPING_RULES[parameters.stopping].needs_fa(parameters) or not placed(parameters)
     if parameters.mask is not None and parameters.source != "model" and not (series and fits):
         raise ParameterError(
@@ -142,7 +144,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     ParameterError
         If the step size does not suit the image.
     """
-    dwi = nifti.load_dwi(series["dwi"], series["bvals"], series["bvecs"]) if series else None
+    dwi = _series(series, parameters, log) if series else None
     oriented = _orientations(parameters, dwi.space if dwi else None, log)
     grid = dwi or oriented
     if grid is None:
@@ -171,6 +173,20 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
     return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image, seed_space)
+
+
+def _series(series: Series, parameters: Parameters, log: Log) -> nifti.Dwi:
+    """Read the diffusion series, and say which of several shells are fitted."""
+    dwi = nifti.load_dwi(series["dwi"], series["bvals"], series["bvecs"])
+    if parameters.shells is not None:
+        dwi = shells.only_shells(dwi, parameters.shells)
+    known = shells.b_values_told(dwi.gtab)
+    if len(known["b"]) > 1:
+        log.note(
+            f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: models are fitted to "
+            f"b = {known['models']:.0f}, FA to b = {known['fa']:.0f}; {flag('shells')} leaves shells out"
+        )
+    return dwi
 
 
 def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache as cached
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from ..engine.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVo
 from ..engine.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..errors import InputError
 from ..fit.fits import Fits
-from ..fit.models import BASIS
+from ..fit.models import BASIS, MODELS, order_for
+from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
 from ..io.images import open_image
@@ -24,7 +25,7 @@ from ..io.tractogram import Space
 from ..methods.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..methods.packing import pack_prepared, unpack_prepared
 from ..methods.registry import METHODS, STOPPING_RULES
-from ..option import ball_of
+from ..option import ball_of, flag
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..sphere.harmonics import BASES, count_of
@@ -113,6 +114,7 @@ def make_tables(
     ahead(lambda: _stand_in(series, parameters))
     with log.stage("load"):
         inputs = read(series, parameters, log)
+    parameters = _with_order(parameters, inputs.dwi, log.note)
     prepared, region, chosen = _prepare(inputs, parameters, hashes, cache, log)
     return Tables(prepared, inputs.space, region, inputs.frames, chosen)
 
@@ -147,7 +149,7 @@ def _prepare(
 ) -> tuple[Prepared, Region, dict[str, Any]]:
     """Fit what the method, the stopping rule and the seeds need; return tables, the region of seeds, and choices."""
     known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
-    known["frame"] = inputs.frames.get("bvecs", {}).get("frame", "")
+    known |= {"frame": inputs.frames.get("bvecs", {}).get("frame", ""), "shells": parameters.shells}
     fits = None
     if inputs.dwi is not None:
         fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
@@ -166,7 +168,28 @@ def _prepare(
             coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
         prepared = _tables_of(inputs, coefficients, stop, reach, parameters)
-    return prepared, region, {} if fits is None else fits.chosen
+    return prepared, region, _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
+
+
+def _chosen(inputs: Inputs, parameters: Parameters) -> dict[str, Any]:
+    """Return the shells and the order that are fitted, for the record."""
+    order = {} if parameters.model is None else {"sh_order": parameters.sh_order}
+    return {} if inputs.dwi is None else {"shells": b_values_told(inputs.dwi.gtab), **order}
+
+
+def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[str], object]) -> Parameters:
+    """Return the options with the order of the model's harmonics, which the number of directions may limit."""
+    if dwi is None or parameters.model is None or parameters.sh_order is not None:
+        return parameters
+    row, directions = MODELS[parameters.model], int(shell_of_models(dwi.gtab).sum())
+    residuals = METHODS[parameters.dg].follows == "signals"  # a direction more than coefficients leaves some
+    order = order_for(parameters.model, directions - residuals)
+    if order < row.order:
+        note(
+            f"{dwi.path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
+            f"{order}, not {row.order}"
+        )
+    return replace(parameters, sh_order=order)
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
@@ -226,7 +249,7 @@ def _followed(
     read = inputs.oriented
     if METHODS[parameters.dg].follows == "signals":
         assert inputs.dwi is not None
-        return Signals(inputs.dwi.data, inputs.dwi.gtab)
+        return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
     if read is None:
         assert coefficients is not None
         return OrientationFunctions("sh", coefficients, BASIS)
@@ -240,9 +263,11 @@ def _followed(
 def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
     """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs."""
     inputs = _inputs_of_few_voxels(series, parameters)
+    parameters = _with_order(parameters, inputs.dwi, lambda _: None)
     rule = STOPPING_RULES[parameters.stopping]
     stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, _sides(inputs))
-    coefficients = np.ones((*SHAPE, count_of(parameters.sh_order)), np.float32) if parameters.model else None
+    order = parameters.sh_order
+    coefficients = None if order is None else np.ones((*SHAPE, count_of(order)), np.float32)
     return _tables_of(inputs, coefficients, stop, np.zeros((1, 3)), parameters), inputs.space
 
 
@@ -255,6 +280,7 @@ def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
     if series:
         gtab = nifti.load_gradients(series["bvals"], series["bvecs"], path, image.shape[3])
         dwi = nifti.Dwi(np.ones((*SHAPE, image.shape[3]), np.float32), space, gtab, path)
+        dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     if source != "model":
         volumes = open_image(getattr(parameters, source))[1].shape[3:]
         values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)

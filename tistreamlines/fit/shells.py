@@ -1,0 +1,158 @@
+"""The shells of a series: which volumes have the same b-value, and which of them are fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, ParameterError
+from ..option import flag
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
+    from ..io.nifti import Dwi
+
+Array = npt.NDArray[Any]
+Volumes = npt.NDArray[np.bool_]
+WIDTH = 50  # s/mm2; b-values that differ by no more belong to one shell
+HIGHEST = 3500.0  # s/mm2, up to which a model takes the highest shell
+ENOUGH = 28  # directions that a shell needs to be preferred: they determine harmonics of order 6
+NEAR, FEWEST = 1000.0, 6  # s/mm2 for which the diffusion tensor holds well, and the directions that it needs
+
+
+def shells(gtab: GradientTable) -> list[Volumes]:
+    """Return the volumes (n,) of each shell, from the lowest b-value on, as DIPY's ``unique_bvals_tolerance`` does."""
+    from dipy.core.gradients import get_bval_indices, unique_bvals_tolerance
+
+    weighted = ~np.asarray(gtab.b0s_mask)
+    found = []
+    for bval in unique_bvals_tolerance(gtab.bvals[weighted], tol=WIDTH):
+        volumes = np.zeros_like(weighted)
+        volumes[get_bval_indices(gtab.bvals, bval, tol=WIDTH)] = True
+        found.append(volumes & weighted)
+    return found
+
+
+def b_value(gtab: GradientTable, volumes: Volumes) -> float:
+    """Return the mean b-value of some volumes, s/mm2."""
+    return float(gtab.bvals[volumes].mean())
+
+
+def shell_of_models(gtab: GradientTable) -> Volumes:
+    """Return the volumes (n,) of the shell that orientation models are fitted to.
+
+    It is the one of the highest b-value up to HIGHEST among those with ENOUGH directions, since fibres that cross are
+    told apart best there (``docs/truth.md``). If there is none, it is the one with the most directions.
+    """
+    found = shells(gtab)
+    able = [one for one in found if one.sum() >= ENOUGH] or [max(found, key=np.sum)]
+    low = [one for one in able if b_value(gtab, one) <= HIGHEST]
+    return low[-1] if low else able[0]
+
+
+def shell_of_tensor(gtab: GradientTable) -> Volumes:
+    """Return the volumes (n,) of the shell that FA is fitted to: the nearest to NEAR of those with FEWEST directions."""
+    found = shells(gtab)
+    able = [one for one in found if one.sum() >= FEWEST]
+    return min(able, key=lambda one: abs(b_value(gtab, one) - NEAR)) if able else np.logical_or.reduce(found)
+
+
+def on_shell(data: Array, gtab: GradientTable, choose: Callable[[Any], Volumes]) -> tuple[Array, GradientTable]:
+    """Select the b0s and one shell.
+
+    Parameters
+    ----------
+    data : (x, y, z, n)
+        Signals.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes, in any order.
+    choose : callable
+        Returns the volumes of the shell, e.g. :func:`shell_of_models`.
+
+    Returns
+    -------
+    data : (x, y, z, m)
+        The selected volumes in their order; the same array if all are selected.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of these volumes, with the same b0 threshold.
+
+    Raises
+    ------
+    InputError
+        If all volumes are b0s.
+    """
+    if np.asarray(gtab.b0s_mask).all():
+        raise InputError("all volumes are b0s: give a diffusion-weighted series")
+    return _selected(data, gtab, choose(gtab) | np.asarray(gtab.b0s_mask))
+
+
+def _selected(data: Array, gtab: GradientTable, keep: Volumes) -> tuple[Array, GradientTable]:
+    from dipy.core.gradients import gradient_table
+
+    if keep.all():
+        return data, gtab
+    btens = None if gtab.btens is None else gtab.btens[keep]
+    kept = gradient_table(
+        gtab.bvals[keep], bvecs=gtab.bvecs[keep], big_delta=gtab.big_delta, small_delta=gtab.small_delta,
+        b0_threshold=gtab.b0_threshold, btens=btens,
+    )  # fmt: skip
+    return data[..., keep], kept
+
+
+def only_shells(dwi: Dwi, text: str) -> Dwi:
+    """Leave out the volumes of other shells.
+
+    Parameters
+    ----------
+    dwi : Dwi
+        The series.
+    text : str
+        b-values of shells, s/mm2, as ``b_values_of`` returns them.
+
+    Raises
+    ------
+    InputError
+        If no volume has such a b-value.
+    """
+    keep, found = np.asarray(dwi.gtab.b0s_mask).copy(), shells(dwi.gtab)
+    for bval in map(float, text.split(",")):
+        near = [one for one in found if abs(b_value(dwi.gtab, one) - bval) <= WIDTH]
+        if not near:
+            known = ", ".join(f"{b_value(dwi.gtab, one):.0f} ({one.sum()} volumes)" for one in found)
+            raise InputError(
+                f"{dwi.path}: {flag('shells')} has {bval:g}, but the shells are {known}: give one or more of these"
+            )
+        keep |= np.logical_or.reduce(near)
+    data, gtab = _selected(dwi.data, dwi.gtab, keep)
+    return replace(dwi, data=data, gtab=gtab)
+
+
+def b_values_of(value: str | float | Sequence[float]) -> str:
+    """Return b-values as text such as '1000,3000'.
+
+    Raises
+    ------
+    ParameterError
+        If a value is not a number above 0.
+    """
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    try:
+        numbers = [float(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if not numbers or not all(0 < number < np.inf for number in numbers):
+        raise ParameterError(f"{flag('shells')} is {value!r}: give b-values in s/mm2, e.g. 1000,3000")
+    return ",".join(f"{number:g}" for number in sorted(set(numbers)))
+
+
+def b_values_told(gtab: GradientTable) -> dict[str, Any]:
+    """Return the b-values of all shells, and of those that models and FA are fitted to, for the record."""
+    return {
+        "b": [round(b_value(gtab, one), 1) for one in shells(gtab)],
+        "models": round(b_value(gtab, shell_of_models(gtab)), 1), "fa": round(b_value(gtab, shell_of_tensor(gtab)), 1),
+    }  # fmt: skip
