@@ -22,6 +22,7 @@ from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.engine.tally import DROPPED, LABELS
+from tistreamlines.fit.models import MODELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.methods.references import REFERENCES
@@ -129,15 +130,21 @@ def changed_defaults() -> str:
 
     rows = []
     for dg in METHODS:
-        ours, theirs = Parameters(dg=dg), Parameters(dg=dg, like="dipy")
-        changed = [name for name in options() if name != "like" and getattr(ours, name) != getattr(theirs, name)]
+        ours, theirs = (_defaults(Parameters(dg=dg, like=like)) for like in (None, "dipy"))
+        changed = [name for name in options() if name != "like" and ours[name] != theirs[name]]
         if changed:
             words = (
-                ", ".join(f"`{flag(name)} {_number(getattr(chosen, name))}`" for name in changed)
-                for chosen in (ours, theirs)
+                ", ".join(f"`{flag(name)} {_number(chosen[name])}`" for name in changed) for chosen in (ours, theirs)
             )
             rows.append((f"`{dg}`", *words, scores(dg), scores(f"{dg}-like-dipy")))
     return table(("`--dg`", "Defaults here", "DIPY's", "VC, r here", "VC, r with DIPY's"), rows)
+
+
+def _defaults(chosen: Parameters) -> dict[str, Any]:
+    """Return the options by name, with the order of the model for a series of many directions."""
+    found = {name: getattr(chosen, name) for name in options()}
+    assert chosen.model is not None
+    return found | {"sh_order": chosen.sh_order or MODELS[chosen.model].order}
 
 
 def _number(value: Any) -> str:

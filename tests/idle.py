@@ -109,7 +109,9 @@ def kinds() -> dict[str, dict[str, Any]]:
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
     }  # fmt: skip
-    return {name: {"affine": d["affine"], "arch": "cpu", "max_steps": 9} | kind for name, kind in made.items()}
+    shortest: dict[str, Any] = dict.fromkeys(made, {"min_length": 0}) | {"prob of sh, directed": {"max_steps": 12}}
+    common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
+    return {name: common | shortest[name] | kind for name, kind in made.items()}
 
 
 def values(folder: Path) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def values(folder: Path) -> dict[str, Any]:
         "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"],
     }  # fmt: skip
     words = {
-        "stopping": "binary", "dg": "det", "model": "csa", "sphere": "small", "pmf_rows": "sampled",
+        "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "cuslines", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
@@ -135,7 +137,7 @@ def values(folder: Path) -> dict[str, Any]:
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
         "time_limit": 1e-9, "stop_threshold": 0.75, "fa_threshold": 0.75, "pft_back": 1.0, "pft_front": 2.0,
-        "pft_particles": 7, "pft_max_trial": 1, "pft_min_wm": 0.9, "sh_order": 6, "sm_lambda": 0.1,
+        "pft_particles": 7, "pft_max_trial": 1, "pft_min_wm": 0.9, "sh_order": 2, "shells": 2000, "sm_lambda": 0.1,
         "min_signal": 400.0, "fa_response": 0.5, "relative_peak_threshold": 0.9, "min_separation_angle": 90.0,
         "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
@@ -180,7 +182,7 @@ def _fill(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any
     log = Log(Watcher())
     plan = make_plan(series, parameters, log)
     step = parameters.step_mm(plan.space.voxel_sizes)
-    bounds = steps_within(step, parameters.min_length, parameters.max_length)
+    bounds = steps_within(step, parameters.min_mm(plan.space.voxel_sizes), parameters.max_length)
     rows = np.ascontiguousarray(plan.prepared.arrays["volume_rows"])
     found = plan.prepared.fill | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     found |= pipeline.settings_of(parameters, step, *bounds).fill

@@ -9,6 +9,7 @@ from tistreamlines.fit.models import MODELS
 from tistreamlines.methods.references import REFERENCES
 from tistreamlines.methods.registry import METHODS, citations, table_rows, varying
 from tistreamlines.option import listed
+from tistreamlines.options.parameters import absent
 
 ROOT = Path(__file__).parent.parent
 
@@ -57,5 +58,6 @@ def test_citations(dg):
 
 def test_words():
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
-    assert varying("sh_order") == "4 for opdt or csa, 8 for csd"
-    assert varying("max_angle").startswith("60 for boot, 25 for prob, 20 for det")
+    assert varying("sm_lambda") == "0.006 for opdt, 0.003 for csa"
+    assert absent("sh_order") == "4 for opdt, 6 for csa, 8 for csd, or the highest that the directions determine"
+    assert varying("max_angle").startswith("40 for boot, 25 for prob, 20 for det")

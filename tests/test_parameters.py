@@ -49,8 +49,9 @@ class TestDefinition:
             "dg": "boot", "model": "opdt", "sphere": "default", "max_angle": 60, "step_size": "0.5vox", "sh_order": 4,
             "fa_threshold": 0.1, "min_signal": 1, "sm_lambda": 0.006, "relative_peak_threshold": 0.25, "arch": "auto",
             "min_separation_angle": 45, "angular_weight": 0, "max_steps": 500, "boot_rule": "dipy", "exact": True,
+            "min_length": 0,
         }  # fmt: skip
-        chosen = Parameters()
+        chosen = Parameters(like="dipy")
         assert {name: getattr(chosen, name) for name in expected} == expected
 
     def test_kinds(self):
@@ -62,6 +63,27 @@ class TestDefinition:
         assert bounds(options()["max_angle"]) == "a number above 0 up to 90"
         assert bounds(options()["fa_threshold"]) == "a number from 0 to 1"
         assert bounds(options()["sm_lambda"]) == "a number from 0 on"
+
+
+class TestLengths:
+    @pytest.mark.parametrize(
+        ("text", "mm"), [("10", 10), (0, 0), ("4mm", 4), ("5vox", 7.5), (" 2.5 vox", 3.75), ("1e1", 10)]
+    )
+    def test_a_minimum_in_mm_or_voxels(self, text, mm):
+        assert Parameters(min_length=text).min_mm([2, 1.5, 3]) == mm
+
+    @pytest.mark.parametrize("wrong", ["a", "-1", "nan", "inf", "5 voxels", "vox", "", None.__class__])
+    def test_no_minimum(self, wrong):
+        with pytest.raises(ParameterError, match="min_length is .*: give a length of at least 0"):
+            Parameters(min_length=wrong)
+
+    def test_a_minimum_in_voxels_beside_a_maximum(self):
+        assert Parameters(max_length=8).min_mm([1.5] * 3) == 7.5
+        with pytest.raises(ParameterError, match="max_length is 8: give at least min_length, which is 5vox"):
+            Parameters(max_length=8).min_mm([2] * 3)
+
+    def test_the_same_minimum_is_recorded_alike(self):
+        assert Parameters(min_length="10.0").as_dict()["min_length"] == Parameters(min_length=10).min_length == 10.0
 
 
 class TestValues:
@@ -194,6 +216,10 @@ class TestGetters:
     def test_defaults_where_the_truth_leaves_dipys(self):
         prob, det, ptt = (Parameters(dg=dg) for dg in ("prob", "det", "ptt"))
         assert (prob.max_angle, prob.pmf_threshold) == (25, 0.2)
+        boot, peaks = Parameters(), ("relative_peak_threshold", "min_separation_angle")
+        assert (boot.model, boot.max_angle, boot.sm_lambda) == ("csa", 40, 0.003)
+        assert {tuple(getattr(one, name) for name in peaks) for one in (boot, prob, det, ptt)} == {(0.5, 25)}
+        assert {one.min_length for one in (boot, prob, det, ptt)} == {"5vox"}
         assert {one.csd_lambda for one in (prob, det, ptt)} == {"auto"}
         assert Parameters().csd_lambda is Parameters(dg="prob", model="csa").csd_lambda is None
 
@@ -216,8 +242,8 @@ class TestGetters:
         for name in METHODS[dg].defaults:
             assert getattr(chosen, name) is not None
 
-    def test_order_follows_the_model(self):
-        assert Parameters(dg="prob", model="opdt").sh_order == 4
+    def test_order_follows_the_series(self):
+        assert Parameters(dg="prob", model="opdt").sh_order is None
         assert Parameters(dg="prob", model="csd", sh_order=6).sh_order == 6
 
     def test_a_file_takes_the_place_of_a_model(self):

@@ -156,7 +156,7 @@ def test_what_is_refused(two):
     for wrong in ("", "a", "1000,", "-1", "nan", [1000, None], []):
         with pytest.raises(ts.ParameterError, match="give b-values in s/mm2"):
             ts.Parameters(shells=wrong)
-    with pytest.raises(ts.ParameterError, match="selects volumes of a series"):
+    with pytest.raises(ts.ParameterError, match="shells says what FA and models are fitted to"):
         ts.track(
             pmf=np.ones((2, 2, 2, 362)), stop_map=np.ones((2, 2, 2)), shells=1000, seeds=np.zeros((1, 3)),
             affine=np.eye(4),

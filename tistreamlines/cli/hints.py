@@ -59,7 +59,7 @@ HINTS = (
     Hint("write --max-angle, in degrees", tckgen="angle", probtrackx2="cthr"),
     Hint("write --step-size, in mm, or in voxels as 0.5vox", tckgen="step", probtrackx2="steplength"),
     Hint("write --max-steps, the limit in each direction from the seed", probtrackx2="nsteps"),
-    Hint("write --min-length, in mm; there is no minimum by default", tckgen="minlength",
+    Hint("write --min-length, in mm, or in voxels as 5vox, which is the default", tckgen="minlength",
          dipy_track="min-len minlen", probtrackx2="distthresh"),
     Hint("write --max-length, in mm", tckgen="maxlength", dipy_track="max-len maxlen"),
     Hint("write --pmf-threshold, a share of the greatest sample; --stop-threshold is for the --stop-map",

@@ -17,11 +17,11 @@ from .progress import Display
 
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
-DWI is a 4-D NIfTI file; BVALS and BVECS are its gradients in FSL's format. Volumes with b <= 50 s/mm2 are b0s. The boot
-getter needs a single shell; with several shells, the models of the other getters are fitted to the lowest one. No
-series is needed if you give orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles
-in degrees, points in RASmm. No minimum length is applied unless you give --min-length. A JSON file with the same name
-as the tractogram records the parameters, inputs and results. If the run fails, no tractogram is written.
+DWI is a 4-D NIfTI file; BVALS and BVECS are its gradients in FSL's format. Volumes with b <= 50 s/mm2 are b0s. Of
+several shells, models are fitted to the highest one up to b = 3500, and FA to the one nearest to b = 1000 (--shells).
+No series is needed if you give orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm,
+angles in degrees, points in RASmm. Streamlines shorter than 5 voxels are dropped (--min-length). A JSON file with the
+same name as the tractogram records the parameters, inputs and results. If the run fails, no tractogram is written.
 """
 
 

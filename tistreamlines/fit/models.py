@@ -21,6 +21,7 @@ from .threads import in_threads
 Array = npt.NDArray[Any]
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 AUTO = "auto"
+DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
@@ -159,10 +160,13 @@ def weight_of(text: Any) -> float | None:
 
 MODELS = {
     "opdt": Model(
-        "orientation probability density transform", {}, ("Tristán-Vega 2009", "Tristán-Vega 2010"),
-        _fit_with_dipy("OpdtModel"), 4, {"sh_order": 4},
+        "orientation probability density transform", {"sm_lambda": DIPYS_SMOOTHING},
+        ("Tristán-Vega 2009", "Tristán-Vega 2010"), _fit_with_dipy("OpdtModel"), 4, {"sh_order": 4},
     ),
-    "csa": Model("constant solid angle ODF", {}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel"), 8, {"sh_order": 4}),
+    "csa": Model(
+        "constant solid angle ODF", {"sm_lambda": 0.003}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel"), 6,
+        {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4},
+    ),
     "csd": Model(
         "constrained spherical deconvolution", {"csd_lambda": AUTO}, ("Tournier 2004", "Tournier 2007"), _fit_csd, 8,
         {"csd_lambda": DIPYS_WEIGHT, "sh_order": 8},
@@ -190,7 +194,7 @@ class FitOptions:
         + ", or the highest that the directions determine",
     )  # fmt: skip
     sm_lambda: float = option(
-        0.006, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
+        None, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
         only={"model": ("opdt", "csa")},
     )  # fmt: skip
     min_signal: float = option(

@@ -56,7 +56,7 @@ def shell_of_models(gtab: GradientTable) -> Volumes:
 
 
 def shell_of_tensor(gtab: GradientTable) -> Volumes:
-    """Return the volumes (n,) of the shell that FA is fitted to: the nearest to NEAR of those with FEWEST directions."""
+    """Return the volumes (n,) of the shell for FA: the nearest to NEAR among those with FEWEST directions or more."""
     found = shells(gtab)
     able = [one for one in found if one.sum() >= FEWEST]
     return min(able, key=lambda one: abs(b_value(gtab, one) - NEAR)) if able else np.logical_or.reduce(found)
@@ -104,15 +104,15 @@ def _selected(data: Array, gtab: GradientTable, keep: Volumes) -> tuple[Array, G
     return data[..., keep], kept
 
 
-def only_shells(dwi: Dwi, text: str) -> Dwi:
+def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
     """Leave out the volumes of other shells.
 
     Parameters
     ----------
     dwi : Dwi
         The series.
-    text : str
-        b-values of shells, s/mm2, as ``b_values_of`` returns them.
+    wanted : str, float or sequence of float
+        b-values of shells, s/mm2.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def only_shells(dwi: Dwi, text: str) -> Dwi:
         If no volume has such a b-value.
     """
     keep, found = np.asarray(dwi.gtab.b0s_mask).copy(), shells(dwi.gtab)
-    for bval in map(float, text.split(",")):
+    for bval in map(float, b_values_of(wanted).split(",")):
         near = [one for one in found if abs(b_value(dwi.gtab, one) - bval) <= WIDTH]
         if not near:
             known = ", ".join(f"{b_value(dwi.gtab, one):.0f} ({one.sum()} volumes)" for one in found)

@@ -74,7 +74,7 @@ class Method:
     @property
     def needs(self) -> str:
         """Its input, for tables."""
-        return "a series with b0s and one shell" if self.follows == "signals" else "a series or an orientation file"
+        return "a series with b0s" if self.follows == "signals" else "a series or an orientation file"
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,9 @@ METHODS: dict[str, Method] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
         boot.prepare, boot.BootOptions,
-        {"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0},
-        ("opdt", "csa"), ("Berman 2008",), boot.count_step, particles=True, steps_along_peaks=lambda _: True,
+        {"model": "csa", "max_angle": 40.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0},
+        ("csa", "opdt"), ("Berman 2008",), boot.count_step, particles=True, steps_along_peaks=lambda _: True,
+        dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0},
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",

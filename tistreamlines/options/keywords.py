@@ -88,7 +88,7 @@ class Options(TypedDict, total=False):
     max_angle: float | None
     step_size: str | float | None
     max_steps: int | None
-    min_length: float | None
+    min_length: str | float | None
     max_length: float | None
     too_long: Literal["drop", "truncate"] | None
     one_way: bool | None

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ..engine.options import SEEDS_EACH, GrowthOptions, SelectionOptions
+from ..engine.options import SEEDS_EACH, SHORTEST, GrowthOptions, SelectionOptions
 from ..engine.regions import ROLES
 from ..errors import ParameterError
 from ..fit.models import AUTO, MODELS, weight_of
@@ -79,11 +80,10 @@ class Parameters(
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
-        if self.max_length is not None and self.max_length < self.min_length:
-            raise ParameterError(
-                f"--max-length is {self.max_length:g}: give at least --min-length, which is {self.min_length:g}"
-            )
         self.step_mm([1.0])
+        with suppress(TypeError, ValueError):
+            self._set("min_length", float(self.min_length))  # a number is recorded alike, however it is written
+        self.min_mm([0.0])  # for voxels of any size; the run compares a length in voxels with the longest
         if self.shells is not None:
             self._set("shells", b_values_of(self.shells))
         if self.csd_lambda is not None:
@@ -119,6 +119,8 @@ class Parameters(
             for name, value in {**model.defaults, **(model.dipys if self.like else {})}.items():
                 if getattr(self, name) is None:
                     self._set(name, value)
+        if self.min_length is None:
+            self._set("min_length", 0.0 if self.like else SHORTEST)
         self._resolve_basis()
 
     def _resolve_basis(self) -> None:
@@ -257,16 +259,37 @@ class Parameters(
         ParameterError
             If ``step_size`` is not a length above 0.
         """
-        text = str(self.step_size).strip()
-        match = re.fullmatch(r"([0-9.eE+-]+)\s*(vox|mm)?", text)
-        try:
-            size = float(match[1]) if match else math.nan
-        except ValueError:
-            size = math.nan
-        if not (size > 0 and math.isfinite(size)):
-            raise ParameterError(f"--step-size is {text!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9")
-        assert match
-        return size * min(float(side) for side in voxel_sizes) if match[2] == "vox" else size  # type: ignore[union-attr]
+        size = _length_mm(self.step_size, voxel_sizes)
+        if not size > 0:
+            raise ParameterError(
+                f"--step-size is {str(self.step_size).strip()!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9"
+            )
+        return size
+
+    def min_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
+        """Return the length in mm below which streamlines are dropped.
+
+        Parameters
+        ----------
+        voxel_sizes : array_like, (3,)
+            Sides of a voxel, mm.
+
+        Returns
+        -------
+        float
+            Length, mm.
+
+        Raises
+        ------
+        ParameterError
+            If ``min_length`` is not a length, or is more than ``max_length``.
+        """
+        least, text = _length_mm(self.min_length, voxel_sizes), str(self.min_length).strip()
+        if not least >= 0:
+            raise ParameterError(f"--min-length is {text!r}: give a length of at least 0, e.g. 10, 10mm or 5vox")
+        if self.max_length is not None and self.max_length < least:
+            raise ParameterError(f"--max-length is {self.max_length:g}: give at least --min-length, which is {text}")
+        return least
 
     def as_dict(self) -> dict[str, Any]:
         """Return the value of each option, as written to the record.
@@ -325,3 +348,15 @@ def kind(name: str) -> str:
     words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)
+
+
+def _length_mm(value: str | float, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
+    """Return a length in mm from a number, or from text such as 0.5vox or 0.9mm; NaN if it is none."""
+    match = re.fullmatch(r"([0-9.eE+-]+)\s*(vox|mm)?", str(value).strip())
+    try:
+        size = float(match[1]) if match else math.nan
+    except ValueError:
+        size = math.nan
+    if match and match[2] == "vox":
+        size *= min(float(side) for side in voxel_sizes)  # type: ignore[union-attr]
+    return size if math.isfinite(size) else math.nan

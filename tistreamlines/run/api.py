@@ -61,7 +61,7 @@ def track(
 ) -> TrackResult:  # fmt: skip
     """Track streamlines and write them to a file, or keep them in memory.
 
-    No minimum length is applied unless ``min_length`` is given.
+    Streamlines shorter than five voxels are dropped unless ``min_length`` is given.
 
     Parameters
     ----------

@@ -74,17 +74,19 @@ def needs_series(parameters: Parameters) -> str:
 
 
 def refuse_idle(series: Series, parameters: Parameters) -> None:
-    """Raise a ParameterError if a mask or shells are given, but nothing is fitted in the mask, or to a series.
+    """Raise a ParameterError if a mask or shells are given, but nothing is fitted.
 
     Parameters
     ----------
     series : the diffusion series, or nothing.
     parameters : all options.
     """
-    if parameters.shells is not None and not series:
-        raise ParameterError(f"{flag('shells')} selects volumes of a series, and there is none: leave it out")
     fits = STOPPING_RULES[parameters.stopping].needs_fa(parameters) or not placed(parameters)
-    if parameters.mask is not None and parameters.source != "model" and not (series and fits):
+    if parameters.source == "model" or (series and fits):
+        return
+    if parameters.shells is not None:
+        raise ParameterError(f"{flag('shells')} says what FA and models are fitted to, and this run fits neither")
+    if parameters.mask is not None:
         raise ParameterError(
             "--mask says where FA and models are fitted, and this run fits neither: give --limit-mask to bound "
             "streamlines, or --seed-mask to bound seeds"

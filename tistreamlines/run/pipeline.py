@@ -278,7 +278,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
 
         def settings(voxel_sizes: npt.NDArray[np.float64]) -> Settings:
             step_mm = parameters.step_mm(voxel_sizes)
-            steps = steps_within(step_mm, parameters.min_length, parameters.max_length)
+            steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_length)
             return settings_of(parameters, step_mm, *steps)
 
         on_gpu = other is not None and device.arch != "cpu" and not device.software
