@@ -109,7 +109,7 @@ def kinds() -> dict[str, dict[str, Any]]:
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
     }  # fmt: skip
-    shortest: dict[str, Any] = dict.fromkeys(made, {"min_length": 0}) | {"prob of sh, directed": {"max_steps": 12}}
+    shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
     return {name: common | shortest[name] | kind for name, kind in made.items()}
 

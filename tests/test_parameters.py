@@ -74,7 +74,7 @@ class TestLengths:
 
     @pytest.mark.parametrize("wrong", ["a", "-1", "nan", "inf", "5 voxels", "vox", "", None.__class__])
     def test_no_minimum(self, wrong):
-        with pytest.raises(ParameterError, match="min_length is .*: give a length of at least 0"):
+        with pytest.raises(ParameterError, match=r"min_length is .*: give a length of at least 0"):
             Parameters(min_length=wrong)
 
     def test_a_minimum_in_voxels_beside_a_maximum(self):

@@ -6,7 +6,6 @@ import pytest
 from dipy.core.gradients import gradient_table
 from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel, auto_response_ssst
 from dipy.reconst.shm import CsaOdfModel, OpdtModel
-from tables import noting
 
 import tistreamlines as ts
 from tistreamlines.fit.csd import csd_response
