@@ -56,9 +56,9 @@ class Scene:
         )  # fmt: skip
 
     def track(self, **options):
-        """Streamlines of ts.stream on the files, as one batch."""
+        """Streamlines of ts.stream on the files, with DIPY's defaults, as one batch."""
         series, files = self.head.series, {name: self.folder / name for name in ("seeds.npy", "stop.nii.gz")}
-        common = {"stop_map": files["stop.nii.gz"], "stop_threshold": THRESHOLD, "arch": "cpu"}
+        common = {"stop_map": files["stop.nii.gz"], "stop_threshold": THRESHOLD, "arch": "cpu", "like": "dipy"}
         region = {} if "pmf" in options else {"mask": self.head.mask}  # in which a model would be fitted
-        (batch,) = ts.stream(*series, seeds=files["seeds.npy"], **region, **common, **options)
+        (batch,) = ts.stream(*series, seeds=files["seeds.npy"], **{**region, **common, **options})
         return batch

@@ -150,7 +150,7 @@ class TestParameters:
     def test_keywords_override(self, given):
         base = ts.Parameters(dg="prob", max_angle=30, nseeds=60, mask=given.arrays["mask"])
         changed = ts.track(*given.series, parameters=base, dg="boot", arch="cpu").parameters
-        assert (changed.dg, changed.model, changed.max_angle, changed.nseeds) == ("boot", "opdt", 30, 60)
+        assert (changed.dg, changed.model, changed.max_angle, changed.nseeds) == ("boot", "csa", 30, 60)
         assert base.dg == "prob"
         assert str(changed.mask) == "mask (in memory)"
         with pytest.raises(ts.ParameterError, match="exclude each other"):

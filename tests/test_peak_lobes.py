@@ -91,7 +91,7 @@ def test_the_highest_peak_is_the_one_of_the_greatest_amplitude(ring):
     # the second peak of the file is the higher one
     (batch,) = ts.stream(
         peaks=ring / "peaks.nii.gz", peaks_frame="voxel", stop_map=ring / "inside.nii.gz", stop_threshold=0.5,
-        seed_mask=ring / "inside.nii.gz", nseeds=200, max_directions=1, max_steps=3, dg="det", arch="cpu",
+        seed_mask=ring / "inside.nii.gz", nseeds=200, max_directions=1, max_steps=3, min_length=0, dg="det", arch="cpu",
     )  # fmt: skip
     along = np.array([line[-1] - line[0] for line in batch])
     middle = np.array([line.mean(axis=0) for line in batch]) - np.array([19.5, 19.5, 2.5]) * SIDE

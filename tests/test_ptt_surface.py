@@ -52,7 +52,7 @@ class TestOptions:
         of_dipy, chosen = inspect.signature(dipy.ptt_tracking).parameters, Parameters(dg="ptt")
         for name in ("max_angle", "pmf_threshold", *OWN[:-1]):
             assert getattr(chosen, name) == of_dipy[name].default
-        assert (chosen.model, chosen.sh_order, chosen.probe_rule) == ("csd", 8, "dipy")
+        assert (chosen.model, chosen.sh_order, chosen.probe_rule) == ("csd", None, "dipy")
 
     def test_they_are_its_own(self):
         assert [name for name in options() if applies_with(name).get("dg") == ("ptt",)] == list(OWN)

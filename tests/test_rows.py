@@ -73,7 +73,7 @@ def tracked(dg: str, stop: StopTables, parameters: Parameters) -> tuple[str, np.
 
 @pytest.mark.parametrize(("dg", "rule", "step", "own"), CASES)
 def test_voxels_without_a_row_change_nothing(dg, rule, step, own):
-    named = {"dg": dg, "stopping": rule, "step_size": f"{step}mm", "max_angle": 45.0} | own
+    named = {"dg": dg, "stopping": rule, "step_size": f"{step}mm", "max_angle": 45.0, "sh_order": 4} | own
     parameters = Parameters(**named)
     stop = stop_of(rule, parameters)
     digest, reasons, _ = tracked(dg, stop, parameters)

@@ -46,7 +46,7 @@ VOXELS = np.argwhere(MASK).astype(np.int32)
 def inputs(dg):
     """Inputs of a getter: a noisy crossing, or a noise of directions, so that steps have many to choose from."""
     common = {"affine": AFFINE, "stop_map": np.ones(SHAPE, np.float32), "stop_threshold": 0.5, "dg": dg, "max_steps": 6}
-    common |= {"max_angle": ANGLES[dg]}
+    common |= {"max_angle": ANGLES[dg], "min_length": 0}
     if METHODS[dg].follows == "signals":
         gtab = gradients(32)
         return common | {"bvecs_frame": "voxel", "dwi": noisy_crossing(gtab, SHAPE, snr=12.0), "gtab": gtab}
@@ -379,7 +379,8 @@ class TestSurface:
         ids=[*WAYS, "text"],
     )  # fmt: skip
     def test_command_line_and_python_agree(self, track, files, options, named):
-        done = track("--max-angle", 20, "--max-steps", 6, *(files / o if "." in str(o)[-4:-2] else o for o in options))
+        given = [files / o if "." in str(o)[-4:-2] else o for o in options]
+        done = track("--max-angle", 20, "--max-steps", 6, "--min-length", 0, *given)
         assert done.code == 0, done.err
         batch = tracked("det", **named)
         written = nib.streamlines.ArraySequence(list(batch))

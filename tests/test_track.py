@@ -128,11 +128,11 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("given", "constant", "value"),
         [
-            ({"model": "csa"}, "OPDT", 0),
+            ({"model": "opdt"}, "OPDT", 1),
             ({"boot_rule": "cuslines"}, "UNTIL_FIT", 1),
             ({"negative_odf": "none"}, "NEGATIVE_PEAK", 0),
             ({"angular_weight": 0.5}, "ANGULAR", 1),
-            ({"sh_order": 6}, "COEFFICIENTS", 28),
+            ({"sh_order": 2}, "COEFFICIENTS", 6),
         ],
     )
     def test_options_reach_the_kernels(self, head, given, constant, value):
@@ -173,7 +173,7 @@ class TestCache:
     def test_other_inputs_or_rules_are_other_entries(self, head, tmp_path):
         self.plan(head, tmp_path)
         assert len(list(tmp_path.glob("tables-*"))) == len(list(tmp_path.glob("fa-*"))) == 1
-        self.plan(head, tmp_path, model="csa")
+        self.plan(head, tmp_path, model="opdt")
         self.plan(head, tmp_path, fa_threshold=0.2)
         assert len(list(tmp_path.glob("tables-*"))) == 3
         assert len(list(tmp_path.glob("fa-*"))) == 1

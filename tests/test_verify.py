@@ -39,7 +39,7 @@ def verify(run, head, tmp_path, monkeypatch):
 
 
 def batches(head, **parameters):
-    return list(ts.stream(*head.series, mask=head.mask, arch="cpu", nseeds=SEEDS, **parameters))
+    return list(ts.stream(*head.series, mask=head.mask, arch="cpu", nseeds=SEEDS, like="dipy", **parameters))
 
 
 class TestVariants:
