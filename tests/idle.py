@@ -127,7 +127,7 @@ def values(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
-        "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "cuslines", "negative_odf": "none",
+        "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
         "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),

@@ -60,4 +60,4 @@ def test_words():
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
     assert varying("sm_lambda") == "0.006 for opdt, 0.003 for csa"
     assert absent("sh_order") == "4 for opdt, 6 for csa, 8 for csd, or the highest that the directions determine"
-    assert varying("max_angle").startswith("40 for boot, 25 for prob, 20 for det")
+    assert varying("max_angle").startswith("30 for boot, 25 for prob, 20 for det")

@@ -217,7 +217,7 @@ class TestGetters:
         prob, det, ptt = (Parameters(dg=dg) for dg in ("prob", "det", "ptt"))
         assert (prob.max_angle, prob.pmf_threshold) == (25, 0.2)
         boot, peaks = Parameters(), ("relative_peak_threshold", "min_separation_angle")
-        assert (boot.model, boot.max_angle, boot.sm_lambda) == ("csa", 40, 0.003)
+        assert (boot.model, boot.max_angle, boot.sm_lambda, boot.boot_rule) == ("csa", 30, 0.003, "cuslines")
         assert {tuple(getattr(one, name) for name in peaks) for one in (boot, prob, det, ptt)} == {(0.5, 25)}
         assert {one.min_length for one in (boot, prob, det, ptt)} == {"5vox"}
         assert {one.csd_lambda for one in (prob, det, ptt)} == {"auto"}
@@ -238,7 +238,8 @@ class TestGetters:
         chosen = Parameters(dg=dg)
         free = {name for name in options() if defaults()[name] is None and getattr(chosen, name) is None}
         words = ("sh_basis", "sh_frame", "like")
-        assert free <= {name for name, option in options().items() if option.unit or name in words}
+        free = {name for name in free if chosen.applies(name) and name not in words}
+        assert all(options()[name].unit for name in free)
         for name in METHODS[dg].defaults:
             assert getattr(chosen, name) is not None
 
@@ -256,7 +257,7 @@ class TestGetters:
 
     def test_what_has_no_meaning_is_not_recorded(self):
         boot, det = Parameters().as_dict(), Parameters(dg="det").as_dict()
-        assert (boot["boot_rule"], boot["det_rule"], boot["pmf_threshold"]) == ("dipy", None, None)
+        assert (boot["boot_rule"], boot["det_rule"], boot["pmf_threshold"]) == ("cuslines", None, None)
         assert (det["boot_rule"], det["det_rule"], det["max_angle"]) == (None, "max", 20)
         assert Parameters.given(SH).as_dict()["sm_lambda"] is None
 

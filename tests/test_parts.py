@@ -103,7 +103,7 @@ class TestJoin:
         refused("no part is given")
         refused("these are missing: 2, 3", parts[0])
         refused("part1.trx: is part 1, and so is .*part1.trx", parts[0], *parts)
-        refused("foreign.trx: is of another run than .*: max_angle is 20.0, not 40.0", parts[0], foreign, parts[2])
+        refused("foreign.trx: is of another run than .*: max_angle is 20.0, not 30.0", parts[0], foreign, parts[2])
         refused("it is one of 4 parts, not of 3", parts[0], split, parts[2])
         refused("a.trx: is not a part", parts[0], whole / "a.trx")
         refused("no.trx: has no record no.json", tmp_path / "no.trx")
@@ -234,7 +234,7 @@ class TestResume:
 
         nib.save(nib.Nifti1Image(np.ones(data.shape, np.uint8), data.affine), other)
         for changed, told in (
-            ({"max_angle": 20}, r"max_angle is 20\.0, not 40"), ({"nseeds": 300}, "nseeds is 300, not 301"),
+            ({"max_angle": 20}, r"max_angle is 20\.0, not 30"), ({"nseeds": 300}, "nseeds is 300, not 301"),
             ({"mask": other}, "the content of mask differs"), ({"part": "1/2"}, "of seeds is 0 to 150, not 0 to 301"),
         ):  # fmt: skip
             with pytest.raises(ts.ParameterError, match=told):

@@ -98,7 +98,7 @@ def test_a_row_is_all_that_options_need():
     assert Parameters(dg="straightest").model == "opdt"
     assert "straightest" in owners("pmf_threshold")["dg"]
     assert "straightest" in applies_with("sh")["dg"]
-    assert "30 for straightest" in varying("max_angle")
+    assert "30 for boot or straightest" in varying("max_angle")
     assert "straightest" in [name for name, *_ in table_rows()]
     with pytest.raises(ts.ParameterError, match="straightest"):
         Parameters.given({"dg": "straightest", "det_rule": "max"})

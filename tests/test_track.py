@@ -129,7 +129,7 @@ class TestPlan:
         ("given", "constant", "value"),
         [
             ({"model": "opdt"}, "OPDT", 1),
-            ({"boot_rule": "cuslines"}, "UNTIL_FIT", 1),
+            ({"boot_rule": "dipy"}, "UNTIL_FIT", 0),
             ({"negative_odf": "none"}, "NEGATIVE_PEAK", 0),
             ({"angular_weight": 0.5}, "ANGULAR", 1),
             ({"sh_order": 2}, "COEFFICIENTS", 6),

@@ -44,7 +44,7 @@ class BootOptions(MethodOptions):
         low=0, high=1,
     )  # fmt: skip
     boot_rule: str = option(
-        "dipy", MODEL, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
+        None, MODEL, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
         "the greatest angle (cuslines).", choices=("dipy", "cuslines"),
     )  # fmt: skip
     negative_odf: str = option(

@@ -127,9 +127,11 @@ METHODS: dict[str, Method] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
         boot.prepare, boot.BootOptions,
-        {"model": "csa", "max_angle": 40.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0},
+        {"model": "csa", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
+         "boot_rule": "cuslines"},
         ("csa", "opdt"), ("Berman 2008",), boot.count_step, particles=True, steps_along_peaks=lambda _: True,
-        dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0},
+        dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0,
+               "boot_rule": "dipy"},
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
