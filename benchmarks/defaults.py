@@ -1,0 +1,103 @@
+"""Compare the tractograms of a real series by default with those of DIPY's defaults.
+
+    python benchmarks/defaults.py DATA [--dg boot,prob,det,ptt] [--nseeds 20000] [--set OPTION=VALUE ...] [--out FILE]
+
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. --set gives options to all runs. The coherence is
+that of the model's greatest directions, with which axes are checked too (tistreamlines/fit/coherence.py): how well short
+paths along them stay on fibres, over the weight of the voxels where they start. "repeated" is the correlation of the
+density of streamlines with that of a run with another --seed-seed, in the voxels that either visits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tistreamlines as ts
+from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.fit.coherence import coherence
+from tistreamlines.fit.fits import Fits
+from tistreamlines.fit.frames import harmonics_field, place_gradients
+from tistreamlines.fit.models import BASIS, order_for
+from tistreamlines.fit.shells import shell_of_models
+from tistreamlines.io import nifti
+
+NAMES = {"bval": "dwi.bval", "bvec": "dwi.bvec", "dwi": "dwi.nii.gz", "mask": "mask.nii.gz"}
+
+
+def fibre_coherence(data: Path, parameters: ts.Parameters) -> float:
+    """Return the mean score of the model's greatest directions."""
+    dwi = nifti.load_dwi(*(data / NAMES[name] for name in ("dwi", "bval", "bvec")))
+    mask = nifti.load_mask(data / NAMES["mask"], dwi.space)
+    dwi, _ = place_gradients(dwi, mask, parameters.bvecs_frame, NAMES["bvec"])
+    assert parameters.model is not None
+    order = parameters.sh_order or order_for(parameters.model, int(shell_of_models(dwi.gtab).sum()))
+    fitted = Fits(dwi, mask).coefficients(parameters.model, ts.Parameters(**{
+        name: getattr(parameters, name) for name in ("dg", "like", "model", "sm_lambda", "csd_lambda")
+        if getattr(parameters, name) is not None
+    }, sh_order=order))  # fmt: skip
+    seen, _ = harmonics_field(fitted, BASIS, dwi.space)
+    return float(coherence(seen).mean() / seen.weight[tuple(seen.places.T)].mean())
+
+
+def density(result: ts.TrackResult) -> npt.NDArray[np.float64]:
+    """Return the number of points in each voxel."""
+    assert result.space is not None
+    points = np.concatenate([batch.points for batch in result.batches])
+    voxels = np.rint(result.space.to_voxel(points)).astype(int).clip(0, np.array(result.space.shape) - 1)
+    places = np.ravel_multi_index(tuple(voxels.T), result.space.shape)
+    return np.bincount(places, minlength=int(np.prod(result.space.shape))).astype(np.float64)
+
+
+def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Track with each getter, by default and with DIPY's defaults."""
+    series = [given.data / NAMES[name] for name in ("dwi", "bval", "bvec")]
+    options = dict(pair.split("=", 1) for pair in given.set)
+    for dg in given.dg.split(","):
+        for like in (None, "dipy"):
+            common = {"dg": dg, "like": like, "mask": given.data / NAMES["mask"], "nseeds": given.nseeds, "arch": "cpu"}
+            begun = time.perf_counter()
+            first, again = (ts.track(*series, **common, **options, seed_seed=number) for number in (0, 1))
+            seconds = time.perf_counter() - begun
+            a, b = density(first), density(again)
+            visited = (a > 0) | (b > 0)
+            reasons = first.stop_reasons
+            yield {
+                "dg": dg, "like": like, "streamlines": first.streamlines, "dropped": first.dropped,
+                "mean_mm": round(first.mean_mm, 1), "median_mm": round(first.median_mm, 1),
+                "no_direction": round(reasons["no_direction"] / max(sum(reasons.values()), 1), 3),
+                "repeated": round(float(np.corrcoef(a[visited], b[visited])[0, 1]), 4),
+                "coherence": round(fibre_coherence(given.data, first.parameters), 4),
+                "seconds": round(seconds, 1),
+            }  # fmt: skip
+
+
+def main() -> None:
+    """Track, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--dg", default="boot,prob,det,ptt")
+    parser.add_argument("--nseeds", type=int, default=20_000)
+    parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE")
+    parser.add_argument("--out", type=Path)
+    given, found = parser.parse_args(), []
+    for row in rows(given):
+        found.append(row)
+        sys.stdout.write(f"{json.dumps(row)}\n")
+    if given.out is not None:
+        command = shlex.join(["python", "benchmarks/defaults.py", given.data.name, *sys.argv[2:]])
+        about = {"command": command, "commit": commit(), "machine": machine(), "rows": found}
+        given.out.write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
