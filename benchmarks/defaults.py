@@ -3,9 +3,10 @@
     python benchmarks/defaults.py DATA [--dg boot,prob,det,ptt] [--nseeds 20000] [--set OPTION=VALUE ...] [--out FILE]
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. --set gives options to all runs. The coherence is
-that of the model's greatest directions, with which axes are checked too (tistreamlines/fit/coherence.py): how well short
-paths along them stay on fibres, over the weight of the voxels where they start. "repeated" is the correlation of the
-density of streamlines with that of a run with another --seed-seed, in the voxels that either visits.
+that of the model's greatest directions where FA is high, with which axes are checked too
+(tistreamlines/fit/coherence.py): how well short paths along them stay on fibres, over the FA where they start.
+"repeated" is the correlation of the density of streamlines with that of a run with another --seed-seed, in the voxels
+that either visits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.machine import commit, machine
-from tistreamlines.fit.coherence import coherence
+from tistreamlines.fit.coherence import coherence, field_of
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.frames import harmonics_field, place_gradients
 from tistreamlines.fit.models import BASIS, order_for
@@ -41,12 +42,12 @@ def fibre_coherence(data: Path, parameters: ts.Parameters) -> float:
     dwi, _ = place_gradients(dwi, mask, parameters.bvecs_frame, NAMES["bvec"])
     assert parameters.model is not None
     order = parameters.sh_order or order_for(parameters.model, int(shell_of_models(dwi.gtab).sum()))
-    fitted = Fits(dwi, mask).coefficients(parameters.model, ts.Parameters(**{
-        name: getattr(parameters, name) for name in ("dg", "like", "model", "sm_lambda", "csd_lambda")
-        if getattr(parameters, name) is not None
-    }, sh_order=order))  # fmt: skip
-    seen, _ = harmonics_field(fitted, BASIS, dwi.space)
-    return float(coherence(seen).mean() / seen.weight[tuple(seen.places.T)].mean())
+    given = {name: getattr(parameters, name) for name in ("dg", "like", "model", "sm_lambda", "csd_lambda")}
+    fits, chosen = Fits(dwi, mask), ts.Parameters.given(given | {"sh_order": order})
+    seen, _ = harmonics_field(fits.coefficients(parameters.model, chosen), BASIS, dwi.space)
+    known = np.asarray(seen.axes.any(axis=3))
+    field = field_of(known, seen.axes[known], fits.anisotropy()[known], dwi.space.voxel_sizes)
+    return float(coherence(field).mean() / field.weight[tuple(field.places.T)].mean())
 
 
 def density(result: ts.TrackResult) -> npt.NDArray[np.float64]:
