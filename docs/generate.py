@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from tistreamlines.benchmarks.compare import committed
+from tistreamlines.benchmarks.phantom.means import means
 from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
@@ -107,15 +108,15 @@ def thousand_subjects() -> str:
 
 def truth() -> str:
     """Scores of tractograms of phantoms, means over geometries and seeds."""
-    found = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
-    names, rows = ("VC", "IC", "NC", "overlap", "overreach", "r"), []
-    for bval, snr in sorted({(row["bval"], row["snr"]) for row in found}):
-        for way in dict.fromkeys(row["way"] for row in found):
-            mine = [row for row in found if (row["bval"], row["snr"], row["way"]) == (bval, snr, way) and "VC" in row]
-            means = [sum(row[name] for row in mine) / len(mine) for name in names]
-            cells = [f"{value:.{2 if name == 'r' else 1}f}" for name, value in zip(names, means, strict=True)]
-            rows.append((f"{bval:g}", f"{snr:g}", way, *cells))
-    return table(("b", "SNR", "way", *(name if name == "r" else f"{name} %" for name in names)), rows)
+    table_of = means(json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"])
+    heads = {name: f"{name} %" for name in ("VC", "IC", "NC", "overlap", "overreach")} | {"r": "r"}
+    heads |= {"peak_error": "peaks off by °", "fibres_missed": "fibres missed %", "peaks_spurious": "spurious peaks %"}
+    names = [name for name in heads if any(name in scores for *_, scores in table_of)]
+    rows = [
+        (*scan, way, *(f"{scores[name]:.{2 if name == 'r' else 1}f}" if name in scores else "" for name in names))
+        for scan, way, scores in table_of
+    ]
+    return table(("b", "SNR", "directions", "mm", "way", *(heads[name] for name in names)), rows)
 
 
 def changed_defaults() -> str:

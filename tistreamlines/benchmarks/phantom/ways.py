@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...fit.fits import Fits
 from ...fit.models import BASIS
-from ...io.nifti import load_dwi
 from ...methods.registry import METHODS
 from ...options.parameters import Parameters
 from ...run.api import track
@@ -61,29 +60,26 @@ def one_shell(folder: Path) -> float:
 
 
 # ----------------------------------------------------------------------------------------------------- this package
-def _series(folder: Path) -> tuple[Path, Path, Path]:
-    return folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec"
-
-
-def _options(known: Known, options: dict[str, Any]) -> dict[str, Any]:
-    """Return options with those that the data need, if the direction getter fits a model before it tracks."""
-    return (known.options if METHODS[options["dg"]].follows == "functions" else {}) | options
-
-
-def ours(known: Known, folder: Path, count: int, **options: Any) -> Lines:
-    """Track with this package."""
+def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **options: Any) -> Lines:
+    """Track with this package; direction getters that fit a model before they track get the options of the data."""
+    own = known.options if METHODS[options["dg"]].follows == "functions" else {}
     found = track(
-        *_series(folder), mask=folder / "mask.nii.gz", stop_map=folder / "white.nii.gz", stop_threshold=0.5,
-        seeds=known.seeds(count), arch="cpu", cache_dir=folder / "cache", **_options(known, options),
+        folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec", mask=folder / "mask.nii.gz",
+        stop_map=folder / "white.nii.gz", stop_threshold=0.5, seeds=known.seeds(count), arch="cpu",
+        cache_dir=folder / "cache" if cache is None else cache,
+        **(own | options),
     )  # fmt: skip
     return list(found.to_sft().streamlines)
 
 
 def our_functions(known: Known, folder: Path, **options: Any) -> Functions:
-    """Fit the model of a direction getter of this package."""
-    parameters = Parameters(**_options(known, options))
-    assert parameters.model is not None
-    coefficients = Fits(load_dwi(*_series(folder)), known.mask).coefficients(parameters.model, parameters)
+    """Return the orientation functions that a run of this package has fitted, from a cache of its own."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        ours(known, folder, 1, Path(own), **options)
+        (fitted,) = Path(own).glob("odf-*.npz")
+        with np.load(fitted) as kept:
+            coefficients = np.zeros((*known.mask.shape, kept["harmonics"].shape[1]), np.float32)
+            coefficients[kept["mask"]] = kept["harmonics"]
     return Functions(coefficients, BASIS, axes_of(known.affine))
 
 
@@ -136,7 +132,7 @@ def dipy(known: Known, folder: Path, count: int, getter: str) -> Lines:
 # ----------------------------------------------------------------------------------------------------------- MRtrix3
 def _csd_steps(folder: Path) -> list[list[str]]:
     """Return the commands that fit one shell with the response of ``tournier``."""
-    shell = ["-shells", f"0,{one_shell(folder):g}"] if len(shells(folder)) > 1 else []
+    shell = ["-shells", f"{one_shell(folder):g}"] if len(shells(folder)) > 1 else []
     return [
         ["dwi2response", "tournier", "dwi.nii.gz", "csd.txt", "-mask", "mask.nii.gz", *shell],
         ["dwi2fod", "csd", "dwi.nii.gz", "csd.txt", "csd.mif", "-mask", "mask.nii.gz", *shell],
