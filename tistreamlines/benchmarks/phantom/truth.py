@@ -136,14 +136,13 @@ class Truth:
 
         Bundles with less than a fifth of the strands of the voxel are left out.
         """
-        parts = list(self.bundles.values())
-        here = [self.voxels(part.reshape(-1, 3)) for part in parts]
-        counts = np.array([np.bincount(flat, minlength=self.white.size) for flat in here])
-        bundle, voxel = np.nonzero((counts > SHARE * counts.sum(axis=0)) & self.white.ravel())
-        sums = [
-            np.stack([np.bincount(flat, along, minlength=self.white.size) for along in _tangents(part).T], axis=1)
-            for part, flat in zip(parts, here, strict=True)
-        ]
+        amounts = np.array([*self.amounts.values()])
+        bundle, voxel = np.nonzero((amounts > SHARE * amounts.sum(axis=0)) & self.white.ravel())
+        sums = []
+        for part in self.bundles.values():
+            here = self.voxels(part.reshape(-1, 3))
+            along = [np.bincount(here, one, minlength=amounts.shape[1]) for one in _tangents(part).T]
+            sums.append(np.stack(along, axis=1))
         mean = np.array(sums)[bundle, voxel]
         mean /= np.linalg.norm(mean, axis=1, keepdims=True)
         return np.stack(np.unravel_index(voxel, self.shape), axis=1), mean
