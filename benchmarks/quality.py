@@ -39,6 +39,7 @@ from tistreamlines.benchmarks.phantom.truth import Truth
 from tistreamlines.benchmarks.phantom.ways import Way, our_way, ways
 
 SCANS = "1000:20:64:2,3000:20:64:2"
+Peaks = dict[Callable[[Known, Path], Functions], dict[str, float]]  # scores by the functions, which ways may share
 
 
 def data_of(given: argparse.Namespace) -> Iterator[Known]:
@@ -57,30 +58,22 @@ def rows(given: argparse.Namespace, chosen: dict[str, Way]) -> Iterator[dict[str
     for known in data_of(given):
         with tempfile.TemporaryDirectory() as folder:
             known.save(Path(folder))
-            peaks: dict[Any, dict[str, Any]] = {}  # by the functions, which several ways share
+            peaks: Peaks = {}
             for name, way in chosen.items():
-                row = {"way": name, **known.about} | tracked(known, Path(folder), given.nseeds, way)
-                if way.functions is not None and "failed" not in row:
-                    if way.functions not in peaks:
-                        peaks[way.functions] = of_peaks(known, Path(folder), way.functions)
-                    row |= peaks[way.functions]
-                yield row
+                yield {"way": name, **known.about} | scored(known, Path(folder), given.nseeds, way, peaks)
 
 
-def tracked(known: Known, folder: Path, count: int, way: Way) -> dict[str, Any]:
-    """Track and score; a way that fails is a row that says why."""
+def scored(known: Known, folder: Path, count: int, way: Way, peaks: Peaks) -> dict[str, Any]:
+    """Track and score streamlines and peaks; a way that fails is a row that says why."""
     begun = time.perf_counter()
     try:
         lines = way.track(known, folder, count)
-        seconds = time.perf_counter() - begun
-        return rounded(known.score(lines)) | {"seconds": round(seconds, 1)}
+        row = {"seconds": round(time.perf_counter() - begun, 1)}
+        if way.functions is not None and way.functions not in peaks:
+            peaks[way.functions] = rounded(known.peak_scores(peaks_of(way.functions(known, folder), known.white)))
+        return rounded(known.score(lines)) | row | (peaks[way.functions] if way.functions is not None else {})
     except (ts.TrackingError, ValueError, RuntimeError) as error:
         return {"failed": f"{type(error).__name__}: {error}".replace(f"{folder}/", "")[:200]}
-
-
-def of_peaks(known: Known, folder: Path, functions: Callable[[Known, Path], Functions]) -> dict[str, Any]:
-    """Score the peaks of orientation functions."""
-    return rounded(known.peak_scores(peaks_of(functions(known, folder), known.white)))
 
 
 def rounded(scores: dict[str, float]) -> dict[str, float]:
