@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from tistreamlines.benchmarks.compare import committed
+from tistreamlines.benchmarks.phantom.means import SCAN, means
 from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
@@ -106,17 +107,22 @@ def thousand_subjects() -> str:
     return table(head, rows)
 
 
-def truth() -> str:
-    """Scores of tractograms of phantoms, means over geometries and seeds."""
-    found = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
-    names, rows = ("VC", "IC", "NC", "overlap", "overreach", "r"), []
-    for bval, snr in sorted({(row["bval"], row["snr"]) for row in found}):
-        for way in dict.fromkeys(row["way"] for row in found):
-            mine = [row for row in found if (row["bval"], row["snr"], row["way"]) == (bval, snr, way) and "VC" in row]
-            means = [sum(row[name] for row in mine) / len(mine) for name in names]
-            cells = [f"{value:.{2 if name == 'r' else 1}f}" for name, value in zip(names, means, strict=True)]
-            rows.append((f"{bval:g}", f"{snr:g}", way, *cells))
-    return table(("b", "SNR", "way", *(name if name == "r" else f"{name} %" for name in names)), rows)
+COLUMNS = {
+    "bval": "b", "snr": "SNR", "directions": "directions", "voxel_mm": "mm", "way": "way", "VC": "VC %", "IC": "IC %",
+    "NC": "NC %", "valid_bundles": "bundles %", "overlap": "overlap %", "overreach": "overreach %", "r": "r",
+    "peak_error": "peaks off by °", "fibres_missed": "fibres missed %", "peaks_spurious": "spurious peaks %",
+    "mm": "mean mm", "median_mm": "median mm", "coherence": "coherence",
+}  # fmt: skip
+
+
+def truth(file: str, *leave_out: str) -> str:
+    """Scores of tractograms of known bundles, means over geometries and seeds, without some columns."""
+    rows = []
+    for scan, way, scores in means(json.loads((RESULTS / file).read_text(encoding="utf-8"))["rows"]):
+        told = {name: f"{value:.{2 if name in ('r', 'coherence') else 1}f}" for name, value in scores.items()}
+        rows.append(dict(zip(SCAN, scan, strict=True)) | {"way": way} | told)
+    names = [name for name in COLUMNS if name not in leave_out and any(name in row for row in rows)]
+    return table([COLUMNS[name] for name in names], [[row.get(name, "") for name in names] for row in rows])
 
 
 def changed_defaults() -> str:
@@ -236,7 +242,9 @@ def dipy_names() -> str:
 PARTS = {
     "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
-    "thousand-subjects": thousand_subjects, "truth": truth,
+    "thousand-subjects": thousand_subjects,
+    "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
+    "fibercup": partial(truth, "two-cores-fibercup.json", *SCAN),
     "changed-defaults": changed_defaults,
     "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),
     "names-dipy": dipy_names,

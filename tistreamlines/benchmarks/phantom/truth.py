@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from .phantom import spread_directions
+from .known import random_points, write_series
+from .peaks import angular_scores
+from .scan import Scan
+from .scores import Lines, bundle_of, connections, nearest_ends, outer_points
 from .strands import PER_MM2, STEP, bundles
 
 Array = npt.NDArray[np.float64]
-Lines = Sequence[npt.NDArray[np.floating]]
 
 SIGNAL, GREY_SIGNAL = 300.0, 390.0  # without diffusion weighting
 ALONG, ACROSS, ISOTROPIC = 1.7e-3, 0.2e-3, 0.8e-3  # mm2/s
 PACKING = 0.3  # strands of a full bundle per those of a place, from which most of it is white matter
 OWN = 0.2  # amount of the strands of a bundle from which a voxel is its own
+SHARE = 0.2  # of the strands of a voxel, from which those of a bundle have a direction of their own there
 WHITE = 0.5  # volume fraction from which a voxel is white matter
 MARGIN = 3  # voxels around the bundles
 REACH = 1.5  # voxels from a streamline's end to the end of a strand that it has reached
-B0S = 6
-
-
-@dataclass(frozen=True)
-class Scan:
-    """How a series is measured.
-
-    Attributes
-    ----------
-    bval : s/mm2.
-    snr : signal of white matter without diffusion weighting over the standard deviation of the noise.
-    directions : number of volumes with diffusion weighting; six are without.
-    voxel_mm : side of a voxel.
-    """
-
-    bval: float = 3000.0
-    snr: float = 20.0
-    directions: int = 64
-    voxel_mm: float = 2.0
 
 
 class Truth:
@@ -52,7 +35,15 @@ class Truth:
     geometry : one of :data:`.strands.GEOMETRIES`.
     scan : how it is measured.
     seed : of the random turn and jitter of the bundles, of the gradients and of the noise.
+
+    Attributes
+    ----------
+    options : options of this package that the data need.
+    response_fa : FA above which DIPY takes single-fibre voxels.
     """
+
+    options: ClassVar[dict[str, Any]] = {}
+    response_fa = 0.7
 
     def __init__(self, geometry: str, scan: Scan, seed: int) -> None:
         self.name, self.scan, self.seed = geometry, scan, seed
@@ -63,6 +54,16 @@ class Truth:
         self.affine = np.diag([-scan.voxel_mm, scan.voxel_mm, scan.voxel_mm, 1.0])
         corner = np.array([high[0], low[1], low[2]])
         self.affine[:3, 3] = corner + MARGIN * scan.voxel_mm * np.array([1, -1, -1])
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a row of scores says of it."""
+        return {"geometry": self.name, **self.scan.about, "seed": self.seed}
+
+    @property
+    def voxel_mm(self) -> float:
+        """Side of a voxel, mm."""
+        return self.scan.voxel_mm
 
     def voxels(self, points: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the flat index of the voxel of each point (n, 3), mm; those outside are put at the border."""
@@ -102,14 +103,12 @@ class Truth:
     def series(self) -> tuple[npt.NDArray[np.float32], Array, Array]:
         """Return the signals (x, y, z, n) with Rician noise, the b-values (n,) and the gradients (n, 3), RAS."""
         scan, rng = self.scan, np.random.default_rng(self.seed)
-        bvals = np.concatenate([np.zeros(B0S), np.full(scan.directions, scan.bval)])
-        gradients = np.concatenate([np.zeros((B0S, 3)), spread_directions(scan.directions, self.seed)])
+        bvals, gradients = scan.gradients(self.seed)
         inside = self.mask.ravel()
         signal = np.zeros((len(inside), len(bvals)))
         amount = np.zeros(len(inside))
         for part in self.bundles.values():
-            tangents = np.gradient(part, axis=1).reshape(-1, 3)
-            tangents /= np.linalg.norm(tangents, axis=1, keepdims=True)
+            tangents = _tangents(part)
             here = self.voxels(part.reshape(-1, 3))
             for number, (bval, gradient) in enumerate(zip(bvals, gradients, strict=True)):
                 decay = np.exp(-bval * (ACROSS + (ALONG - ACROSS) * (tangents @ gradient) ** 2))
@@ -124,28 +123,38 @@ class Truth:
         return data.reshape(*self.shape, -1), bvals, gradients
 
     def save(self, folder: Path) -> None:
-        """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz`` and ``white.nii.gz``."""
-        import nibabel as nib
-
-        data, bvals, gradients = self.series()
-        images = {"dwi": data, "mask": self.mask.astype(np.uint8), "white": self.white.astype(np.uint8)}
-        for name, image in images.items():
-            nib.save(nib.Nifti1Image(image, self.affine), folder / f"{name}.nii.gz")
-        np.savetxt(folder / "dwi.bval", bvals[None], fmt="%g")
-        # FSL's: along the voxel axes, of which the first points left here
-        np.savetxt(folder / "dwi.bvec", (gradients * [-1, 1, 1]).T, fmt="%.8f")
+        """Write the files of :func:`write_series`."""
+        write_series(folder, *self.series(), self.affine, self.mask, self.white)
 
     def seeds(self, count: int) -> npt.NDArray[np.float32]:
         """Return random points (count, 3), mm, in white matter."""
-        rng, places = np.random.default_rng(self.seed), np.argwhere(self.white)
-        chosen = places[rng.integers(len(places), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
-        return (chosen @ self.affine[:3, :3].T + self.affine[:3, 3]).astype(np.float32)
+        return random_points(self.white, self.affine, count, self.seed)
+
+    @cached_property
+    def fibres(self) -> tuple[npt.NDArray[np.int64], Array]:
+        """Voxel (n, 3) and mean direction (n, 3), RAS, of each bundle in a voxel of white matter.
+
+        Bundles with less than a fifth of the strands of the voxel are left out.
+        """
+        amounts = np.array([*self.amounts.values()])
+        bundle, voxel = np.nonzero((amounts > SHARE * amounts.sum(axis=0)) & self.white.ravel())
+        sums = []
+        for part in self.bundles.values():
+            here = self.voxels(part.reshape(-1, 3))
+            along = [np.bincount(here, one, minlength=amounts.shape[1]) for one in _tangents(part).T]
+            sums.append(np.stack(along, axis=1))
+        mean = np.array(sums)[bundle, voxel]
+        mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+        return np.stack(np.unravel_index(voxel, self.shape), axis=1), mean
+
+    def peak_scores(self, peaks: Array) -> dict[str, float]:
+        """Compare peaks (x, y, z, k, 3), RAS, with the directions of the bundles (:func:`.peaks.angular_scores`)."""
+        return angular_scores(peaks, *self.fibres)
 
     def score(self, lines: Lines) -> dict[str, float]:
-        """Score streamlines as Tractometer does.
+        """Score streamlines.
 
-        A streamline is valid (VC) if its ends are at the two ends of a bundle, invalid (IC) if they are at two others
-        or at one twice, else it connects nothing (NC). An end is at the nearest end of a strand within 1.5 voxels.
+        An end is at the nearest end of a strand within 1.5 voxels.
 
         Parameters
         ----------
@@ -154,54 +163,44 @@ class Truth:
         Returns
         -------
         dict
-            streamlines; VC, IC, NC : their shares in %; valid_bundles : % of the bundles with a valid streamline;
-            overlap, overreach : voxels of a bundle that its valid streamlines pass, and others that they pass, in %
-            of its voxels, the mean over bundles; r : correlation of the numbers of streamlines of all pairs of ends
-            with those of strands; mm : mean length.
-
-        References
-        ----------
-        Côté, Girard, Boré, Garyfallidis, Houde, Descoteaux. Tractometer: towards validation of tractography
-        pipelines. Medical Image Analysis 17, 2013.
+            Those of :func:`.scores.connections`; overlap, overreach : voxels of a bundle that its valid streamlines
+            pass, and others that they pass, in % of its voxels, the mean over bundles; r : correlation of the numbers
+            of streamlines of all pairs of ends with those of strands.
         """
         lines = [line for line in lines if len(line) > 1]
-        ends = self._nodes(np.array([(line[0], line[-1]) for line in lines]).reshape(-1, 3)).reshape(-1, 2)
+        # bundle k has the ends 2 k and 2 k + 1
+        places = [part[:, at] for part in self.bundles.values() for at in (0, -1)]
+        ends = nearest_ends(outer_points(lines).reshape(-1, 3), places, REACH * self.voxel_mm).reshape(-1, 2)
+        pairs = [(2 * number, 2 * number + 1) for number in range(len(self.bundles))]
+        scores = connections(lines, ends, pairs)
+        overlap, overreach = self._covered(lines, bundle_of(ends, pairs))
+        return scores | {"overlap": overlap, "overreach": overreach, "r": self._correlation(ends)}
+
+    def _correlation(self, ends: npt.NDArray[np.int64]) -> float:
+        """Return r of the numbers of streamlines and of strands between all pairs of ends."""
         nodes = 2 * len(self.bundles)
+        counts, expected = np.zeros((2, nodes, nodes))
         joined = (ends >= 0).all(axis=1)
-        first, last = ends.min(axis=1), ends.max(axis=1)
-        valid = joined & (first % 2 == 0) & (last == first + 1)
-        counts = np.zeros((nodes, nodes))
-        np.add.at(counts, (first[joined], last[joined]), 1)
-        expected = np.zeros_like(counts)
+        np.add.at(counts, (ends.min(axis=1)[joined], ends.max(axis=1)[joined]), 1)
         expected[np.arange(0, nodes, 2), np.arange(1, nodes, 2)] = [len(part) for part in self.bundles.values()]
         pairs = np.triu_indices(nodes)
-        r = np.corrcoef(counts[pairs], expected[pairs])[0, 1] if counts.any() else 0.0
-        overlap, overreach = self._covered([lines[k] for k in np.flatnonzero(valid)], first[valid])
-        lengths = [np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines]
-        return {
-            "streamlines": len(lines), "VC": 100 * valid.mean(), "IC": 100 * (joined & ~valid).mean(),
-            "NC": 100 * (~joined).mean(), "valid_bundles": 100 * len(set(first[valid])) / len(self.bundles),
-            "overlap": overlap, "overreach": overreach, "r": r, "mm": float(np.mean(lengths)),
-        }  # fmt: skip
+        return float(np.corrcoef(counts[pairs], expected[pairs])[0, 1]) if counts.any() else 0.0
 
-    def _nodes(self, points: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]:
-        """Return the end of a bundle at which each point is, 2 k and 2 k + 1 for bundle k, or -1."""
-        from scipy.spatial import KDTree
-
-        ends = [part[:, at] for part in self.bundles.values() for at in (0, -1)]
-        node = np.repeat(np.arange(len(ends)), [len(end) for end in ends])
-        far, nearest = KDTree(np.concatenate(ends)).query(points, distance_upper_bound=REACH * self.scan.voxel_mm)
-        return np.where(np.isfinite(far), np.append(node, -1)[nearest], -1)
-
-    def _covered(self, lines: Lines, first: npt.NDArray[np.int64]) -> tuple[float, float]:
-        """Return overlap and overreach of valid streamlines; ``first`` is the first end of each."""
+    def _covered(self, lines: Lines, bundle: npt.NDArray[np.int64]) -> tuple[float, float]:
+        """Return overlap and overreach; ``bundle`` (n,) is the one of which each streamline is, or -1."""
         overlap, overreach = [], []
         for number, amount in enumerate(self.amounts.values()):
             own = amount > OWN
-            mine = [line for line, node in zip(lines, first, strict=True) if node == 2 * number]
+            mine = [line for line, of in zip(lines, bundle, strict=True) if of == number]
             passed = np.zeros(len(own), bool)
             if mine:
                 passed[self.voxels(np.concatenate(mine))] = True
             overlap.append(100 * (passed & own).sum() / own.sum())
             overreach.append(100 * (passed & ~own).sum() / own.sum())
         return float(np.mean(overlap)), float(np.mean(overreach))
+
+
+def _tangents(part: Array) -> Array:
+    """Return the unit tangents (n * m, 3) at the points of strands (n, m, 3)."""
+    tangents = np.gradient(part, axis=1).reshape(-1, 3)
+    return tangents / np.linalg.norm(tangents, axis=1, keepdims=True)
