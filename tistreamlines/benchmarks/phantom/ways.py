@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...fit.models import BASIS
+from ...fit.shells import HIGHEST
 from ...methods.registry import METHODS
 from ...options.parameters import Parameters
 from ...run.api import track
@@ -26,7 +27,6 @@ from .peaks import Functions
 from .scores import Lines
 
 RANDOM_SEED = 1_000_003  # a large one: see docs/drop-in-dipy.md
-HIGHEST = 3500.0  # s/mm2, of the shell that a fit of one shell takes
 WITHOUT = 50.0  # s/mm2, below which a volume has no diffusion weighting
 GRADIENTS = ("-fslgrad", "dwi.bvec", "dwi.bval")
 TISSUES = ("wm", "gm", "csf")
@@ -61,13 +61,13 @@ def one_shell(folder: Path) -> float:
 
 # ----------------------------------------------------------------------------------------------------- this package
 def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **options: Any) -> Lines:
-    """Track with this package; direction getters that fit a model before they track get the options of the data."""
+    """Track with this package, all lengths; getters that fit a model before they track get the options of the data."""
     own = known.options if METHODS[options["dg"]].follows == "functions" else {}
     found = track(
         folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec", mask=folder / "mask.nii.gz",
         stop_map=folder / "white.nii.gz", stop_threshold=0.5, seeds=known.seeds(count), arch="cpu",
         cache_dir=folder / "cache" if cache is None else cache,
-        **(own | options),
+        **(own | {"min_length": 0} | options),
     )  # fmt: skip
     return list(found.to_sft().streamlines)
 
@@ -195,7 +195,7 @@ def mrtrix(known: Known, folder: Path, count: int, fit: str, algorithm: str) -> 
 
 def ways() -> dict[str, Way]:
     """Return what tracks by default, by name."""
-    found: dict[str, Way] = {"boot": our_way(dg="boot")}
+    found: dict[str, Way] = {"boot": our_way(dg="boot"), "boot-like-dipy": our_way(dg="boot", like="dipy")}
     for like in ("", "-like-dipy"):
         options = {"like": "dipy"} if like else {}
         functions = our_way(dg="prob", **options).functions  # the same for all three
