@@ -62,12 +62,13 @@ def one_shell(folder: Path) -> float:
 # ----------------------------------------------------------------------------------------------------- this package
 def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **options: Any) -> Lines:
     """Track with this package, all lengths; getters that fit a model before they track get the options of the data."""
-    own = known.options if METHODS[options["dg"]].follows == "functions" else {}
+    own: dict[str, Any] = {"min_length": 0}
+    own |= known.options if METHODS[options["dg"]].follows == "functions" else {}
     found = track(
         folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec", mask=folder / "mask.nii.gz",
         stop_map=folder / "white.nii.gz", stop_threshold=0.5, seeds=known.seeds(count), arch="cpu",
         cache_dir=folder / "cache" if cache is None else cache,
-        **(own | {"min_length": 0} | options),
+        **(own | options),
     )  # fmt: skip
     return list(found.to_sft().streamlines)
 
