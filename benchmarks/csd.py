@@ -46,7 +46,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--no-dipy", action="store_true")
     options = parser.parse_args()
-    from tistreamlines.fit.csd import csd_response, fit_csd, lowest_shell
+    from tistreamlines.fit.csd import fit_csd, lowest_shell
+    from tistreamlines.fit.response import csd_response
     from tistreamlines.io import nifti
 
     dwi = nifti.load_dwi(*(options.folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))

@@ -69,7 +69,7 @@ TELLING = {
     "select": "7", "max_seeds": "9", "time_limit": "1e-9", "part": "1/3", "stop_map": "pve_wm.nii.gz",
     "stop_threshold": "0.99", "fa_threshold": "0.6", "stop_mask": "mask.nii.gz", "pve_wm": "stop.nii.gz",
     "include_map": "stop.nii.gz", "pft_back": "4", "pft_front": "4", "pft_max_trial": "2", "bvecs_frame": "fsl",
-    "sm_lambda": "0.5", "min_signal": "1e4", "fa_response": "0.5", "csd_lambda": "0.1",
+    "sm_lambda": "0.5", "min_signal": "1e4", "fa_response": "0.5", "csd_lambda": "0.1", "response": "1e-3,5e-4,5e-4,9",
     "relative_peak_threshold": "0.95", "min_separation_angle": "90",
     "probe_length": "3", "probe_radius": "1", "data_support_exponent": "3",
     "angular_weight": "0.7", "sh_basis": "tournier07", "sh_frame": "voxel", "pmf_rows": "sampled", "max_angle": "2",
