@@ -10,7 +10,7 @@ from test_track import plan_of
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.phantom.truth import Scan, Truth
-from tistreamlines.fit import csd_weight
+from tistreamlines.fit import csd, csd_weight
 from tistreamlines.fit.csd import System, deconvolved, fit_csd
 from tistreamlines.fit.csd_weight import chosen_weight
 
@@ -37,6 +37,17 @@ def test_threads_change_nothing():
     data, gtab = brainlike(gradients(70), 300), gradients(70)
     few, many = (chosen_weight(data, gtab, everywhere(data), RESPONSE, threads=n) for n in (1, 5))
     assert few == many
+
+
+def test_dipys_model_is_built_once(monkeypatch):
+    """It takes as long as the fits of some hundred voxels; a weight changes the rows of the constraint alone."""
+    data, gtab, built = brainlike(gradients(70), 300, 80), gradients(70), []
+    model = csd._dipys_model
+    monkeypatch.setattr(csd, "_dipys_model", lambda *given: built.append(given) or model(*given))
+    assert chosen_weight(data, gtab, everywhere(data), RESPONSE) < 1
+    assert len(built) == 1
+    systems = System.of(gtab, RESPONSE, 8, 1.0).weighted(0.125), System.of(gtab, RESPONSE, 8, 0.125)
+    assert np.array_equal(systems[0].positivity, systems[1].positivity)
 
 
 def test_a_weight_without_a_solution_is_not_chosen(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from contextlib import nullcontext
 
 import nibabel as nib
 import numpy as np
@@ -33,6 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # DIPY's, at each use of a legacy basis
 ]
 ZONAL = [577.8, -217.2, 39.4, -4.8, 0.45]
+FIBERCUP = CROP.parent / "fibercup"
 needs_mrtrix = pytest.mark.skipif(not shutil.which("dwi2fod"), reason="MRtrix3 is not installed")
 
 
@@ -222,6 +224,22 @@ def test_fods_are_those_of_dwi2fod(tmp_path):
     assert np.mean(cosine > np.cos(np.radians(10))) > 0.9  # or its neighbour; the others have two peaks alike
     # the scale too, although the two constrain small amplitudes differently
     assert np.median(ours.max(axis=1)[clear] / theirs.max(axis=1)[clear]) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.skipif(not FIBERCUP.is_dir(), reason="no real data at ../shared/data/fibercup")
+def test_the_fibercup_needs_no_option(tmp_path):
+    """FA is about 0.1; without a mask, two voxels of noise exceed 0.7."""
+    files = [FIBERCUP / name for name in ("acq-averaged_b-1500.nii.gz", "b1500.bval", "dirs64.bvec")]
+    seeds = {"seed_mask": FIBERCUP / "wm_mask.nii.gz", "fa_threshold": 0.05, "nseeds": 500, "arch": "cpu"}
+    for number, mask in enumerate(({}, {"mask": FIBERCUP / "wm_mask.nii.gz"})):
+        found = ts.track(*files, tmp_path / f"{number}.trx", dg="det", **seeds, **mask)
+        told = json.loads((tmp_path / f"{number}.json").read_text())["chosen"]["response"]
+        assert told["way"] == "tournier"
+        assert 150 < told["zonal"][0] < 190
+        assert -50 < told["zonal"][1] < -35
+        assert found.mean_mm > 20
+        with pytest.raises(ts.InputError, match="fa_response") if mask else nullcontext():
+            ts.track(*files, dg="det", response="fa", **seeds, **mask)
 
 
 class TestRuns:

@@ -120,7 +120,7 @@ def options(rng: random.Random, room: Room) -> list[str]:
 
 
 def _value(rng: random.Random, name: str, kind: str, choices: tuple[str, ...]) -> str:
-    if kind == "path":
+    if kind == "path" or (name == "response" and rng.random() < 0.5):
         return rng.choice((*NAMES, *WORDS, "dwi.nii.gz", "mask.nii.gz", "seeds.npy", "dwi.bval"))
     if kind == "list":
         return rng.choice((*WORDS, *BALLS))

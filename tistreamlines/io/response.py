@@ -25,7 +25,7 @@ FORMS = (
 )
 
 
-def response_text(value: Any) -> str | os.PathLike[str]:
+def response_text(value: Any) -> str:
     """Return a response as on the command line: a way, a path, or numbers joined by commas.
 
     Parameters
@@ -41,7 +41,7 @@ def response_text(value: Any) -> str | os.PathLike[str]:
     if isinstance(value, str | os.PathLike):
         if not os.fspath(value):
             raise ParameterError(f"{flag('response')} is empty: give {', '.join(WAYS)}, a file or numbers")
-        return value
+        return os.fspath(value)
     try:
         numbers = np.hstack(getattr(value, "dwi_response", value)).astype(np.float64)
     except (TypeError, ValueError):
