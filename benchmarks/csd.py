@@ -46,7 +46,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--no-dipy", action="store_true")
     options = parser.parse_args()
-    from tistreamlines.fit.csd import csd_response, fit_csd
+    from tistreamlines.fit.csd import fit_csd
+    from tistreamlines.fit.response import csd_response
     from tistreamlines.fit.shells import on_shell, shell_of_models
     from tistreamlines.io import nifti
 

@@ -142,7 +142,7 @@ def values(folder: Path) -> dict[str, Any]:
         "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
-        "peak_width": 30.0, "csd_lambda": 0.1,
+        "peak_width": 30.0, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

@@ -15,8 +15,9 @@ from synthetic import ACROSS, ALONG, UNWEIGHTED, gradients, signals
 
 from tistreamlines.errors import InputError
 from tistreamlines.fit import csd
-from tistreamlines.fit.csd import csd_response, fit_csd
+from tistreamlines.fit.csd import fit_csd
 from tistreamlines.fit.dipy_private import csd_design
+from tistreamlines.fit.response import csd_response
 from tistreamlines.io import nifti
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"

@@ -10,10 +10,9 @@ from test_track import plan_of
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.phantom.truth import Scan, Truth
-from tistreamlines.fit import csd_weight
-from tistreamlines.fit.csd import deconvolved, fit_csd
+from tistreamlines.fit import csd, csd_weight
+from tistreamlines.fit.csd import System, deconvolved, fit_csd
 from tistreamlines.fit.csd_weight import chosen_weight
-from tistreamlines.fit.dipy_private import csd_design
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # DIPY's, at each use of a legacy basis
@@ -40,10 +39,21 @@ def test_threads_change_nothing():
     assert few == many
 
 
+def test_dipys_model_is_built_once(monkeypatch):
+    """It takes as long as the fits of some hundred voxels; a weight changes the rows of the constraint alone."""
+    data, gtab, built = brainlike(gradients(70), 300, 80), gradients(70), []
+    model = csd._dipys_model
+    monkeypatch.setattr(csd, "_dipys_model", lambda *given: built.append(given) or model(*given))
+    assert chosen_weight(data, gtab, everywhere(data), RESPONSE) < 1
+    assert len(built) == 1
+    systems = System.of(gtab, RESPONSE, 8, 1.0).weighted(0.125), System.of(gtab, RESPONSE, 8, 0.125)
+    assert np.array_equal(systems[0].positivity, systems[1].positivity)
+
+
 def test_a_weight_without_a_solution_is_not_chosen(monkeypatch):
     data, gtab = brainlike(gradients(70), 300, 80), gradients(70)
     lowest = chosen_weight(data, gtab, everywhere(data), RESPONSE)
-    monkeypatch.setattr(csd_weight, "deconvolved", lambda *given: replaced(deconvolved(*given), given[5] < 0.3))
+    monkeypatch.setattr(csd_weight, "deconvolved", lambda *given: replaced(deconvolved(*given), given[3].weight < 0.3))
     assert lowest < chosen_weight(data, gtab, everywhere(data), RESPONSE) == 0.5
 
 
@@ -56,7 +66,7 @@ def test_voxels_with_nan_are_not_asked():
 
 
 def replaced(found, singular):
-    return csd_weight.Deconvolved(found.coefficients, found.model, 0, int(singular))
+    return csd_weight.Deconvolved(found.coefficients, found.system, 0, int(singular))
 
 
 def test_the_trace_is_that_of_the_derivative_of_the_fit():
@@ -66,11 +76,11 @@ def test_the_trace_is_that_of_the_derivative_of_the_fit():
     weighted = np.flatnonzero(~gtab.b0s_mask)
     shifted = np.repeat(data, 1 + len(weighted), axis=0)
     shifted[1 + np.arange(len(weighted)), 0, 0, weighted] += 0.02
-    found = deconvolved(shifted, gtab, everywhere(shifted), RESPONSE, 6, 0.3)
-    design = csd_design(found.model)
+    found = deconvolved(shifted, gtab, everywhere(shifted), System.of(gtab, RESPONSE, 6, 0.3))
+    design = found.system.design
     fits = found.coefficients[:, 0, 0].astype(float) @ design.T
     trace = ((fits[1:] - fits[0]).diagonal() / 0.02).sum()
-    one = csd_weight.Deconvolved(found.coefficients[:1], found.model, 0, 0)
+    one = csd_weight.Deconvolved(found.coefficients[:1], found.system, 0, 0)
     score = csd_weight._cross_validation(data[:, 0, 0][:, weighted], one, 1)
     rss = ((data[0, 0, 0, weighted] - fits[0]) ** 2).sum()
     assert score == pytest.approx(len(design) * rss / (len(design) - trace) ** 2, rel=0.02)

@@ -8,9 +8,9 @@ from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel, auto_response
 from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
 import tistreamlines as ts
-from tistreamlines.fit.csd import csd_response
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.models import BASIS
+from tistreamlines.fit.response import csd_response
 from tistreamlines.io.orientations import load_sh, peaks_to_pmf
 from tistreamlines.kernels.methods import det, prob
 from tistreamlines.run import tables
@@ -110,7 +110,7 @@ class TestModels:
 
     def test_no_voxel_for_the_response(self, head):
         with pytest.raises(ts.InputError, match="fa_response"):
-            plan_of(head, fa_response=0.999)
+            plan_of(head, response="fa", fa_response=0.999)
 
     def test_too_few_directions(self, head):
         with pytest.raises(ts.InputError, match="sh_order"):

@@ -32,6 +32,7 @@ import numpy as np
 from .errors import BusyError, InputError, ParameterError, TrackingError
 from .io.drafts import hidden_folder
 from .io.regions import sphere_in
+from .io.response import is_file
 from .options.parameters import INPUTS, Parameters
 from .run.api import track as track_here
 from .run.log import Watcher
@@ -292,7 +293,8 @@ def _shareable(name: str, value: Any) -> Any:
     if hasattr(value, "dataobj") and hasattr(value, "affine"):
         return _Image(np.asanyarray(value.dataobj), np.asarray(value.affine))
     if isinstance(value, str | PathLike):
-        return str(Path(value).absolute()) if name in PATHS and sphere_in(name, value) is None else value
+        file = is_file(value) if name == "response" else name in PATHS and sphere_in(name, value) is None
+        return str(Path(value).absolute()) if file else value
     return [_shareable(name, one) for one in value] if isinstance(value, list | tuple) else value
 
 

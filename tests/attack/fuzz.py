@@ -70,6 +70,7 @@ TELLING = {
     "stop_threshold": "0.99", "fa_threshold": "0.6", "stop_mask": "mask.nii.gz", "pve_wm": "stop.nii.gz",
     "include_map": "stop.nii.gz", "pft_back": "4", "pft_front": "4", "pft_max_trial": "2", "bvecs_frame": "fsl",
     "sm_lambda": "0.5", "shells": "777", "min_signal": "1e4", "fa_response": "0.5", "csd_lambda": "0.1",
+    "response": "1e-3,5e-4,5e-4,9",
     "relative_peak_threshold": "0.95", "min_separation_angle": "90",
     "probe_length": "3", "probe_radius": "1", "data_support_exponent": "3",
     "angular_weight": "0.7", "sh_basis": "tournier07", "sh_frame": "voxel", "pmf_rows": "sampled", "max_angle": "2",
@@ -120,7 +121,7 @@ def options(rng: random.Random, room: Room) -> list[str]:
 
 
 def _value(rng: random.Random, name: str, kind: str, choices: tuple[str, ...]) -> str:
-    if kind == "path":
+    if kind == "path" or (name == "response" and rng.random() < 0.5):
         return rng.choice((*NAMES, *WORDS, "dwi.nii.gz", "mask.nii.gz", "seeds.npy", "dwi.bval"))
     if kind == "list":
         return rng.choice((*WORDS, *BALLS))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..fit import csd, shells
 from ..fit.frames import place_gradients
+from ..fit.response import csd_response
 from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..io.tractogram import Space
@@ -144,7 +145,7 @@ def fitted_csd(dwi: nifti.Dwi, mask: Array, order: int) -> Array:
         Coefficients in basis descoteaux07_legacy.
     """
     data, gtab = shells.on_shell(dwi.data, dwi.gtab, shells.shell_of_models)
-    response, _ = csd.csd_response(data, gtab, mask)
+    response, _ = csd_response(data, gtab, mask)
     return csd.fit_csd(data, gtab, mask, response, min(highest_order(int((~gtab.b0s_mask).sum())), order))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from ..devices import usable_cores
 from ..errors import InputError
+from ..sphere.harmonics import order_of
 from .dipy_private import csd_design, csd_normal
-from .tensor import anisotropy
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -34,81 +34,52 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 POLL = 0.1  # s between two reports of progress
-RADIUS = 10  # voxels; that of DIPY's cube
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 
-__all__ = ["csd_response", "fit_csd"]
+__all__ = ["fit_csd"]
 
 
-def csd_response(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7, threads: int | None = None
-) -> tuple[tuple[Array, float], float]:
-    """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
+@dataclass(frozen=True, eq=False)
+class System:
+    """The equations of DIPY's model: signals = design coefficients, and the constraint of small amplitudes.
 
-    It is the mean tensor of the voxels with high FA in a cube of 21 voxels' edge at the centre of the volume. Unlike
-    DIPY, only voxels in the mask are used; if there are none in the cube, the whole mask is searched.
-
-    Parameters
+    Attributes
     ----------
-    data : (x, y, z, n)
-        Signals of one shell and its b0s.
-    gtab : dipy.core.gradients.GradientTable
-        Gradients of the n volumes.
-    mask : (x, y, z) bool
-        Brain mask.
-    fa_threshold : float
-        FA that a voxel must exceed.
-    threads : int, optional
-        Number of threads; by default all available cores. The result does not depend on it.
-
-    Returns
-    -------
-    response : (evals, S0)
-        Eigenvalues (3,) in mm2/s, the last two equal, and the b0 signal: DIPY's ``response``.
-    ratio : float
-        Smallest eigenvalue over the largest.
-
-    Raises
-    ------
-    InputError
-        If there is no b0, or if no voxel of the mask exceeds the FA threshold.
+    design : (signals, n) float64
+    normal : (n, n) float64, design' design.
+    positivity : (directions, n) float64
+        Maps coefficients to amplitudes times the weight, in DIPY's units.
+    tau : amplitudes below ``tau`` times the mean are constrained.
+    weight : DIPY's ``lambda_``.
     """
-    from dipy.reconst.csdeconv import response_from_mask_ssst
 
-    _check(data, gtab, mask)
-    if not gtab.b0s_mask.any():
-        raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")
-    cube = np.zeros_like(mask)
-    cube[tuple(slice(max(n // 2 - RADIUS, 0), n // 2 + RADIUS + 1) for n in mask.shape)] = True
-    chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
-    if not chosen.any():
-        chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
-        if not chosen.any():
-            raise InputError(
-                f"none of the {np.count_nonzero(mask)} voxels of the mask has an FA above {fa_threshold:g} (the "
-                f"greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give the response yourself"
-            )
-    (evals, unweighted), ratio = response_from_mask_ssst(gtab, data, chosen)
-    return (np.asarray(evals), float(unweighted)), float(ratio)
+    design: Array
+    normal: Array
+    positivity: Array
+    tau: float
+    weight: float
 
+    @classmethod
+    def of(cls, gtab: GradientTable, response: Any, order: int, weight: float) -> System:
+        """Return the equations of DIPY's model."""
+        if order < 2 or order % 2:
+            raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
+        model = _dipys_model(gtab, response, order, weight)
+        return cls(csd_design(model), csd_normal(model), np.asarray(model.B_reg), model.tau, weight)
 
-def _anisotropic(
-    data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, threads: int | None
-) -> tuple[Array, float]:
-    """Return the voxels of the mask whose FA exceeds the threshold, and the greatest FA."""
-    found, chosen = anisotropy(data, gtab, mask, threads), np.zeros_like(mask)
-    chosen[mask] = found > fa_threshold
-    return chosen, found.max(initial=0)
+    def weighted(self, weight: float) -> System:
+        """Return the equations with another weight: only the rows of the constraint change."""
+        return replace(self, positivity=self.positivity * (weight / self.weight), weight=weight)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Deconvolved:
-    """Coefficients (x, y, z, n), DIPY's model, and the numbers of voxels not converged and without a solution."""
+    """Coefficients (x, y, z, n), the equations, and the numbers of voxels not converged and without a solution."""
 
     coefficients: npt.NDArray[np.float32]
-    model: Any
+    system: System
     unfinished: int
     singular: int
 
@@ -134,7 +105,7 @@ def fit_csd(
     mask : (x, y, z) bool
         Voxels to fit.
     response : (evals, S0) or AxSymShResponse
-        The response of :func:`csd_response`, or DIPY's.
+        One of those of :mod:`.response`, or DIPY's.
     order : int
         Maximum order of the spherical harmonics, even.
     threads : int, optional
@@ -160,7 +131,8 @@ def fit_csd(
     UserWarning
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
-    found = deconvolved(data, gtab, mask, response, order, weight, threads, progress)
+    checked_series(data, gtab, mask)
+    found = deconvolved(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
     count = np.count_nonzero(mask)
     if found.singular:
         raise InputError(
@@ -174,19 +146,15 @@ def fit_csd(
 
 
 def deconvolved(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Any, order: int, weight: float,
-    threads: int | None = None, progress: Callable[[float], object] = lambda _: None,
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
+    progress: Callable[[float], object] = lambda _: None,
 ) -> Deconvolved:  # fmt: skip
-    """Do what :func:`fit_csd` does, and leave its failures to the caller."""
-    _check(data, gtab, mask)
-    if order < 2 or order % 2:
-        raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
-    model = _dipys_model(gtab, response, order, weight)
-    fitted = _deconvolution(model, order)
+    """Do what :func:`fit_csd` does with equations that are known, and leave its failures to the caller."""
+    fitted = _deconvolution(system)
     out = np.zeros((*mask.shape, fitted.coefficients), np.float32)
     unfinished, singular = _fit_voxels(fitted, data, mask, ~np.asarray(gtab.b0s_mask), out, threads, progress)
     progress(1.0)
-    return Deconvolved(out, model, int(unfinished), int(singular))
+    return Deconvolved(out, system, int(unfinished), int(singular))
 
 
 def _fit_voxels(
@@ -229,18 +197,19 @@ def _dipys_model(gtab: GradientTable, response: Any, order: int, weight: float) 
         return ConstrainedSphericalDeconvModel(gtab, response, **options)
 
 
-def _deconvolution(model: Any, order: int) -> Deconvolution:
-    """Lay DIPY's model out for the kernel."""
+def _deconvolution(system: System) -> Deconvolution:
+    """Lay the equations out for the kernel."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     from .cholesky import Deconvolution
 
     try:
-        normal = _regular(csd_normal(model))
-        unconstrained = cho_solve(cho_factor(normal), csd_design(model).T)
+        normal = _regular(system.normal)
+        unconstrained = cho_solve(cho_factor(normal), system.design.T)
     except LinAlgError as error:
+        order = order_of(system.design.shape[1])
         raise InputError(f"the gradients do not determine coefficients of order {order}: lower the order") from error
-    return Deconvolution(csd_design(model), model.B_reg, normal, unconstrained, model.tau, model.convergence)
+    return Deconvolution(system.design, system.positivity, normal, unconstrained, system.tau, MOST_SOLUTIONS)
 
 
 def _regular(normal: Array) -> Array:
@@ -252,7 +221,7 @@ def _regular(normal: Array) -> Array:
     return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
 
 
-def _check(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
+def checked_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
     if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
         raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
     if mask is not None and (mask.shape != data.shape[:3] or mask.dtype != bool):

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .csd import DIPYS_WEIGHT, Deconvolved, deconvolved
-from .dipy_private import csd_design, csd_normal
+from .csd import DIPYS_WEIGHT, Deconvolved, System, deconvolved
 from .tensor import anisotropy
 from .threads import in_threads, single_blas
 
@@ -31,7 +30,7 @@ HALVINGS = 6  # of DIPY's weight, at most
 TOLERANCE = 0.05  # of GCV above the least
 LOOKED_AT, SAMPLE = 4096, 512  # voxels, of which the FA is fitted, and that are deconvolved with each weight
 WHITE_FA = 0.2
-BLOCK = 64  # voxels whose traces are computed at a time
+BLOCK, FEW = 64, 512  # voxels whose traces, and whose FA, are computed at a time
 
 
 def chosen_weight(
@@ -49,7 +48,7 @@ def chosen_weight(
     mask : (x, y, z) bool
         Voxels that will be fitted.
     response : (evals, S0) or AxSymShResponse
-        The response of :func:`.csd.csd_response`, or DIPY's.
+        One of those of :mod:`.response`, or DIPY's.
     order : int
         Maximum order of the spherical harmonics, even.
     threads : int, optional
@@ -68,9 +67,10 @@ def chosen_weight(
 def _least_of_the_good(sample: Array, gtab: GradientTable, response: Any, order: int, threads: int | None) -> float:
     """Return the least weight whose score lies within TOLERANCE of the best."""
     everywhere = np.ones(sample.shape[:3], bool)
+    system = System.of(gtab, response, order, DIPYS_WEIGHT)
     chosen, least = DIPYS_WEIGHT, np.inf
     for weight in DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1):
-        found = deconvolved(sample, gtab, everywhere, response, order, weight, threads)
+        found = deconvolved(sample, gtab, everywhere, system.weighted(weight), threads)
         if found.singular:
             break
         score = _cross_validation(sample[:, 0, 0][:, ~np.asarray(gtab.b0s_mask)], found, threads)
@@ -85,7 +85,7 @@ def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) 
     voxels = _spaced(np.argwhere(mask), LOOKED_AT)
     signals = data[tuple(voxels.T)][:, None, None]
     signals = signals[np.isfinite(signals).all(axis=(1, 2, 3))]
-    white = anisotropy(signals, gtab, np.ones(signals.shape[:3], bool), threads) > WHITE_FA
+    white = anisotropy(signals, gtab, np.ones(signals.shape[:3], bool), threads, FEW) > WHITE_FA
     return _spaced(signals[white] if white.sum() > SAMPLE // 8 else signals, SAMPLE)
 
 
@@ -99,10 +99,10 @@ def _cross_validation(signals: Array, found: Deconvolved, threads: int | None) -
 
     The constraint is a sum of squares over the amplitudes that are too small, so H is linear for those of the solution.
     """
-    model, solved = found.model, found.coefficients.reshape(len(signals), -1).astype(np.float64)
-    design, gram, positivity = csd_design(model), csd_normal(model), np.asarray(model.B_reg)
+    system, solved = found.system, found.coefficients.reshape(len(signals), -1).astype(np.float64)
+    design, gram, positivity = system.design, system.normal, system.positivity
     residual = ((signals - solved @ design.T) ** 2).sum(axis=1)
-    small = solved @ positivity.T < model.tau * positivity[0, 0] * solved[:, :1]
+    small = solved @ positivity.T < system.tau * positivity[0, 0] * solved[:, :1]
     ridge = np.eye(len(gram)) * np.trace(gram) * 1e-12
 
     def traces(first: int) -> Array:

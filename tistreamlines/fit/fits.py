@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
+from ..io.response import identity
 from ..sphere.harmonics import count_of
 from .models import MODELS, FitOptions, Fitted
 from .shells import on_shell, shell_of_models, shell_of_tensor
@@ -101,6 +102,8 @@ class Fits:
         """
         names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
+        response: Any = options.response  # Parameters has made numbers text
+        causes["response"] = identity(response)
 
         def unpack(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]) -> tuple[Map, dict[str, Any]]:
             mask = self._kept_mask(arrays)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
-from ..option import MODEL, flag, option
+from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
+from ..option import MODEL, PathLike, flag, option
 from ..sphere.harmonics import count_of, highest_order
-from .csd import DIPYS_WEIGHT, csd_response, fit_csd
+from .csd import DIPYS_WEIGHT, fit_csd
 from .csd_weight import chosen_weight
-from .threads import in_threads
+from .response import LEAST as FIBRES
+from .response import csd_response, described, iterative_response
+from .threads import in_threads, single_blas
 
 Array = npt.NDArray[Any]
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
-AUTO = "auto"
 DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
@@ -44,6 +46,9 @@ REFERENCES = {
     "Tournier 2007": "Tournier JD, Calamante F, Connelly A. Robust determination of the fibre orientation distribution "
     "in diffusion MRI: non-negativity constrained super-resolved spherical deconvolution. NeuroImage 35, 2007. "
     "doi:10.1016/j.neuroimage.2007.02.016",
+    "Tournier 2013": "Tournier JD, Calamante F, Connelly A. Determination of the appropriate b value and number of "
+    "gradient directions for high-angular-resolution diffusion-weighted imaging. NMR Biomed 26, 2013. "
+    "doi:10.1002/nbm.3017",
 }
 
 
@@ -113,11 +118,6 @@ def _fit_csd(
     data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
 ) -> Fitted:  # fmt: skip
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
-    try:
-        response, _ = csd_response(data, gtab, mask, options.fa_response, threads)
-    except InputError as error:
-        words = error.on_command_line.replace("lower fa_threshold or give the response yourself", "lower --fa-response")
-        raise InputError(words) from error
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(
@@ -126,17 +126,45 @@ def _fit_csd(
             f"{flag('sh_order')} {highest_order(directions)} has fewer coefficients",
             stacklevel=2,
         )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
+        response, way = _response(data, gtab, mask, options, threads)
         weight = weight_of(options.csd_lambda)
         if weight is None:
             weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
         found = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    eigenvalues, unweighted = response
-    return found, {
-        "csd_lambda": weight, "response": {"eigenvalues": np.asarray(eigenvalues).tolist(), "b0_signal": unweighted}
-    }  # fmt: skip
+    return found, {"csd_lambda": weight, "response": described(response) | {"way": way}}
+
+
+def _response(data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None) -> tuple[Any, str]:
+    """Return the response, DIPY's, and in which way it was found."""
+    given: Any = options.response  # Parameters has made numbers text
+    if given not in WAYS:
+        shell = float(gtab.bvals[~gtab.b0s_mask].mean())
+        return read_response(given).of_shell(shell, options.sh_order), "given"
+    if given == TOURNIER:
+        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
+    try:
+        return csd_response(data, gtab, mask, options.fa_response, threads, FIBRES if given == AUTO else 1)[0], FA
+    except InputError as error:
+        few = error.on_command_line
+        if given == FA:
+            words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
+            raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
+    return _response_of_few(few.partition(":")[0], data, gtab, mask, options, threads)
+
+
+def _response_of_few(
+    few: str, data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None
+) -> tuple[Any, str]:
+    """Return the response where few voxels have a high FA, or none has."""
+    try:
+        found = iterative_response(data, gtab, mask, options.sh_order, threads)
+    except InputError:
+        return _response(data, gtab, mask, replace(options, response=FA), threads)
+    warnings.warn(f"{few}, so the response is that of {flag('response')} {TOURNIER}", stacklevel=2)
+    return found, TOURNIER
 
 
 def weight_of(text: Any) -> float | None:
@@ -168,8 +196,9 @@ MODELS = {
         {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4},
     ),
     "csd": Model(
-        "constrained spherical deconvolution", {"csd_lambda": AUTO}, ("Tournier 2004", "Tournier 2007"), _fit_csd, 8,
-        {"csd_lambda": DIPYS_WEIGHT, "sh_order": 8},
+        "constrained spherical deconvolution", {"response": AUTO, "csd_lambda": AUTO},
+        ("Tournier 2004", "Tournier 2007", "Tournier 2013"), _fit_csd, 8,
+        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8},
     ),
 }  # fmt: skip
 
@@ -201,8 +230,17 @@ class FitOptions:
         1.0, MODEL, "Signals below this value are raised to it.", unit="signal", low=0, above=True,
         only={"model": ("opdt", "csa")},
     )  # fmt: skip
+    response: str | PathLike | Sequence[float] = option(
+        None, MODEL, "The signal of a single fibre, csd's response. With fa, it is estimated from voxels of high FA, "
+        "as DIPY does; with tournier, from those most like a single fibre after deconvolution, as MRtrix3's "
+        "dwi2response tournier does; with auto, as with fa, or as with tournier where fewer than "
+        f"{FIBRES} voxels have a high FA. FILE is MRtrix3's text of zonal harmonics, or has DIPY's numbers: three "
+        "eigenvalues in mm2/s and the b0 signal. The numbers themselves can also be given, with commas.",
+        unit="auto|fa|tournier|FILE|numbers",
+        only={"model": ("csd",)},
+    )  # fmt: skip
     fa_response: float = option(
-        0.7, MODEL, "The fibre response of csd is estimated from voxels with an FA above this.", unit="FA", low=0,
+        0.7, MODEL, "FA above which a voxel counts as a single fibre with --response auto or fa.", unit="FA", low=0,
         high=1, only={"model": ("csd",)},
     )  # fmt: skip
     csd_lambda: str | float = option(

@@ -56,14 +56,16 @@ def tensor_fa(
     return out
 
 
-def anisotropy(data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None) -> Array:
-    """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64."""
+def anisotropy(
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None, block: int = BLOCK
+) -> Array:
+    """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64, so many of them per task."""
     voxels, fit = np.nonzero(mask), _weighted_fit(gtab)
 
     def fit_block(first: int) -> Array:
-        return fit(data[tuple(axis[first : first + BLOCK] for axis in voxels)])
+        return fit(data[tuple(axis[first : first + block] for axis in voxels)])
 
-    return np.concatenate([np.empty(0), *in_threads(fit_block, range(0, len(voxels[0]), BLOCK), threads)])
+    return np.concatenate([np.empty(0), *in_threads(fit_block, range(0, len(voxels[0]), block), threads)])
 
 
 def _weighted_fit(gtab: GradientTable) -> Callable[[Array], Array]:

@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
     sh_order: int | None
     sm_lambda: float | None
     min_signal: float | None
+    response: str | PathLike | Sequence[float] | None
     fa_response: float | None
     csd_lambda: str | float | None
     sphere: Literal["default", "full", "small"] | None

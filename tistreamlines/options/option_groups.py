@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
+from ..io.response import AUTO, FA
 from ..methods.registry import METHODS, STOPPING_RULES, default_method
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..sphere.harmonics import BASES
@@ -214,6 +215,8 @@ def without_effect(name: str, chosen: Any) -> str:
         )
     if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
         return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
+    if name == "fa_response" and chosen.response not in (AUTO, FA):
+        return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
     return ""
 
 

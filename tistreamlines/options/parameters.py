@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from ..engine.options import SEEDS_EACH, SHORTEST, GrowthOptions, SelectionOptions
 from ..engine.regions import ROLES
 from ..errors import ParameterError
-from ..fit.models import AUTO, MODELS, weight_of
+from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
 from ..io.regions import sphere_in
+from ..io.response import AUTO, is_file, response_text
 from ..methods import registry
 from ..methods.anatomy import AnatomyOptions
 from ..methods.binary import BinaryOptions
@@ -88,6 +89,8 @@ class Parameters(
             self._set("shells", b_values_of(self.shells))
         if self.csd_lambda is not None:
             self._set("csd_lambda", weight_of(self.csd_lambda) or AUTO)
+        if self.response is not None:
+            self._set("response", response_text(self.response))
         for text in self.seed_sphere or ():
             ball_of("seed_sphere", text)
         if self.part is not None:
@@ -162,7 +165,8 @@ class Parameters(
                 found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
             elif value is not None:
                 found[name] = value
-        return found
+        response: Any = self.response  # numbers are text by now
+        return found | ({"response": response} if is_file(response) else {})
 
     @property
     def source(self) -> str:

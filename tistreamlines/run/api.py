@@ -255,7 +255,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
 
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the one that was given, or that of the first image."""
-    given = {name: source for name, source in parameters.inputs().items() if name != "seeds"}
+    given = {name: source for name, source in parameters.inputs().items() if name not in ("seeds", "response")}
     first = {name: given.pop(name) for name in SOURCES if name in given}
     images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **given}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}

@@ -66,8 +66,8 @@ def make_plan(
     make : makes the tables that are not in the cache, in this process or in another one.
     """
     inputs = parameters.inputs()
-    given = {name: source for name, source in inputs.items() if name in INPUTS}
-    regions = {name: source for name, source in inputs.items() if name not in INPUTS}
+    regions = {name: source for name, source in inputs.items() if name.split()[0] in ROLES}
+    given = {name: source for name, source in inputs.items() if name not in regions}
     folder, shared = parameters.cache_dir, parameters.shared_cache
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     with log.stage("load"):
@@ -97,7 +97,8 @@ def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tab
 
 def _causes(parameters: Parameters) -> dict[str, Any]:
     """Return the options that the tables depend on, besides the inputs."""
-    causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *INPUTS)}
+    inputs = (*INPUTS, *parameters.inputs())
+    causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *inputs)}
     if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables or parameters.pft:
         causes["step_size"] = parameters.step_size
     return causes

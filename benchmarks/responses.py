@@ -1,0 +1,87 @@
+"""Compare the responses of --response fa and tournier with MRtrix3's dwi2response tournier, and with the truth.
+
+    python benchmarks/responses.py [--geometries NAMES] [--scans B:SNR:DIRECTIONS:MM,...] [--data FOLDER] [--out FILE]
+
+The phantoms are those of benchmarks/quality.py, whose fibres have a known tensor. FOLDER has dwi.nii.gz, dwi.bval,
+dwi.bvec and mask.nii.gz. Zonal harmonics of the even degrees from 0 on, orthonormal, and seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
+from quality import scans
+
+from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.benchmarks.phantom.truth import ACROSS, ALONG, SIGNAL, Truth
+from tistreamlines.fit.response import csd_response, iterative_response
+from tistreamlines.fit.shells import on_shell, shell_of_models
+from tistreamlines.io import nifti
+
+ORDER = 8
+
+
+def compared(folder: Path, tensor: bool) -> dict[str, Any]:
+    """Return the zonal harmonics of each way for the series in a folder, and those of the phantoms' tensor."""
+    dwi = nifti.load_dwi(*(folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")))
+    mask = nifti.load_mask(folder / "mask.nii.gz", dwi.space)
+    data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
+
+    def zonal(response: tuple[Any, float]) -> list[float]:
+        model: Any = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=ORDER)
+        first = [np.flatnonzero(model.l_values == degree)[0] for degree in range(0, ORDER + 1, 2)]
+        degrees = np.arange(0, ORDER + 1, 2)
+        return (np.diagonal(model.R)[first] * np.sqrt((2 * degrees + 1) / (4 * np.pi))).tolist()
+
+    found: dict[str, Any] = {"true": zonal((np.array([ALONG, ACROSS, ACROSS]), SIGNAL))} if tensor else {}
+    found["fa"] = zonal(csd_response(data, gtab, mask)[0])
+    iterative_response(data, gtab, mask, ORDER)  # compiles
+    begun = time.perf_counter()
+    found["tournier"] = iterative_response(data, gtab, mask, ORDER).dwi_response.tolist()
+    found["seconds"] = time.perf_counter() - begun
+    with tempfile.TemporaryDirectory() as scratch:
+        inputs = [str((folder / name).resolve()) for name in ("dwi.nii.gz", "mask.nii.gz", "dwi.bvec", "dwi.bval")]
+        options = ["-mask", inputs[1], "-fslgrad", *inputs[2:], "-scratch", scratch, "-quiet", "-lmax", str(ORDER)]
+        begun = time.perf_counter()
+        subprocess.run(["dwi2response", "tournier", inputs[0], "response.txt", *options], cwd=scratch, check=True)
+        found["mrtrix_seconds"] = time.perf_counter() - begun
+        found["mrtrix"] = np.loadtxt(Path(scratch) / "response.txt").tolist()
+    return {name: np.round(value, 3).tolist() for name, value in found.items()}
+
+
+def main() -> None:
+    """Compare, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--geometries", default="crossings,tangle")
+    parser.add_argument("--scans", default="1000:20:64:2,3000:20:64:2")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    rows = []
+    for geometry in given.geometries.split(","):
+        for scan in scans(given.scans):
+            with tempfile.TemporaryDirectory() as folder:
+                Truth(geometry, scan, 1).save(Path(folder))
+                rows.append({"series": geometry, **vars(scan)} | compared(Path(folder), tensor=True))
+            sys.stdout.write(f"{json.dumps(rows[-1])}\n")
+    if given.data is not None:
+        rows.append({"series": given.data.name} | compared(given.data, tensor=False))
+        sys.stdout.write(f"{json.dumps(rows[-1])}\n")
+    if given.out is not None:
+        command = shlex.join(["python", "benchmarks/responses.py", *sys.argv[1:]])
+        about = {"command": command, "commit": commit(), "machine": machine(), "rows": rows}
+        given.out.write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The response of constrained spherical deconvolution: the signal of a single fibre, estimated from a series.
+
+References
+----------
+Tournier, Calamante, Gadian, Connelly. Direct estimation of the fiber orientation density function from
+diffusion-weighted MRI data using spherical deconvolution. NeuroImage 23, 2004.
+Tournier, Calamante, Connelly. Determination of the appropriate b value and number of gradient directions for
+high-angular-resolution diffusion-weighted imaging. NMR in Biomedicine 26, 2013.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..sphere.harmonics import order_of, sampling_matrix
+from ..sphere.sphere import load_sphere
+from .csd import DIPYS_WEIGHT, System, checked_series, deconvolved
+from .tensor import anisotropy
+from .threads import in_threads, single_blas
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+    from dipy.reconst.csdeconv import AxSymShResponse
+
+Array = npt.NDArray[Any]
+RADIUS = 10  # voxels; that of DIPY's cube
+# of the search for voxels with a single fibre
+RANKED, TESTED, FIBRES = 4096, 1024, 300  # voxels of the first pass, of the others, and that make the response
+SHARE, LEAST = 32, 25  # of a small mask, one in so many voxels makes the response, and at least so many
+FEWEST = 100  # voxels among which to search
+SHARPEST = (1.0, -1.0, 1.0)  # the first response, which only ranks the voxels
+FIRST_ORDER = 4
+PASSES = 10
+BASIS = "descoteaux07_legacy"
+STAYS = 0.95  # of the voxels that make the response, after which it changes no more than by noise
+LOBE = 30.0  # degrees from the greatest amplitude within which a lobe's axis is computed
+NEIGHBOURS = 6  # of a vertex of the sphere
+BLOCK, MANY = 512, 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
+
+__all__ = ["csd_response", "described", "iterative_response"]
+
+
+def csd_response(
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7,
+    threads: int | None = None, fewest: int = 1,
+) -> tuple[tuple[Array, float], float]:  # fmt: skip
+    """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
+
+    It is the mean tensor of the voxels with high FA in a cube of 21 voxels' edge at the centre of the volume. Unlike
+    DIPY, only voxels in the mask are used; if there are too few in the cube, the whole mask is searched.
+
+    Parameters
+    ----------
+    data : (x, y, z, n)
+        Signals of one shell and its b0s.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes.
+    mask : (x, y, z) bool
+        Brain mask.
+    fa_threshold : float
+        FA that a voxel must exceed.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
+    fewest : int
+        Number of voxels that must exceed it.
+
+    Returns
+    -------
+    response : (evals, S0)
+        Eigenvalues (3,) in mm2/s, the last two equal, and the b0 signal: DIPY's ``response``.
+    ratio : float
+        Smallest eigenvalue over the largest.
+
+    Raises
+    ------
+    InputError
+        If there is no b0, or if too few voxels of the mask exceed the FA threshold.
+    """
+    from dipy.reconst.csdeconv import response_from_mask_ssst
+
+    _check(data, gtab, mask)
+    cube = np.zeros_like(mask)
+    cube[tuple(slice(max(n // 2 - RADIUS, 0), n // 2 + RADIUS + 1) for n in mask.shape)] = True
+    chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
+    if chosen.sum() < fewest:
+        chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
+        if chosen.sum() < fewest:
+            raise InputError(
+                f"{chosen.sum() or 'none'} of the {np.count_nonzero(mask)} voxels of the mask has an FA above "
+                f"{fa_threshold:g} (the greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give "
+                "the response yourself"
+            )
+    (evals, unweighted), ratio = response_from_mask_ssst(gtab, data, chosen)
+    return (np.asarray(evals), float(unweighted)), float(ratio)
+
+
+def iterative_response(
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], order: int = 8, threads: int | None = None
+) -> AxSymShResponse:
+    """Estimate the response of a single fibre as Tournier et al. (2013), MRtrix3's ``dwi2response tournier``, do.
+
+    Voxels are deconvolved, those most like a single fibre are chosen, and the response is estimated anew from their
+    signals about the axis of their greatest peak, until the choice stays. A voxel with peaks p1 and p2 counts as like a
+    single fibre as ``sqrt(p1) (1 - p2 / p1)^2`` is high. The first response is sharp; MRtrix3 deconvolves the whole
+    mask with it, this function the 4096 voxels whose signals differ most between directions.
+
+    Parameters
+    ----------
+    data : (x, y, z, n)
+        Signals of one shell and its b0s.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes.
+    mask : (x, y, z) bool
+        Brain mask.
+    order : int
+        Order of the spherical harmonics, even.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
+
+    Returns
+    -------
+    dipy.reconst.csdeconv.AxSymShResponse
+        ``dwi_response``: zonal harmonics (order / 2 + 1,) of the signal about the z axis, which are also MRtrix3's;
+        ``S0``: the mean b0 signal of the voxels.
+
+    Raises
+    ------
+    InputError
+        If there is no b0, if the mask has fewer than 100 voxels, or if what they have in common is no fibre.
+    """
+    from dipy.reconst.csdeconv import AxSymShResponse
+
+    _check(data, gtab, mask)
+    with single_blas():
+        signals, found = _candidates(data, gtab, mask, threads)
+    if found < FEWEST:
+        raise InputError(f"the mask has {found} voxels with signal, fewer than {FEWEST}")
+    b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(found // SHARE, LEAST))
+    zonal, tested, used = np.array(SHARPEST), np.arange(len(signals)), min(FIRST_ORDER, order)
+    fibres = tested[:0]
+    with single_blas():
+        for _ in range(PASSES):
+            system = System.of(gtab, AxSymShResponse(1.0, zonal), used, DIPYS_WEIGHT)
+            functions, likeness = _ranked(signals[tested], gtab, system, threads)
+            best, before = np.argsort(-likeness, kind="stable"), fibres
+            chosen = np.sort(best[:count])
+            fibres = tested[chosen]
+            zonal = _zonal(signals[fibres][:, ~b0s], _axes(functions[chosen]), gtab.bvecs[~b0s], order)
+            if len(np.intersect1d(fibres, before)) >= STAYS * count or not _is_response(zonal):
+                break
+            if not len(before):
+                tested, used = tested[np.sort(best[:TESTED])], order
+    if not _is_response(zonal):
+        raise InputError(f"the {count} voxels most like a single fibre have no fibre's signal")
+    return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
+
+
+def described(response: Any) -> dict[str, Any]:
+    """Return a response of DIPY as the record of a run has it: eigenvalues or zonal harmonics, and the b0 signal."""
+    if hasattr(response, "dwi_response"):
+        return {"zonal": np.asarray(response.dwi_response).tolist(), "b0_signal": response.S0}
+    return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
+
+
+def _is_response(zonal: Array) -> bool:
+    """Return whether the signal has a finite positive mean and is lowest along the axis."""
+    return bool(np.isfinite(zonal).all() and zonal[0] > 0 > zonal[1])
+
+
+def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> tuple[Array, int]:
+    """Return the signals (m, n) of the voxels with the greatest contrast between directions, and how many have signals.
+
+    The contrast is the norm of the harmonics of degree 2 over the root of the mean, as the likeness is of peaks.
+    """
+    rows, voxels, weighted = np.ascontiguousarray(data).reshape(mask.size, -1), np.flatnonzero(mask), ~gtab.b0s_mask
+    fit = np.zeros((len(weighted), 6), np.float32)
+    fit[weighted] = np.linalg.pinv(sampling_matrix(gtab.bvecs[weighted], 2, BASIS)).T
+
+    def contrasts(first: int) -> Array:
+        found = rows[voxels[first : first + MANY]] @ fit
+        with np.errstate(all="ignore"):  # voxels without a finite positive mean are no candidates
+            return np.nan_to_num(np.linalg.norm(found[:, 1:], axis=1) / np.sqrt(found[:, 0]), posinf=0)
+
+    contrast = np.concatenate([np.empty(0), *in_threads(contrasts, range(0, len(voxels), MANY), threads)])
+    best = np.sort(np.argsort(-contrast, kind="stable")[:RANKED])
+    return rows[voxels[best[contrast[best] > 0]]], int((contrast > 0).sum())
+
+
+def _ranked(signals: Array, gtab: GradientTable, system: System, threads: int | None) -> tuple[Array, Array]:
+    """Deconvolve signals (m, n); return the coefficients (m, k), and how like a single fibre they are (m,)."""
+    rows = signals[:, None, None]
+    functions = deconvolved(rows, gtab, np.ones(rows.shape[:3], bool), system, threads).coefficients[:, 0, 0]
+    functions = np.nan_to_num(functions, posinf=0, neginf=0)  # of voxels without a solution
+    blocks = [functions[first : first + BLOCK] for first in range(0, len(rows), BLOCK)]
+    return functions, np.concatenate([*in_threads(_likeness, blocks, threads)])
+
+
+def _likeness(functions: Array) -> Array:
+    """Return ``sqrt(p1) (1 - p2 / p1)^2`` of the two greatest peaks of each function (m, k), in rows."""
+    amplitudes = functions @ _sampling(order_of(functions.shape[1]))
+    greatest, rows = amplitudes.argmax(axis=1), np.arange(len(amplitudes))
+    peaks = amplitudes > 0
+    for beside in _sphere()[1]:
+        peaks &= amplitudes >= amplitudes[:, beside]
+    first = np.maximum(amplitudes[rows, greatest], 0).astype(np.float64)
+    peaks[rows, greatest] = False
+    second = np.where(peaks, amplitudes, 0).max(axis=1)
+    return np.sqrt(first) * (1 - np.divide(second, first, out=np.ones_like(first), where=first > 0)) ** 2
+
+
+def _axes(functions: Array) -> Array:
+    """Return the mean direction (m, 3) of the lobe about the greatest amplitude of each function (m, k)."""
+    vertices = _sphere()[0]
+    amplitudes = functions @ _sampling(order_of(functions.shape[1]))
+    cosines = (vertices @ vertices.T)[amplitudes.argmax(axis=1)]
+    lobe = np.where(np.abs(cosines) > np.cos(np.radians(LOBE)), np.maximum(amplitudes, 0), 0)
+    axes = (lobe * np.sign(cosines)) @ vertices
+    return axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), 1e-30)
+
+
+def _zonal(signals: Array, axes: Array, gradients: Array, order: int) -> Array:
+    """Fit zonal harmonics (order / 2 + 1,) to signals (m, n) by the angle between axes (m, 3) and gradients (n, 3)."""
+    from scipy.special import eval_legendre
+
+    degrees = np.arange(0, order + 1, 2)[:, None]
+    cosines = np.clip(axes @ gradients.T, -1, 1).ravel()
+    harmonics = (np.sqrt((2 * degrees + 1) / (4 * np.pi)) * eval_legendre(degrees, cosines)).T
+    return np.asarray(np.linalg.lstsq(harmonics, signals.astype(np.float64).ravel(), rcond=None)[0])
+
+
+@cache
+def _sphere() -> tuple[Array, Array]:
+    """Return the vertices (v, 3) of half a sphere, and the neighbours of each in columns (6, v)."""
+    vertices, _ = load_sphere("default")
+    return vertices, np.argsort(-np.abs(vertices @ vertices.T), axis=1)[:, 1 : NEIGHBOURS + 1].T
+
+
+@cache
+def _sampling(order: int) -> Array:
+    """Return the matrix (coefficients, v) float32 from coefficients to amplitudes at the vertices."""
+    return sampling_matrix(_sphere()[0], order, BASIS).astype(np.float32).T
+
+
+def _anisotropic(
+    data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, threads: int | None
+) -> tuple[Array, float]:
+    """Return the voxels of the mask whose FA exceeds the threshold, and the greatest FA."""
+    found, chosen = anisotropy(data, gtab, mask, threads, BLOCK), np.zeros_like(mask)
+    chosen[mask] = found > fa_threshold
+    return chosen, found.max(initial=0)
+
+
+def _check(data: Array, gtab: GradientTable, mask: Array) -> None:
+    checked_series(data, gtab, mask)
+    if not gtab.b0s_mask.any():
+        raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")
