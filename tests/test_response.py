@@ -23,6 +23,7 @@ from tistreamlines.benchmarks.phantom.truth import Scan, Truth
 from tistreamlines.errors import InputError
 from tistreamlines.fit import response as responses
 from tistreamlines.fit.csd import fit_csd
+from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.frames import place_gradients
 from tistreamlines.fit.response import csd_response, iterative_response
 from tistreamlines.io import nifti
@@ -289,7 +290,21 @@ class TestRuns:
         assert not any("tournier" in note for note in notes)
         told, _, notes = self.chosen(head, tmp_path, fa_response=0.999)
         assert told == self.chosen(head, tmp_path, response="tournier")[0]
-        assert any("has an FA above 0.999" in note and note.endswith("response tournier") for note in notes)
+        assert any("an FA above 0.999" in note and note.endswith("response tournier") for note in notes)
+
+    def test_auto_of_a_small_mask_is_fa(self, head):
+        """Which takes any voxel, or refuses."""
+        mask = np.zeros(head.phantom.mask.shape, bool)
+        mask[13:17, 16:20, 12:15] = head.phantom.mask[13:17, 16:20, 12:15]
+        assert mask.sum() < 100
+        dwi, notes = nifti.load_dwi(*head.series), []
+        fits = Fits(dwi, mask, note=notes.append)
+        for threshold, way in ((0.2, "fa"), (0.999, None)):
+            chosen = ts.Parameters(dg="det", fa_response=threshold)
+            with pytest.raises(ts.InputError, match=r"lower fa_response") if way is None else nullcontext():
+                fits.coefficients("csd", chosen)
+                assert fits.chosen["response"]["way"] == way
+        assert not any("tournier" in note for note in notes)
 
     def test_what_cannot_be_used(self, head, tmp_path):
         words = r"none of the .*lower fa_response, or give response tournier or a file"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from ..option import MODEL, PathLike, flag, option
 from ..sphere.harmonics import count_of, highest_order
 from .csd import DIPYS_WEIGHT, fit_csd
 from .csd_weight import chosen_weight
-from .response import LEAST as FIBRES
-from .response import csd_response, described, iterative_response
+from .response import FEWEST_FIBRES, csd_response, described, iterative_response
 from .threads import in_threads, single_blas
 
 Array = npt.NDArray[Any]
@@ -128,7 +127,7 @@ def _fit_csd(
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, way = _response(data, gtab, mask, options, threads)
+        response, way = _response(options.response, data, gtab, mask, options, threads)
         weight = weight_of(options.csd_lambda)
         if weight is None:
             weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
@@ -137,34 +136,29 @@ def _fit_csd(
     return found, {"csd_lambda": weight, "response": described(response) | {"way": way}}
 
 
-def _response(data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None) -> tuple[Any, str]:
+def _response(
+    way: Any, data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None
+) -> tuple[Any, str]:
     """Return the response, DIPY's, and in which way it was found."""
-    given: Any = options.response  # Parameters has made numbers text
-    if given not in WAYS:
+    if way not in WAYS:
         shell = float(gtab.bvals[~gtab.b0s_mask].mean())
-        return read_response(given).of_shell(shell, options.sh_order), "given"
-    if given == TOURNIER:
+        return read_response(way).of_shell(shell, options.sh_order), "given"
+    if way == TOURNIER:
         return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
     try:
-        return csd_response(data, gtab, mask, options.fa_response, threads, FIBRES if given == AUTO else 1)[0], FA
+        return csd_response(data, gtab, mask, options.fa_response, threads, FEWEST_FIBRES if way == AUTO else 1)[0], FA
     except InputError as error:
         few = error.on_command_line
-        if given == FA:
+        if way == FA:
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
-    return _response_of_few(few.partition(":")[0], data, gtab, mask, options, threads)
-
-
-def _response_of_few(
-    few: str, data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None
-) -> tuple[Any, str]:
-    """Return the response where few voxels have a high FA, or none has."""
     try:
-        found = iterative_response(data, gtab, mask, options.sh_order, threads)
-    except InputError:
-        return _response(data, gtab, mask, replace(options, response=FA), threads)
-    warnings.warn(f"{few}, so the response is that of {flag('response')} {TOURNIER}", stacklevel=2)
-    return found, TOURNIER
+        found = _response(TOURNIER, data, gtab, mask, options, threads)
+    except InputError:  # in a small mask
+        return _response(FA, data, gtab, mask, options, threads)
+    told = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
+    warnings.warn(told, stacklevel=2)
+    return found
 
 
 def weight_of(text: Any) -> float | None:
@@ -234,8 +228,8 @@ class FitOptions:
         None, MODEL, "The signal of a single fibre, csd's response. With fa, it is estimated from voxels of high FA, "
         "as DIPY does; with tournier, from those most like a single fibre after deconvolution, as MRtrix3's "
         "dwi2response tournier does; with auto, as with fa, or as with tournier where fewer than "
-        f"{FIBRES} voxels have a high FA. FILE is MRtrix3's text of zonal harmonics, or has DIPY's numbers: three "
-        "eigenvalues in mm2/s and the b0 signal. The numbers themselves can also be given, with commas.",
+        f"{FEWEST_FIBRES} voxels have a high FA. FILE is MRtrix3's text of zonal harmonics, or has DIPY's numbers: "
+        "three eigenvalues in mm2/s and the b0 signal. The numbers themselves can also be given, with commas.",
         unit="auto|fa|tournier|FILE|numbers",
         only={"model": ("csd",)},
     )  # fmt: skip

@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre
 RANKED, TESTED, FIBRES = 4096, 1024, 300  # voxels of the first pass, of the others, and that make the response
-SHARE, LEAST = 32, 25  # of a small mask, one in so many voxels makes the response, and at least so many
+SHARE, FEWEST_FIBRES = 32, 25  # of a small mask, one in so many voxels makes the response, and at least so many
 FEWEST = 100  # voxels among which to search
 SHARPEST = (1.0, -1.0, 1.0)  # the first response, which only ranks the voxels
 FIRST_ORDER = 4
@@ -89,9 +89,11 @@ def csd_response(
     chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
     if chosen.sum() < fewest:
         chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
-        if chosen.sum() < fewest:
+        count = int(chosen.sum())
+        if count < fewest:
+            has = "have" if count > 1 else "has"
             raise InputError(
-                f"{chosen.sum() or 'none'} of the {np.count_nonzero(mask)} voxels of the mask has an FA above "
+                f"{count or 'none'} of the {np.count_nonzero(mask)} voxels of the mask {has} an FA above "
                 f"{fa_threshold:g} (the greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give "
                 "the response yourself"
             )
@@ -139,8 +141,8 @@ def iterative_response(
     with single_blas():
         signals, found = _candidates(data, gtab, mask, threads)
     if found < FEWEST:
-        raise InputError(f"the mask has {found} voxels with signal, fewer than {FEWEST}")
-    b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(found // SHARE, LEAST))
+        raise InputError(f"the mask has {found} voxels with signal, fewer than {FEWEST}: widen it, or give a response")
+    b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(found // SHARE, FEWEST_FIBRES))
     zonal, tested, used = np.array(SHARPEST), np.arange(len(signals)), min(FIRST_ORDER, order)
     fibres = tested[:0]
     with single_blas():
@@ -156,7 +158,10 @@ def iterative_response(
             if not len(before):
                 tested, used = tested[np.sort(best[:TESTED])], order
     if not _is_response(zonal):
-        raise InputError(f"the {count} voxels most like a single fibre have no fibre's signal")
+        raise InputError(
+            f"the {count} voxels most like a single fibre have no fibre's signal: widen the mask to white matter, or "
+            "give a response"
+        )
     return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
 
 
