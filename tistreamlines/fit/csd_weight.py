@@ -65,19 +65,23 @@ def chosen_weight(
 
 
 def _least_of_the_good(sample: Array, gtab: GradientTable, response: Any, order: int, threads: int | None) -> float:
-    """Return the least weight whose score lies within TOLERANCE of the best."""
+    """Return the least weight whose score lies within TOLERANCE of the best.
+
+    Where the score is as good down to the least weight of all, it does not tell noise from fibres, as with a response
+    that hardly depends on the direction. Then the greatest weight is returned whose score lies within TOLERANCE.
+    """
     everywhere = np.ones(sample.shape[:3], bool)
     system = System.of(gtab, response, order, DIPYS_WEIGHT)
-    chosen, least = DIPYS_WEIGHT, np.inf
-    for weight in DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1):
+    scores: dict[float, float] = {}
+    for weight in map(float, DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1)):
         found = deconvolved(sample, gtab, everywhere, system.weighted(weight), threads)
         if found.singular:
-            break
+            return min(scores, default=DIPYS_WEIGHT)
         score = _cross_validation(sample[:, 0, 0][:, ~np.asarray(gtab.b0s_mask)], found, threads)
-        if score > (1 + TOLERANCE) * least:
-            break
-        chosen, least = float(weight), min(least, score)
-    return chosen
+        if score > (1 + TOLERANCE) * min(scores.values(), default=np.inf):
+            return min(scores)
+        scores[weight] = score
+    return next(weight for weight, score in scores.items() if score <= (1 + TOLERANCE) * min(scores.values()))
 
 
 def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> Array:

@@ -52,7 +52,7 @@ class FiberCup:
         Of the points where streamlines begin.
     """
 
-    options: ClassVar[dict[str, Any]] = {"fa_response": FA}
+    options: ClassVar[dict[str, Any]] = {}
     response_fa = FA
 
     def __init__(self, folder: Path, seed: int) -> None:
