@@ -177,7 +177,7 @@ def test_means_are_those_of_the_rows_of_a_way_and_scan():
 def test_the_script_scores_ways_and_tells_why_one_fails(tmp_path, monkeypatch, capsys):
     out = tmp_path / "scores.json"
     command = "quality.py --geometries narrow --scans 2000:30:20:4 --nseeds 60 --ways det,dipy-det"
-    own = "--set wide dg=prob max_angle=40 --set without dg=det fa_response=1"
+    own = "--set wide dg=prob max_angle=40 --set without dg=det response=fa fa_response=1"
     monkeypatch.setattr(sys, "argv", [*command.split(), *own.split(), "--out", str(out)])
     script("quality").main()
     rows = {one["way"]: one for one in json.loads(out.read_text())["rows"]}

@@ -247,7 +247,7 @@ class TestRuns:
     """What a run does with the option, on small fits."""
 
     def chosen(self, head, path, **options):
-        options = {"dg": "det", "nseeds": 40, "arch": "cpu", "force": True} | options
+        options = {"dg": "det", "nseeds": 40, "arch": "cpu", "force": True, "sh_order": 8} | options
         found = ts.track(*head.series, path / "a.trx", mask=head.mask, **options)
         record = json.loads((path / "a.json").read_text())
         return record["chosen"]["response"], record, found.notes
@@ -300,7 +300,7 @@ class TestRuns:
         dwi, notes = nifti.load_dwi(*head.series), []
         fits = Fits(dwi, mask, note=notes.append)
         for threshold, way in ((0.2, "fa"), (0.999, None)):
-            chosen = ts.Parameters(dg="det", fa_response=threshold)
+            chosen = ts.Parameters(dg="det", fa_response=threshold, sh_order=8)
             with pytest.raises(ts.InputError, match=r"lower fa_response") if way is None else nullcontext():
                 fits.coefficients("csd", chosen)
                 assert fits.chosen["response"]["way"] == way

@@ -30,7 +30,7 @@ HALVINGS = 6  # of DIPY's weight, at most
 TOLERANCE = 0.05  # of GCV above the least
 LOOKED_AT, SAMPLE = 4096, 512  # voxels, of which the FA is fitted, and that are deconvolved with each weight
 WHITE_FA = 0.2
-BLOCK, FEW = 64, 512  # voxels whose traces, and whose FA, are computed at a time
+BLOCK, FEW = 32, 512  # voxels whose traces, and whose FA, are computed at a time
 
 
 def chosen_weight(
