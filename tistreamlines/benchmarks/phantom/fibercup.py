@@ -52,7 +52,7 @@ class FiberCup:
         Of the points where streamlines begin.
     """
 
-    options: ClassVar[dict[str, Any]] = {}
+    options: ClassVar[dict[str, Any]] = {"fa_response": FA}
     response_fa = FA
 
     def __init__(self, folder: Path, seed: int) -> None:

@@ -61,9 +61,10 @@ def one_shell(folder: Path) -> float:
 
 # ----------------------------------------------------------------------------------------------------- this package
 def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **options: Any) -> Lines:
-    """Track with this package, all lengths; getters that fit a model before they track get the options of the data."""
+    """Track with this package, all lengths; where a model is fitted as by DIPY, with the options that the data need."""
     own: dict[str, Any] = {"min_length": 0}
-    own |= known.options if METHODS[options["dg"]].follows == "functions" else {}
+    if METHODS[options["dg"]].follows == "functions" and "like" in options:
+        own |= known.options
     found = track(
         folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec", mask=folder / "mask.nii.gz",
         stop_map=folder / "white.nii.gz", stop_threshold=0.5, seeds=known.seeds(count), arch="cpu",
