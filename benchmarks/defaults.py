@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.benchmarks.measures import Array, correlation, density
+from tistreamlines.benchmarks.tracked import Tracked
 from tistreamlines.fit.coherence import coherence, field_of
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.frames import harmonics_field, place_gradients
@@ -50,13 +51,10 @@ def fibre_coherence(data: Path, parameters: ts.Parameters) -> float:
     return float(coherence(field).mean() / field.weight[tuple(field.places.T)].mean())
 
 
-def density(result: ts.TrackResult) -> npt.NDArray[np.float64]:
-    """Return the number of points in each voxel."""
-    assert result.space is not None
-    points = np.concatenate([batch.points for batch in result.batches])
-    voxels = np.rint(result.space.to_voxel(points)).astype(int).clip(0, np.array(result.space.shape) - 1)
-    places = np.ravel_multi_index(tuple(voxels.T), result.space.shape)
-    return np.bincount(places, minlength=int(np.prod(result.space.shape))).astype(np.float64)
+def visits(result: ts.TrackResult) -> Array:
+    """Return the number of streamlines that visit each voxel (x, y, z)."""
+    whole = ts.Batch.concatenate(result.batches)
+    return density(Tracked(whole.points, whole.offsets, 0.0), result.space)
 
 
 def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -69,14 +67,13 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
             begun = time.perf_counter()
             first, again = (ts.track(*series, **common, **options, seed_seed=number) for number in (0, 1))
             seconds = time.perf_counter() - begun
-            a, b = density(first), density(again)
-            visited = (a > 0) | (b > 0)
+            a, b = map(visits, (first, again))
             reasons = first.stop_reasons
             yield {
                 "dg": dg, "like": like, "streamlines": first.streamlines, "dropped": first.dropped,
                 "mean_mm": round(first.mean_mm, 1), "median_mm": round(first.median_mm, 1),
                 "no_direction": round(reasons["no_direction"] / max(sum(reasons.values()), 1), 3),
-                "repeated": round(float(np.corrcoef(a[visited], b[visited])[0, 1]), 4),
+                "repeated": round(correlation(a, b, (a > 0) | (b > 0)), 4),
                 "coherence": round(fibre_coherence(given.data, first.parameters), 4),
                 "seconds": round(seconds, 1),
             }  # fmt: skip

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ...fit.models import BASIS
 from ...fit.shells import HIGHEST
+from ...io.nifti import B0_THRESHOLD
 from ...methods.registry import METHODS
 from ...options.parameters import Parameters
 from ...run.api import track
@@ -27,7 +28,6 @@ from .peaks import Functions
 from .scores import Lines
 
 RANDOM_SEED = 1_000_003  # a large one: see docs/drop-in-dipy.md
-WITHOUT = 50.0  # s/mm2, below which a volume has no diffusion weighting
 GRADIENTS = ("-fslgrad", "dwi.bvec", "dwi.bval")
 TISSUES = ("wm", "gm", "csf")
 
@@ -50,7 +50,7 @@ class Way:
 def shells(folder: Path) -> npt.NDArray[np.float64]:
     """Return the b-values (n,) of the shells of a series."""
     bvals = np.loadtxt(folder / "dwi.bval")
-    return np.unique(bvals[bvals > WITHOUT])
+    return np.unique(bvals[bvals > B0_THRESHOLD])
 
 
 def one_shell(folder: Path) -> float:
@@ -102,7 +102,7 @@ def _dipy_fit(known: Known, folder: Path) -> npt.NDArray[np.float64]:
     kept = folder / "dipy.npy"
     if not kept.exists():
         bvals, bvecs = np.loadtxt(folder / "dwi.bval"), np.loadtxt(folder / "dwi.bvec").T
-        used = (bvals <= WITHOUT) | (bvals == one_shell(folder))
+        used = (bvals <= B0_THRESHOLD) | (bvals == one_shell(folder))
         image: Any = nib.load(folder / "dwi.nii.gz")
         data, gtab = image.get_fdata()[..., used], gradient_table(bvals[used], bvecs=bvecs[used])
         response, _ = auto_response_ssst(gtab, data, roi_radii=10, fa_thr=known.response_fa)
