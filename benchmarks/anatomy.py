@@ -29,15 +29,15 @@ from tistreamlines.benchmarks import dipy as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS
 from tistreamlines.benchmarks.problem import Problem, problems_of
 from tistreamlines.devices import choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.filters import ValidEnds
-from tistreamlines.engine.settings import Settings
 from tistreamlines.fit.models import BASIS
 from tistreamlines.kernels.stop_reasons import VALID
-from tistreamlines.methods.given import Given, OrientationFunctions, Signals
-from tistreamlines.methods.registry import METHODS as GETTERS
-from tistreamlines.methods.registry import STOPPING_RULES
 from tistreamlines.options.parameters import Parameters
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.registry import METHODS as GETTERS
+from tistreamlines.tracking.registry import STOPPING_RULES
+from tistreamlines.tracking.selection.filters import ValidEnds
+from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals
 
 BRIGHT = (1.3, 2.3)  # b0 over its median where fluid begins, and where there is nothing else
 WHITE = (0.1, 0.25)  # FA where white matter begins, and where there is nothing else

@@ -44,7 +44,7 @@ def load(data: str, peers: Path):
 
     from tistreamlines.fit.tensor import tensor_fa
     from tistreamlines.io import nifti
-    from tistreamlines.io.tractogram import Space
+    from tistreamlines.space.batch import Space
 
     if data == "phantom":
         signals, bvals, bvecs, _, fa, white = peers_phantom(peers)
@@ -71,8 +71,8 @@ def sharpened(signals, gtab, sphere, mask):
 
 def prepare(options, signals, gtab, fa, seeds, space):
     """Tables of the direction getter."""
-    from tistreamlines.methods.given import OrientationFunctions, Signals
     from tistreamlines.run.from_arrays import prepare_arrays
+    from tistreamlines.tracking.tables.given import OrientationFunctions, Signals
 
     common = {"max_angle": options.max_angle, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
     if options.dg == "boot":
@@ -109,8 +109,8 @@ def main() -> None:
     options = parser.parse_args()
     from tistreamlines.benchmarks.problem import seeds_in
     from tistreamlines.devices import choose
-    from tistreamlines.engine.engine import Engine
-    from tistreamlines.engine.settings import Settings
+    from tistreamlines.tracking.engine.engine import Engine
+    from tistreamlines.tracking.engine.settings import Settings
 
     signals, gtab, fa, white, space = load(options.data, options.peers)
     seeds = seeds_in(white, options.nseeds)

@@ -26,8 +26,8 @@ from scipy.spatial.transform import Rotation
 import tistreamlines as ts
 from tistreamlines.benchmarks.measures import correlation, density, lengths_mm
 from tistreamlines.benchmarks.tracked import joined
-from tistreamlines.io.tractogram import Space
 from tistreamlines.run.record import versions
+from tistreamlines.space.batch import Space
 
 ORDER, ANGLE, STOP, SEEDED = 6, 20.0, 0.1, 0.25
 POLE = np.array([1, 2, -1.5]) / np.linalg.norm([1, 2, -1.5])

@@ -31,8 +31,8 @@ import numpy as np
 import tistreamlines as ts
 from tistreamlines.benchmarks.machine import machine
 from tistreamlines.fit.models import BASIS
-from tistreamlines.sphere.harmonics import to_descoteaux, turned
-from tistreamlines.sphere.nearest_vertex import closest_vertices
+from tistreamlines.space.harmonics import to_descoteaux, turned
+from tistreamlines.space.nearest_vertex import closest_vertices
 
 WIDTHS = (0, 5, 10, 15, 20, 25)
 ANGLE, THRESHOLD, STEP_VOX, PEAKS = 20.0, 0.1, 0.5, 5

@@ -3,9 +3,9 @@
     python benchmarks/quality.py [--geometries NAMES] [--scans B:SNR:DIRECTIONS:MM,...] [--fibercup FOLDER]
         [--seeds SEEDS] [--nseeds N] [--ways NAMES] [--set WAY OPTION=VALUE ...] [--out FILE]
 
-The geometries are those of tistreamlines/benchmarks/phantom/strands.py, each turned, jittered and measured with each of
+The geometries are those of benchmarks/truth/strands.py, each turned, jittered and measured with each of
 --seeds. A scan of several shells joins their b-values and numbers of directions: 1000+3000:20:32+64:2. With --fibercup,
-the data are those of the FiberCup (tistreamlines/benchmarks/phantom/fibercup.py) in place of the geometries. All ways
+the data are those of the FiberCup (benchmarks/truth/fibercup.py) in place of the geometries. All ways
 begin in the voxels of white matter and end where they leave it. --set adds a way of this package with its own options,
 as "det-sharp" with dg=det csd_lambda=0.1. docs/truth.md explains the scores. Ways such as prob-like-dipy have
 --like dipy. DIPY itself runs as in its examples: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with
@@ -27,16 +27,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from truth.fibercup import FiberCup
+from truth.known import Known
+from truth.means import SCAN, means
+from truth.peaks import Functions, peaks_of
+from truth.scan import Scan
+from truth.strands import GEOMETRIES
+from truth.truth import Truth
+from truth.ways import Way, our_way, ways
+
 import tistreamlines as ts
 from tistreamlines.benchmarks.machine import commit, machine
-from tistreamlines.benchmarks.phantom.fibercup import FiberCup
-from tistreamlines.benchmarks.phantom.known import Known
-from tistreamlines.benchmarks.phantom.means import SCAN, means
-from tistreamlines.benchmarks.phantom.peaks import Functions, peaks_of
-from tistreamlines.benchmarks.phantom.scan import Scan
-from tistreamlines.benchmarks.phantom.strands import GEOMETRIES
-from tistreamlines.benchmarks.phantom.truth import Truth
-from tistreamlines.benchmarks.phantom.ways import Way, our_way, ways
 
 SCANS = "1000:20:64:2,3000:20:64:2"
 Peaks = dict[Callable[[Known, Path], Functions], dict[str, float]]  # scores by the functions, which ways may share

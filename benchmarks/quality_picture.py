@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-
-from tistreamlines.benchmarks.phantom.means import Scanned, means
+from truth.means import Scanned, means
 
 TITLES = {"VC": "valid streamlines, %", "r": "r of the connectome"}
 MARKERS = "osD^vPX"

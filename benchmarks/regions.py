@@ -29,16 +29,16 @@ from anatomy import tissues
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
 from tistreamlines.benchmarks.problem import Problem, problems_of
 from tistreamlines.devices import choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.regions import Regions
-from tistreamlines.engine.settings import Settings
 from tistreamlines.fit.models import BASIS
-from tistreamlines.io.regions import Mask, Sphere
-from tistreamlines.methods.given import Given, OrientationFunctions, Signals, StopTables
-from tistreamlines.methods.registry import METHODS as GETTERS
-from tistreamlines.methods.registry import STOPPING_RULES
-from tistreamlines.methods.threshold import of_map
 from tistreamlines.options.parameters import Parameters
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.registry import METHODS as GETTERS
+from tistreamlines.tracking.registry import STOPPING_RULES
+from tistreamlines.tracking.selection.files import Mask, Sphere
+from tistreamlines.tracking.selection.regions import Regions
+from tistreamlines.tracking.stopping.threshold import of_map
+from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables
 
 TURNS = 15
 MOST_SEEDS_EACH = 100  # of a selected streamline

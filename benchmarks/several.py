@@ -30,10 +30,10 @@ from tistreamlines.benchmarks.cases import METHODS
 from tistreamlines.benchmarks.problem import Problem, problems_of
 from tistreamlines.benchmarks.targets import prepared_for
 from tistreamlines.devices import Device, choose, choose_several, numbered, usable_cores
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.settings import Settings
-from tistreamlines.io.tractogram import Batch
 from tistreamlines.run.record import versions
+from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
 from tistreamlines.workers.several import Several
 
 Track = Callable[..., Iterator[Batch]]

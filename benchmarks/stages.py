@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from archs import load
 
 from tistreamlines.benchmarks.problem import seeds_in
-from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.methods.boot import (
+from tistreamlines.kernels.getters.boot import (
     PASS,
     PASSES,
     SIGNAL_CHUNKS,
@@ -33,7 +32,8 @@ from tistreamlines.kernels.methods.boot import (
     fit_pass,
     sample_odf,
 )
-from tistreamlines.kernels.peaks import closest_peak, collect_maxima, direction, keep_separated
+from tistreamlines.kernels.interpolate import Volume, interpolate_row
+from tistreamlines.kernels.orientation.peaks import closest_peak, collect_maxima, direction, keep_separated
 from tistreamlines.linker.lang import (
     Constant,
     Ints,
@@ -112,9 +112,9 @@ def main() -> None:
 
     from tistreamlines.backends import open_program
     from tistreamlines.devices import choose
-    from tistreamlines.engine.linking import source_of
-    from tistreamlines.methods.given import Signals
     from tistreamlines.run.from_arrays import prepare_arrays
+    from tistreamlines.tracking.engine.linking import source_of
+    from tistreamlines.tracking.tables.given import Signals
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)
     seeds = np.clip(seeds_in(white, options.seeds).astype(np.float32), 0, np.array(fa.shape) - 6)

@@ -42,9 +42,9 @@ def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
     import tistreamlines
     from tistreamlines.benchmarks.problem import seeds_in
     from tistreamlines.devices import choose
-    from tistreamlines.engine.engine import Engine
-    from tistreamlines.engine.settings import Settings
-    from tistreamlines.io.tractogram import Space
+    from tistreamlines.space.batch import Space
+    from tistreamlines.tracking.engine.engine import Engine
+    from tistreamlines.tracking.engine.settings import Settings
 
     if not Path(tistreamlines.__file__).is_relative_to(options.package):
         raise SystemExit(f"{tistreamlines.__file__} was imported instead of the version in {options.package}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -16,20 +17,22 @@ from typing import Any
 
 import click
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from truth.means import SCAN, means
+
 from tistreamlines.benchmarks.compare import committed
-from tistreamlines.benchmarks.phantom.means import SCAN, means
 from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
-from tistreamlines.engine.tally import DROPPED, LABELS
 from tistreamlines.fit.models import MODELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.methods.references import REFERENCES
-from tistreamlines.methods.registry import METHODS, table_rows
 from tistreamlines.option import flag
 from tistreamlines.options.parameters import Parameters, kind, options
+from tistreamlines.tracking.engine.tally import DROPPED, LABELS
+from tistreamlines.tracking.references import REFERENCES
+from tistreamlines.tracking.registry import METHODS, table_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

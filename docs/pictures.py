@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
 from tistreamlines.io.picture import draw
+from tistreamlines.phantom.phantom import make_phantom, save_phantom
 
 IMAGES = Path(__file__).parent / "images"
 # spheres on the left corticospinal tract of the phantom, in the brainstem and below the cortex, and beside it (RASmm)

@@ -22,7 +22,7 @@ from dipy.tracking.tracker import probabilistic_tracking
 from dipy.tracking.utils import random_seeds_from_mask
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def with_dipy(data, gtab, affine, mask, path):

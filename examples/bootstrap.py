@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.phantom.phantom import make_phantom, save_phantom
 
 
 def main(arguments):

@@ -13,7 +13,7 @@ from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel, auto_response
 from dipy.reconst.dti import TensorModel
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def small_phantom():

@@ -22,11 +22,10 @@ from dipy.segment.mask import median_otsu
 from dipy.tracking.streamline import Streamlines, length
 from dipy.tracking.utils import seeds_from_mask
 
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
-
 # In place of "from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion"
 # and "from dipy.tracking.tracker import probabilistic_tracking".
 from tistreamlines.dipy import ThresholdStoppingCriterion, probabilistic_tracking
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def main(arguments):

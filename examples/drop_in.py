@@ -20,7 +20,7 @@ from trx.trx_file_memmap import save as save_trx
 # In place of "from cuslines import ...". For code that you cannot change, set
 # sys.modules["cuslines"] = tistreamlines.cuslines
 from tistreamlines import BootDirectionGetter, Tracker
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def main():

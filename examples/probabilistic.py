@@ -12,7 +12,7 @@ import numpy as np
 from dipy.core.gradients import gradient_table
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
+from tistreamlines.phantom.phantom import make_phantom
 
 
 def main(arguments):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.phantom.phantom import make_phantom, save_phantom
 
 
 def main(arguments):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tistreamlines.benchmarks.phantom.phantom import Phantom, make_phantom, save_phantom
 from tistreamlines.cli.main import main
+from tistreamlines.phantom.phantom import Phantom, make_phantom, save_phantom
 
 # Files that take longest come first, so that the workers end together.  Kernels are compiled once for all tests: those
 # that follow each other here, and so run at one time, compile others; verify's first, which most tests share.

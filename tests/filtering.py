@@ -11,8 +11,8 @@ from itertools import accumulate
 import numpy as np
 from scipy.ndimage import map_coordinates
 
+from tistreamlines.kernels.growth import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
-from tistreamlines.kernels.propagate import Rules
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Ints, Reals, Record, i32, twin, u32, vec3, where
 from tistreamlines.linker.rng import philox, uniform

@@ -18,12 +18,12 @@ from dipy.reconst.shm import OpdtModel
 from synthetic import gradients, signals
 
 import tistreamlines as ts
-from tistreamlines.engine.regions import ROLES
-from tistreamlines.engine.settings import steps_within
 from tistreamlines.errors import TrackingError
 from tistreamlines.run import api, pipeline
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
+from tistreamlines.tracking.engine.settings import steps_within
+from tistreamlines.tracking.selection.regions import ROLES
 
 SHAPE = (8, 9, 7)
 # options of speed, of memory and of what is kept, which must not change a streamline

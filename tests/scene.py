@@ -12,7 +12,7 @@ from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
 
 import tistreamlines as ts
-from tistreamlines.io.tractogram import Space
+from tistreamlines.space.batch import Space
 
 THRESHOLD = 0.3
 

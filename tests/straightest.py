@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tistreamlines.kernels.peaks import VERTEX_CHUNKS
-from tistreamlines.kernels.pmf import Pmf, PmfScratch, probability, sample, toward
+from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS
+from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, probability, sample, toward
 from tistreamlines.linker.lang import *
 
 

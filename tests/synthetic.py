@@ -9,7 +9,7 @@ import numpy as np
 from dipy.core.gradients import GradientTable, gradient_table
 from tables import prepare_boot
 
-from tistreamlines.methods.given import Prepared
+from tistreamlines.tracking.tables.given import Prepared
 
 ALONG, ACROSS, UNWEIGHTED = 1.7e-3, 0.3e-3, 1000.0  # mm2/s, mm2/s, signal
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tistreamlines.methods import ptt, threshold
-from tistreamlines.methods.given import Given, OrientationFunctions, Prepared, Signals
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.run.log import Log, Watcher
-from tistreamlines.sphere.harmonics import basis_of
+from tistreamlines.space.harmonics import basis_of
+from tistreamlines.tracking.getters import ptt
+from tistreamlines.tracking.stopping import threshold
+from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 
 ARRAYS = ("sphere", "step_mm", "voxel_sizes")  # of what is given; others are options
 

@@ -15,17 +15,17 @@ from test_prob import computed
 
 import tistreamlines as ts
 from tistreamlines.backends import open_program
-from tistreamlines.benchmarks.phantom.phantom import save_phantom
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
+from tistreamlines.kernels.growth import Stopping, classify
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.propagate import Stopping, classify
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act, binary, cmc
 from tistreamlines.linker.lang import Ints, Reals, Record, barrier, i32, twin, u32, vec3
 from tistreamlines.linker.source import Source
-from tistreamlines.methods.registry import STOPPING_RULES
 from tistreamlines.options.parameters import Parameters
+from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.registry import STOPPING_RULES
 
 SHAPE, STEP, WIDTH = (7, 6, 5), 0.5, 32
 KEY = np.array([3, 5], np.int32)

@@ -12,9 +12,9 @@ from dipy.tracking.stopping_criterion import BinaryStoppingCriterion, ThresholdS
 from scene import THRESHOLD, Scene
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
 from tistreamlines.dipy import criteria
-from tistreamlines.engine.seeds import check_inside
+from tistreamlines.phantom.phantom import make_phantom
+from tistreamlines.tracking.seeding.seeds import check_inside
 
 
 @pytest.fixture(scope="module")

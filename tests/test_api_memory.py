@@ -17,7 +17,7 @@ import tistreamlines as ts
 from tistreamlines.options.keywords import Options
 from tistreamlines.options.parameters import INPUTS, options
 from tistreamlines.run import tables
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
 
 TABLE = gradient_table(np.array([0, 1000]), bvecs=np.array([[0, 0, 0], [0, 0, 1]]))
 GTAB = object()  # stands for the gradient table of the head

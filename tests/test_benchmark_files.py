@@ -19,7 +19,7 @@ from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.report import files_for_readme, markdown
 from tistreamlines.benchmarks.schedule import Schedule
 from tistreamlines.benchmarks.targets import TARGETS
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
 
 TINY = CASES["demo"].scaled(0.6)
 ALL = ("cold", "warm", "cached")

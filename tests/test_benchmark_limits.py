@@ -18,12 +18,12 @@ from tistreamlines.backends.numba import program as _numba
 from tistreamlines.benchmarks import limits
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.kernels.harmonics import harmonic
-from tistreamlines.kernels.methods.ptt import data_support
+from tistreamlines.kernels.getters.ptt import data_support
+from tistreamlines.kernels.orientation.harmonics import harmonic
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.source import Source
-from tistreamlines.methods import boot, pmf, ptt
-from tistreamlines.methods.given import Prepared
+from tistreamlines.tracking.getters import boot, pmf, ptt
+from tistreamlines.tracking.tables.given import Prepared
 
 SIDE = 5
 MEASURED = """

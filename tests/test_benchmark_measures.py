@@ -7,9 +7,9 @@ import pytest
 
 from tistreamlines.benchmarks import measures
 from tistreamlines.benchmarks.cases import CASES
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
 from tistreamlines.benchmarks.tracked import Tracked, joined
-from tistreamlines.io.tractogram import Space
+from tistreamlines.phantom.phantom import make_phantom
+from tistreamlines.space.batch import Space
 
 
 def lines(*some) -> Tracked:

@@ -23,9 +23,9 @@ from tistreamlines.benchmarks.report import markdown
 from tistreamlines.benchmarks.schedule import Folders, Schedule
 from tistreamlines.benchmarks.targets import TARGETS, Target
 from tistreamlines.devices import choose
-from tistreamlines.engine.products import Points
 from tistreamlines.errors import InputError
-from tistreamlines.sphere.harmonics import order_of, sampling_matrix
+from tistreamlines.space.harmonics import order_of, sampling_matrix
+from tistreamlines.tracking.products.products import Points
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"

@@ -12,9 +12,8 @@ from faces import ints, reals, run
 from scipy.stats import chi2
 from synthetic import boot_case, gradients, noisy_crossing
 
-from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.methods import boot
-from tistreamlines.kernels.methods.boot import (
+from tistreamlines.kernels.getters import boot
+from tistreamlines.kernels.getters.boot import (
     COEFFICIENTS,
     Boot,
     BootScratch,
@@ -23,10 +22,11 @@ from tistreamlines.kernels.methods.boot import (
     next_direction,
     odf_peaks,
 )
-from tistreamlines.kernels.peaks import AGAIN, closest_peak
+from tistreamlines.kernels.interpolate import Volume, interpolate_row
+from tistreamlines.kernels.orientation.peaks import AGAIN, closest_peak
 from tistreamlines.linker.lang import Ints, Reals, barrier, i32, twin, u32, vec3
-from tistreamlines.sphere.polynomials import from_harmonics
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.polynomials import from_harmonics
+from tistreamlines.space.sphere import load_sphere
 
 MODELS = {"opdt": shm.OpdtModel, "csa": shm.CsaOdfModel}
 KEYS = {"key": np.array([11, 12])}

@@ -11,7 +11,7 @@ from test_track import plan_of
 
 import tistreamlines as ts
 from tistreamlines.io.cache import Cache
-from tistreamlines.methods.packing import pack_prepared, unpack_prepared
+from tistreamlines.tracking.tables.packing import pack_prepared, unpack_prepared
 
 try:
     import resource
@@ -242,7 +242,8 @@ def test_every_array_is_as_long_as_the_kernels_take_it_for(head, method):
 def test_only_kernels_and_records_are_named(head):
     plan = plan_of(head, dg="prob")
     arrays, values = pack_prepared(plan.prepared, plan.space)
-    for place in ("os:system", "tistreamlines.kernels.pmf:SCAN", "tistreamlines.kernels.pmf:annotations"):
+    kernels = "tistreamlines.kernels.orientation.pmf"
+    for place in ("os:system", f"{kernels}:SCAN", f"{kernels}:annotations"):
         for key in ("kernel", "record"):
             with pytest.raises((ValueError, TypeError)):
                 unpack_prepared(arrays, values | {"method": {key: place, "fields": {}}})

@@ -8,9 +8,9 @@ from test_cli import STEP, read, save
 
 from tistreamlines.cli.progress import Display
 from tistreamlines.fit.models import MODELS
-from tistreamlines.methods.references import REFERENCES
-from tistreamlines.methods.registry import METHODS, citations
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.references import REFERENCES
+from tistreamlines.tracking.registry import METHODS, citations
 
 
 def one_line(outcome, code, *words):

@@ -13,10 +13,10 @@ from tables import prepare_det
 from test_prob import fibres, lines, tracked, unit
 from transport import framed
 
-from tistreamlines.engine.settings import Settings
-from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
+from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lanes import cross, normalised
 from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
+from tistreamlines.tracking.engine.settings import Settings
 
 SHAPE = (24, 24, 13)
 RISE = {"circle": 0.0, "helix": np.radians(20.0)}  # angle to the plane

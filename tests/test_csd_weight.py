@@ -7,9 +7,9 @@ import pytest
 from synthetic import gradients
 from test_csd import RESPONSE, brainlike, dipys, everywhere
 from test_track import plan_of
+from truth.truth import Scan, Truth
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.truth import Scan, Truth
 from tistreamlines.fit import csd, csd_weight
 from tistreamlines.fit.csd import System, deconvolved, fit_csd
 from tistreamlines.fit.csd_weight import chosen_weight

@@ -29,10 +29,10 @@ from test_prob import (
 from test_prob import case as any_case
 
 from tistreamlines.devices import ARCHS
-from tistreamlines.engine.settings import Settings
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.methods.given import Prepared
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.tables.given import Prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 GETTERS = {"max": DeterministicMaximumDirectionGetter, "closest": ClosestPeakDirectionGetter}

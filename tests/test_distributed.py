@@ -18,9 +18,9 @@ pytest.importorskip("distributed", reason='dask is not installed: pip install ".
 from dask import config
 from distributed import Client, LocalCluster
 
-from tistreamlines import distributed
 from tistreamlines.devices import ARCHS, list_devices
 from tistreamlines.distributed import track, track_many
+from tistreamlines.run import cluster
 
 KILLS = int(os.environ.get("TISTREAMLINES_KILLS", "2"))  # more of them take longer
 SEEDS = 12_000 * KILLS  # so that the run outlasts the kills
@@ -185,14 +185,14 @@ class Planted:
 
 
 def test_workers_unpickle_only_what_the_client_has_written(client, options, tmp_path, monkeypatch):
-    trace, save = tmp_path / "trace", distributed._Task.save
+    trace, save = tmp_path / "trace", cluster._Task.save
 
     def planted(task):
         digest = save(task)
-        (Path(task.folder) / distributed.TASK).write_bytes(pickle.dumps(Planted(trace)))
+        (Path(task.folder) / cluster.TASK).write_bytes(pickle.dumps(Planted(trace)))
         return digest
 
-    monkeypatch.setattr(distributed._Task, "save", planted)
+    monkeypatch.setattr(cluster._Task, "save", planted)
     with pytest.raises(ts.TrackingError, match=r"task\.pickle was changed by someone else"):
         track(client, **options, output=tmp_path / "a.trx", parts=2, retries=0)
     assert not trace.exists()
@@ -208,8 +208,8 @@ def test_errors_can_be_sent(kind):
 
 
 def test_an_output_that_a_lost_worker_still_writes_is_waited_for(monkeypatch):
-    from tistreamlines import distributed
     from tistreamlines.errors import BusyError
+    from tistreamlines.run import cluster
 
     slept, calls = [], iter([BusyError("busy"), BusyError("busy"), {"seeds": 3}])
 
@@ -219,6 +219,6 @@ def test_an_output_that_a_lost_worker_still_writes_is_waited_for(monkeypatch):
             raise outcome
         return outcome
 
-    monkeypatch.setattr(distributed.time, "sleep", slept.append)
-    assert distributed._when_free(call) == {"seeds": 3}
+    monkeypatch.setattr(cluster.time, "sleep", slept.append)
+    assert cluster._when_free(call) == {"seeds": 3}
     assert len(slept) == 2

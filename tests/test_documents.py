@@ -93,7 +93,7 @@ def missing_files(page: str) -> list[str]:
 
 
 def test_a_file_that_is_missing_is_found():
-    page = "`benchmarks/no.py`, `docs/`, `engine/engine.py`, `python docs/nowhere.py`\n```\n`a/b.py`\n```\n"
+    page = "`benchmarks/no.py`, `docs/`, `tracking/engine/engine.py`, `python docs/nowhere.py`\n```\n`a/b.py`\n```\n"
     assert missing_files(page) == ["benchmarks/no.py", "docs/nowhere.py"]
 
 

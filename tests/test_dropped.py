@@ -13,10 +13,10 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.devices import choose
-from tistreamlines.engine.tally import DROPPED, LABELS
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.verdicts import Verdict
 from tistreamlines.run import pipeline, resume
+from tistreamlines.tracking.engine.tally import DROPPED, LABELS
 
 STEP = 2.5  # mm, half a voxel of the head
 

@@ -11,7 +11,7 @@ import tistreamlines as ts
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.ends import FEWEST, MOST, cannot_bend, doubt
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

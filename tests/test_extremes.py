@@ -16,10 +16,10 @@ from test_plan import plan_of
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.io import pipes
-from tistreamlines.io.seeds import load_seeds
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
-from tistreamlines.sphere.sphere import most_peaks
+from tistreamlines.space.sphere import most_peaks
+from tistreamlines.tracking.seeding.files import load_seeds
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:The legacy:PendingDeprecationWarning")
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")

@@ -21,9 +21,9 @@ from tistreamlines.fit import frames
 from tistreamlines.fit.coherence import TURNS, coherence, field_of, lead
 from tistreamlines.io import nifti
 from tistreamlines.io.orientations import Orientations, load_peaks, load_sh
-from tistreamlines.io.tractogram import Space
-from tistreamlines.sphere.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turned
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.batch import Space
+from tistreamlines.space.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turned
+from tistreamlines.space.sphere import load_sphere
 
 SHAPE, SIDE = (22, 22, 22), 2.0
 TILT = Rotation.from_rotvec([0.3, -0.5, 0.4])

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tistreamlines.fit.models import MODELS
-from tistreamlines.methods.references import REFERENCES
-from tistreamlines.methods.registry import METHODS, citations, table_rows, varying
 from tistreamlines.option import listed
 from tistreamlines.options.parameters import absent
+from tistreamlines.tracking.references import REFERENCES
+from tistreamlines.tracking.registry import METHODS, citations, table_rows, varying
 
 ROOT = Path(__file__).parent.parent
 

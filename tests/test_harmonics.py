@@ -9,7 +9,7 @@ from dipy.core.sphere import Sphere
 from dipy.reconst import shm
 
 from tistreamlines.errors import ParameterError
-from tistreamlines.sphere.harmonics import (
+from tistreamlines.space.harmonics import (
     BASES,
     basis_of,
     count_of,
@@ -43,7 +43,7 @@ def fibre(basis, order, direction=(0.48, 0.6, 0.64)):
 
 
 def test_importing_is_light():
-    code = "import sys, tistreamlines.sphere.harmonics; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
+    code = "import sys, tistreamlines.space.harmonics; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
     assert python("-c", code).stdout.strip() == "set()"
 
 

@@ -8,9 +8,9 @@ from dipy.core.interpolation import trilinear_interpolate4d
 from faces import FACES, RELATIVE, ints, reals, run
 from scipy.ndimage import map_coordinates
 
-from tistreamlines.engine.ordering import near_together
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, inside, interpolate_row
 from tistreamlines.linker.lang import Ints, Reals, at, i32, put, twin, vec3
+from tistreamlines.tracking.engine.ordering import near_together
 
 SHAPE = (5, 6, 7)
 POINTS = 300

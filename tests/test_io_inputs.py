@@ -14,7 +14,7 @@ from dipy.io import read_bvals_bvecs
 
 from tistreamlines.errors import InputError
 from tistreamlines.io.nifti import load_dwi, load_map, load_mask
-from tistreamlines.io.tractogram import Space
+from tistreamlines.space.batch import Space
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 SHAPE = (4, 5, 6)

@@ -15,8 +15,8 @@ from tistreamlines.errors import OutputError
 from tistreamlines.io import trx as trx_format
 from tistreamlines.io.nifti import load_dwi
 from tistreamlines.io.sidecar import sha256
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import open_writer
+from tistreamlines.space.batch import Batch, Space
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 SUFFIXES = [".trx", ".trk", ".tck"]

@@ -4,7 +4,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.space.batch import Batch, Space
 
 
 def fields():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.errors import InputError
-from tistreamlines.io.seeds import load_seeds
+from tistreamlines.tracking.seeding.files import load_seeds
 
 
 @pytest.mark.parametrize("text", ["1 2 3\n4 5 6\n", "1,2,3\n4,5,6\n", "# x y z\n1\t2\t3\n4\t5\t6"])

@@ -13,18 +13,19 @@ PACKAGE = Path(tistreamlines.__file__).parent
 MAP = Path(__file__).parents[1] / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
 ASIDE = ("__init__", "__main__", "errors", "option", "helpers", "distributed")
-MOST_ROOMS = 16
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
-def mapped() -> dict[str, str]:
-    """What each room is for, from the bottom to the top, as ARCHITECTURE.md has it."""
-    return dict(re.findall(r"^\| `([a-z_]+)/` \| (.*) \|$", MAP.read_text(encoding="utf-8"), re.MULTILINE))
+def mapped(within: str = "") -> dict[str, str]:
+    """What each room, or each folder of one, is for, from the bottom to the top, as ARCHITECTURE.md has it."""
+    return dict(re.findall(rf"^\| `{within}([a-z_]+)/` \| (.*) \|$", MAP.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-ROOMS = mapped()
+ROOMS, PARTS = mapped(), mapped("tracking/")
 BELOW, ABOVE = ("errors", "option", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
+TOGETHER = ("selection", "products", "engine")  # these import one another
+PART_RANKS = {part: rank for rank, part in enumerate((*PARTS, "references", "registry"))}
 
 
 def room_of(path: Path) -> str:
@@ -58,8 +59,8 @@ def test_the_map_names_every_room():
     """ARCHITECTURE.md has a line for each, which is the first sentence of the room's own description."""
     there = {room_of(path) for path in SOURCES} - set(ASIDE)
     assert there == set(ROOMS)
-    assert len(there) <= MOST_ROOMS
-    for room, line in ROOMS.items():
+    assert {path.parent.name for path in (PACKAGE / "tracking").glob("*/__init__.py")} == set(PARTS)
+    for room, line in (ROOMS | {f"tracking/{part}": line for part, line in PARTS.items()}).items():
         told = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
         assert told is not None
         assert told.split("\n\n")[0].replace("\n", " ") == line
@@ -71,6 +72,14 @@ def test_imports_point_downwards(path):
     for other, *_ in own_imports(path):
         if other != own and not other.startswith("__version"):
             assert RANKS[other] < RANKS[own], f"{own} must not import {other}"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_imports_within_tracking_point_downwards(part):
+    files = (PACKAGE / "tracking" / part).rglob("*.py")
+    found = {inner[0] for path in files for room, *inner in own_imports(path) if room == "tracking"} - {part}
+    for other in found - (set(TOGETHER) if part in TOGETHER else set()):
+        assert PART_RANKS[other] < PART_RANKS[part], f"tracking/{part} must not import {other}"
 
 
 def module_of(path: Path) -> str:
@@ -123,7 +132,7 @@ def test_import_is_light():
     found = imported("from tistreamlines import track", "numpy")
     heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
     assert not heavy & {name.split(".")[0] for name in found}
-    assert 20 < len(found) < 260
+    assert 20 < len(found) < 270
 
 
 def test_what_heeds_signals_is_lighter_still():

@@ -23,11 +23,11 @@ from test_regions import (
 )
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import save_phantom
-from tistreamlines.engine.regions import Regions
 from tistreamlines.errors import InputError
-from tistreamlines.io.regions import Mask
-from tistreamlines.kernels.regions import MIXED, MOST_INCLUDES, WORD_BITS
+from tistreamlines.kernels.selection.regions import MIXED, MOST_INCLUDES, WORD_BITS
+from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.selection.files import Mask
+from tistreamlines.tracking.selection.regions import Regions
 
 __all__ = ["mask_on_another_grid", "spots", "tracked"]  # fixtures
 COUNTS = (MOST_INCLUDES + 2, 40, MOST_INCLUDES + WORD_BITS + 1)
@@ -114,10 +114,10 @@ def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_an
 MARK = """
 import resource, sys, time
 import numpy as np
-from tistreamlines.engine.regions import Regions
-from tistreamlines.io.regions import load_region
-from tistreamlines.io.tractogram import Space
-from tistreamlines.options.regions import check_regions
+from tistreamlines.tracking.selection.regions import Regions
+from tistreamlines.tracking.selection.files import load_region
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.selection.options import check_regions
 
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

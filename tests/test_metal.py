@@ -20,7 +20,7 @@ from synthetic import boot_case
 
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.methods.given import Prepared
+from tistreamlines.tracking.tables.given import Prepared
 
 # taichi/rhi/metal/metal_device.mm at 1.7.4: MSL 2.3 and what every Apple GPU from family 3 on has; never float64
 CAPABILITIES = [
@@ -46,13 +46,13 @@ def save_spirv(case: str, folder: str) -> None:
 
     from tistreamlines.backends.taichi import program as _taichi
     from tistreamlines.backends.taichi import runtime as _taichi_runtime
-    from tistreamlines.engine.linking import source_of
-    from tistreamlines.kernels import propagate
+    from tistreamlines.kernels import growth
+    from tistreamlines.tracking.engine.linking import source_of
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
     _taichi.start = lambda *_: _taichi_runtime.Runtime(ti, mac, False)
-    roots = [getattr(propagate, name) for name in ENGINE_KERNELS]
+    roots = [getattr(growth, name) for name in ENGINE_KERNELS]
     program = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True)
     kernels, reals = vars(program._transfers) | vars(program.module), type(program.module.REALS)
     arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}

@@ -20,12 +20,12 @@ from conftest import python
 from tables import prepare_det
 
 from tistreamlines.devices import ARCHS, Device, choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.linker.lang import Ints, Reals, i32, twin
 from tistreamlines.linker.source import Source
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
 
 SIDE = 6
 GPUS = [arch for arch in ARCHS if arch != "cpu"]

@@ -3,8 +3,8 @@
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
-from tistreamlines.sphere.harmonics import highest_order
+from tistreamlines.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.space.harmonics import highest_order
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from dipy.sims.voxel import multi_tensor_odf
 
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.io.orientations import load_odf, load_peaks, load_pmf, load_sh, peaks_to_pmf
-from tistreamlines.io.tractogram import Space
-from tistreamlines.sphere.harmonics import BASES, order_of, sampling_matrix
-from tistreamlines.sphere.sphere import SPHERES, load_sphere
+from tistreamlines.space.batch import Space
+from tistreamlines.space.harmonics import BASES, order_of, sampling_matrix
+from tistreamlines.space.sphere import SPHERES, load_sphere
 
 SHAPE = (3, 4, 5)
 AFFINE = np.array([[0, -2.0, 0, 30], [1.5, 0, 0, -20], [0, 0, 3, 7], [0, 0, 0, 1]])

@@ -15,17 +15,17 @@ from test_boot import KEYS, harmonics_of, refits, refitted
 from tistreamlines.benchmarks.cases import METHODS, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS
-from tistreamlines.engine.linking import PLAIN
 from tistreamlines.fit.tensor import tensor_fa
-from tistreamlines.kernels import propagate
+from tistreamlines.kernels import growth
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
-from tistreamlines.methods.given import Prepared
+from tistreamlines.tracking.engine.linking import PLAIN
+from tistreamlines.tracking.tables.given import Prepared
 
 CROP = Path(__file__).parents[2] / "shared" / "data" / "sherbrooke_crop"
 needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")
-ROOTS = [propagate.start, propagate.enlist, propagate.advance, propagate.pack]  # as the engine has them: linked once
+ROOTS = [growth.start, growth.enlist, growth.advance, growth.pack]  # as the engine has them: linked once
 LIMIT = 60
 
 

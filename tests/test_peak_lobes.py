@@ -9,7 +9,7 @@ from scipy.integrate import quad
 
 import tistreamlines as ts
 from tistreamlines.io.orientations import peaks_to_pmf
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
 
 SIDE, RADIUS, NOISE = 2.0, 15.0, 9.0  # mm, voxels, degrees
 VERTICES = load_sphere("default")[0]

@@ -12,8 +12,15 @@ from dipy.direction.peaks import peak_directions
 from dipy.reconst.shm import real_sh_descoteaux
 from faces import ints, reals, run
 
-from tistreamlines.kernels.peaks import VERTEX_CHUNKS, PeakRule, PeakScratch, closest_peak, direction, find_peaks
-from tistreamlines.kernels.peaks import Sphere as SphereTables
+from tistreamlines.kernels.orientation.peaks import (
+    VERTEX_CHUNKS,
+    PeakRule,
+    PeakScratch,
+    closest_peak,
+    direction,
+    find_peaks,
+)
+from tistreamlines.kernels.orientation.peaks import Sphere as SphereTables
 from tistreamlines.linker.lang import (
     Constant,
     Ints,
@@ -30,7 +37,7 @@ from tistreamlines.linker.lang import (
     vec3,
 )
 from tistreamlines.linker.records import spread
-from tistreamlines.sphere.sphere import SPHERES, load_sphere, sphere_tables
+from tistreamlines.space.sphere import SPHERES, load_sphere, sphere_tables
 
 MOST = Constant("peaks handed out for each ODF")
 

@@ -16,23 +16,23 @@ from test_propagate import fingerprint, joined, lines
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.linking import PLAIN
-from tistreamlines.engine.pace import Pace
-from tistreamlines.engine.settings import Settings
-from tistreamlines.io.tractogram import Space
-from tistreamlines.kernels import propagate
-from tistreamlines.kernels.particles import Particles, balance, drawn
+from tistreamlines.kernels import growth
+from tistreamlines.kernels.getters.vertex_steps import read_row
+from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act
-from tistreamlines.kernels.vertex_steps import read_row
 from tistreamlines.linker.lang import Ints, barrier, i32, lane, put, take, twin, u32
-from tistreamlines.methods import pmf
-from tistreamlines.methods.given import Given, OrientationFunctions
-from tistreamlines.methods.particles import particle_fill, team_memory
-from tistreamlines.methods.registry import STOPPING_RULES
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.batch import Space
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import PLAIN
+from tistreamlines.tracking.engine.pace import Pace
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.getters import pmf
+from tistreamlines.tracking.recovery.particles import particle_fill, team_memory
+from tistreamlines.tracking.registry import STOPPING_RULES
+from tistreamlines.tracking.tables.given import Given, OrientationFunctions
 
 __all__ = ["fractions"]  # a fixture
 SHAPE, CHUNKS, KEY, FIRST_SEED = (11, 10, 9), 1, np.array([7, 9], np.int32), 3
@@ -83,7 +83,7 @@ def walks(face: str, count: int, max_steps: int, launches: tuple[int, ...], **na
         "volume_shape": np.array(SHAPE, np.int32),
     }  # fmt: skip
     memory = {"scratch_row": ("reals", ROW)} | team_memory(fill)
-    linked = program(face, [propagate.advance], fill, memory)
+    linked = program(face, [growth.advance], fill, memory)
     held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     linked.run("advance", count, held | {"steps": 1, "stride": 2, "offset": 0})
     for steps in launches:

@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import maximum_filter
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import joined_share, make_phantom, save_phantom, spread_directions
+from tistreamlines.phantom.phantom import joined_share, make_phantom, save_phantom, spread_directions
 
 SHAPE = (44, 52, 40)
 

@@ -12,12 +12,12 @@ from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.models import BASIS
 from tistreamlines.fit.response import csd_response
 from tistreamlines.io.orientations import load_sh, peaks_to_pmf
-from tistreamlines.kernels.methods import det, prob
+from tistreamlines.kernels.getters import det, prob
 from tistreamlines.run import tables
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan, needs_series
-from tistreamlines.sphere.harmonics import sampling_matrix
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.harmonics import sampling_matrix
+from tistreamlines.space.sphere import load_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 ORDER = 6  # 28 coefficients, and 32 directions

@@ -21,18 +21,18 @@ from tables import prepare_prob
 
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.linking import source_of
-from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError, InputError, ParameterError
-from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.kernels.getters.prob import draw
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.methods.prob import draw
-from tistreamlines.kernels.pmf import Pmf, PmfScratch, initial_directions, sample
+from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, initial_directions, sample
 from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, i32, minimum, real, twin, u32, vec3
-from tistreamlines.methods.given import Prepared
-from tistreamlines.sphere.harmonics import sampling_matrix
-from tistreamlines.sphere.sphere import SPHERES, load_sphere
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.harmonics import sampling_matrix
+from tistreamlines.space.sphere import SPHERES, load_sphere
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import source_of
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.tables.given import Prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 next_direction = Hole("the method's choice of a step")

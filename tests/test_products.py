@@ -10,15 +10,15 @@ from test_prob import CIRCLE_SEEDS, whole
 from test_sizes import crossing, same
 
 from tistreamlines.devices import choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.growth import Chunk, Growth
-from tistreamlines.engine.settings import Settings
-from tistreamlines.io.tractogram import Space
-from tistreamlines.kernels.propagate import Halves
-from tistreamlines.kernels.regions import EXCLUDE, Demands
+from tistreamlines.kernels.growth import Halves
+from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.verdicts import Verdict
 from tistreamlines.linker.lang import Ints, i32, real, twin, vec3
 from tistreamlines.linker.records import spread
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.growth import Chunk, Growth
+from tistreamlines.tracking.engine.settings import Settings
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
 

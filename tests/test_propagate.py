@@ -11,11 +11,11 @@ from synthetic import gradients, noisy_crossing, rotated, signals
 from tables import prepare_boot
 
 from tistreamlines.devices import choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.settings import Settings, steps_within
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings, steps_within
 
 STEP = 0.5
 SHAPE = (24, 20, 9)

@@ -11,9 +11,7 @@ from test_prob import unit
 from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, go
 
 from tistreamlines.errors import ParameterError
-from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
-from tistreamlines.kernels.lanes import nearest_vertex, read_stop
-from tistreamlines.kernels.methods.ptt import (
+from tistreamlines.kernels.getters.ptt import (
     Ptt,
     PttScratch,
     candidate,
@@ -22,10 +20,12 @@ from tistreamlines.kernels.methods.ptt import (
     heard,
     moved_by_try,
 )
-from tistreamlines.kernels.propagate import Rules
+from tistreamlines.kernels.growth import Rules
+from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
+from tistreamlines.kernels.lanes import nearest_vertex, read_stop
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, twin, u32, vec3
-from tistreamlines.sphere.nearest_vertex import cell_table
-from tistreamlines.sphere.sphere import load_sphere, sphere_tables
+from tistreamlines.space.nearest_vertex import cell_table
+from tistreamlines.space.sphere import load_sphere, sphere_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

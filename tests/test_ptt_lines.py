@@ -20,13 +20,13 @@ from transport import case, framed
 
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.linking import source_of
-from tistreamlines.engine.pace import Pace
-from tistreamlines.engine.settings import Settings
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import source_of
+from tistreamlines.tracking.engine.pace import Pace
+from tistreamlines.tracking.engine.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

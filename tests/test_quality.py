@@ -10,13 +10,13 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+from truth.fibercup import BUNDLES, ENDS, REACH, FiberCup
+from truth.means import means
+from truth.peaks import peaks_of
+from truth.scan import Scan
+from truth.truth import Truth
+from truth.ways import one_shell, shells, ways
 
-from tistreamlines.benchmarks.phantom.fibercup import BUNDLES, ENDS, REACH, FiberCup
-from tistreamlines.benchmarks.phantom.means import means
-from tistreamlines.benchmarks.phantom.peaks import peaks_of
-from tistreamlines.benchmarks.phantom.scan import Scan
-from tistreamlines.benchmarks.phantom.truth import Truth
-from tistreamlines.benchmarks.phantom.ways import one_shell, shells, ways
 from tistreamlines.fit.coherence import AS_GIVEN, FLIPPED_X
 from tistreamlines.fit.frames import gradient_scores
 from tistreamlines.io.nifti import load_dwi

@@ -7,8 +7,8 @@ import pytest
 from faces import reals, run
 from test_link import Nested, Pair, through
 
+from tistreamlines.kernels.getters import boot, ptt
 from tistreamlines.kernels.interpolate import Volume
-from tistreamlines.kernels.methods import boot, ptt
 from tistreamlines.kernels.stopping.threshold import Threshold
 from tistreamlines.linker.lang import Ints, Reals, Record, fields_of, i32, real
 from tistreamlines.linker.records import flat_fields, memory, spread

@@ -16,15 +16,15 @@ from faces import FACES, ints
 from faces import run as run_kernel
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import save_phantom
 from tistreamlines.devices import choose
-from tistreamlines.engine.regions import ROLES, Regions
 from tistreamlines.errors import DeviceError, InputError, ParameterError
-from tistreamlines.io.regions import Mask, Sphere
-from tistreamlines.kernels import regions as kernels
-from tistreamlines.kernels.regions import EXCLUDE, INCLUDES, Demands, gathered, marks_at
+from tistreamlines.kernels.selection import regions as kernels
+from tistreamlines.kernels.selection.regions import EXCLUDE, INCLUDES, Demands, gathered, marks_at
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Hole, Ints, Reals, i32, twin, vec3
+from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.selection.files import Mask, Sphere
+from tistreamlines.tracking.selection.regions import ROLES, Regions
 
 GETTERS = ("prob", "det", "boot", "ptt")
 Filter = Hole("record of the filter")

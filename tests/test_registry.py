@@ -16,11 +16,11 @@ from toys import CHANCE, FADING, STRAIGHTEST
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS
-from tistreamlines.methods.given import OrientationFunctions
-from tistreamlines.methods.registry import METHODS, STOPPING_RULES, owners, table_rows, varying
 from tistreamlines.options.parameters import Parameters, applies_with
 from tistreamlines.run.from_arrays import prepare_arrays
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, owners, table_rows, varying
+from tistreamlines.tracking.tables.given import OrientationFunctions
 
 SHAPE, LEVEL = (24, 20, 9), 0.6
 SAMPLES = {"pmf_threshold": 0.3, "max_angle": 40.0}
@@ -109,7 +109,8 @@ def test_a_row_is_all_that_options_need():
 def test_no_other_place_lists_the_methods():
     """Outside the registry, the rooms that all methods pass through name none of them."""
     package, names = Path(ts.__file__).parent, {"boot", "prob", "det", "ptt"}
-    rooms = ("options", "sphere", "linker", "backends", "io", "fit", "engine", "run", "verify", "cli")
+    tracking = (f"tracking/{part}" for part in ("seeding", "selection", "products", "engine"))
+    rooms = ("options", "space", "linker", "backends", "io", "fit", *tracking, "run", "cli")
     for path in (path for room in rooms for path in (package / room).rglob("*.py")):
         words = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         found = names & {node.value for node in words if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -17,9 +17,9 @@ from scipy.special import eval_legendre
 from synthetic import ACROSS, ALONG, UNWEIGHTED, gradients, signals
 from test_csd import CROP, brainlike, everywhere, needs_crop
 from test_track import plan_of
+from truth.truth import Scan, Truth
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.truth import Scan, Truth
 from tistreamlines.errors import InputError
 from tistreamlines.fit import response as responses
 from tistreamlines.fit.csd import fit_csd
@@ -28,8 +28,8 @@ from tistreamlines.fit.frames import place_gradients
 from tistreamlines.fit.response import csd_response, iterative_response
 from tistreamlines.io import nifti
 from tistreamlines.io.response import read_response, response_text
-from tistreamlines.sphere.harmonics import sampling_matrix
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.harmonics import sampling_matrix
+from tistreamlines.space.sphere import load_sphere
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # DIPY's, at each use of a legacy basis

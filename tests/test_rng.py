@@ -8,10 +8,10 @@ from faces import FACES, ints, reals, run
 from scipy.stats import chi2
 from synthetic import boot_case
 
-from tistreamlines.engine import place_seeds as seeding
-from tistreamlines.kernels.methods.boot import PASS, PASSES, SIGNAL_CHUNKS, SPAN, Boot, BootScratch, draw_pass
+from tistreamlines.kernels.getters.boot import PASS, PASSES, SIGNAL_CHUNKS, SPAN, Boot, BootScratch, draw_pass
 from tistreamlines.linker.lang import Ints, Reals, barrier, i32, lane, lanes, minimum, put, twin, u32, where
 from tistreamlines.linker.rng import philox, uniform
+from tistreamlines.tracking.seeding import place_seeds as seeding
 
 # Random123's kat_vectors: counter, key, answer of philox4x32 with 10 rounds
 KNOWN = [

@@ -11,14 +11,14 @@ import pytest
 from synthetic import gradients, noisy_crossing
 
 from tistreamlines.devices import choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.settings import Settings
-from tistreamlines.io.tractogram import Space
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.methods.given import Given, OrientationFunctions, Signals, StopTables
-from tistreamlines.methods.registry import METHODS, STOPPING_RULES
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.batch import Space
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
+from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables
 
 SHAPE, SIDES = (14, 13, 12), (2.0, 2.0, 2.5)
 SEEDS = np.random.default_rng(3).uniform(-0.4, np.array(SHAPE) - 0.6, (300, 3))  # also where nothing is alive

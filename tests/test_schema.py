@@ -162,7 +162,7 @@ class TestSource:
 
     def test_only_what_computes_is_hashed(self, tmp_path, monkeypatch):
         own = tmp_path / "tistreamlines"
-        idle, computing = ("cli/main.py", "benchmarks/suite.py"), ("kernels/prob.py", "errors.py")
+        idle, computing = ("cli/main.py", "benchmarks/suite.py", "phantom/phantom.py"), ("kernels/prob.py", "errors.py")
         for name in (*idle, *computing, "io/source.py"):
             (own / name).parent.mkdir(parents=True, exist_ok=True)
             (own / name).write_text("one = 1\n")

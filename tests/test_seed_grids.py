@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 import tistreamlines as ts
 from tistreamlines.io.nifti import load_map, load_mask
-from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.space.batch import Batch, Space
 
 SHAPE = (14, 12, 10)
 AFFINE = nib.affines.from_matvec(nib.eulerangles.euler2mat(0.2, 0.1, 0.3) @ np.diag([2.0, 2.5, 3.0]), [-9, -14, 5])

@@ -19,14 +19,14 @@ from test_prob import computed, unit
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS
-from tistreamlines.engine.directed import initial_codes
-from tistreamlines.engine.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
-from tistreamlines.engine.place_seeds import draw_share, place_in_ball
-from tistreamlines.engine.seeds import along_voxel_axes
-from tistreamlines.methods.registry import METHODS
 from tistreamlines.option import ball_of
-from tistreamlines.sphere.harmonics import sampling_matrix
-from tistreamlines.sphere.sphere import load_sphere
+from tistreamlines.space.harmonics import sampling_matrix
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.seeding.directed import initial_codes
+from tistreamlines.tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
+from tistreamlines.tracking.seeding.place_seeds import draw_share, place_in_ball
+from tistreamlines.tracking.seeding.seeds import along_voxel_axes
 
 SHAPE = (9, 8, 7)
 TURN = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]

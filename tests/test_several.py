@@ -21,13 +21,13 @@ from tistreamlines import devices
 from tistreamlines.backends import faults
 from tistreamlines.cuslines import tracker
 from tistreamlines.devices import Device, choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.regions import Regions
-from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
-from tistreamlines.io.regions import Sphere
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.run import pipeline
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.selection.files import Sphere
+from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
 from tistreamlines.workers.several import Several
 

@@ -12,10 +12,10 @@ import pytest
 from dipy.core.gradients import gradient_table
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
 from tistreamlines.fit import shells
 from tistreamlines.fit.fits import Fits
 from tistreamlines.io import nifti
+from tistreamlines.phantom.phantom import make_phantom, save_phantom
 
 FILES = ("dwi.nii.gz", "dwi.bval", "dwi.bvec")
 GETTERS = [{"dg": "boot"}, {"dg": "boot", "model": "opdt"}, {"dg": "det"}, {"dg": "prob", "model": "csa"}]

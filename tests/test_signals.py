@@ -43,7 +43,7 @@ def command(run):
 WRITING = TRACKING + """
 import numpy as np
 from pathlib import Path
-from tistreamlines.io.tractogram import Batch, Space
+from tistreamlines.space.batch import Batch, Space
 from tistreamlines.io.writer import SINKS
 from tistreamlines.run.pipeline import Run
 

@@ -24,19 +24,19 @@ from test_ptt_lines import tracked as tracked_ptt
 import tistreamlines as ts
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.devices import Device, choose, usable_cores
-from tistreamlines.engine import growth as growth_module
-from tistreamlines.engine import room as room_module
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.pace import Pace
-from tistreamlines.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes, total
-from tistreamlines.engine.seeds import RandomSeeds
-from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.linker.source import Source
-from tistreamlines.methods.given import Prepared
-from tistreamlines.methods.rows import build_volume
-from tistreamlines.sphere.sphere import MOST_VERTICES, sphere_tables
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
+from tistreamlines.tracking.engine import growth as growth_module
+from tistreamlines.tracking.engine import room as room_module
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.pace import Pace
+from tistreamlines.tracking.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes, total
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.seeding.seeds import RandomSeeds
+from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.rows import build_volume
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
 BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10, "MARKS": 0}
@@ -389,7 +389,7 @@ def test_constants_of_a_sphere_fit_their_words():
 def test_an_image_of_more_voxels_than_a_number_is_refused():
     keep = np.lib.stride_tricks.as_strided(np.zeros(1, bool), (1024, 1024, 1024), (0, 0, 0))
     with (
-        mock.patch("tistreamlines.methods.rows.np.flatnonzero", lambda _: np.zeros(0, int)),
+        mock.patch("tistreamlines.tracking.tables.rows.np.flatnonzero", lambda _: np.zeros(0, int)),
         pytest.raises(ts.InputError, match="1073741824 voxels"),
     ):
         build_volume(np.zeros((1, 1, 1, 1), np.float32), keep, 32, lambda *_: None, np.zeros((1, 1, 1, 1)))

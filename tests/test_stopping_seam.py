@@ -11,17 +11,17 @@ from faces import FACES, ints, program, reals, run
 from test_prob import computed
 
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.engine.linking import PLAIN
-from tistreamlines.kernels import propagate
+from tistreamlines.kernels import growth
+from tistreamlines.kernels.getters.vertex_steps import read_row
+from tistreamlines.kernels.growth import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import read_stop
-from tistreamlines.kernels.propagate import Rules
-from tistreamlines.kernels.regions import EXCLUDE, Demands
+from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
-from tistreamlines.kernels.vertex_steps import read_row
 from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, real, twin, u32, vec3
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.linker.source import Source
+from tistreamlines.tracking.engine.linking import PLAIN
 
 GROWING = int(Stop.GROWING)
 END = Constant("the reason with which the toy rule ends a streamline")
@@ -155,7 +155,7 @@ def expected(reason: Stop, max_steps: int = STEPS) -> tuple[np.ndarray, np.ndarr
 
 def states(face: str, fill: dict[str, Any], launches: tuple[int, ...] = (STEPS,), max_steps: int = STEPS) -> np.ndarray:
     """Steps and stop reasons of the halves after launches of so many steps each."""
-    linked = program(face, [propagate.advance], fill, SCRATCH)
+    linked = program(face, [growth.advance], fill, SCRATCH)
     values = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments(max_steps).items()}
     for steps in launches:
         linked.run("advance", HALVES, values | {"steps": steps})
@@ -222,7 +222,7 @@ def compute(arch: str) -> dict[str, np.ndarray]:
 
     found = {}
     for name, fill in (("kept", fill_of(Stop.NO_DIRECTION)), ("wall", fill_of(Stop.END_POINT, read_stop, WALL))):
-        opened = open_program(choose(arch), Source([propagate.advance], fill, SCRATCH))
+        opened = open_program(choose(arch), Source([growth.advance], fill, SCRATCH))
         values = {k: opened.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments().items()}
         opened.run("advance", HALVES, values)
         found[name] = opened.host(values["halves_state"], 2 * HALVES).reshape(-1, 2)

@@ -337,7 +337,7 @@ FORKS = """
     sys.path[:0] = [sys.argv[1]]
     from test_one_taichi import SIDE, Doubler, digest, run, said
     from tistreamlines.devices import ARCHS, list_devices
-    from tistreamlines.engine.engine import Engine
+    from tistreamlines.tracking.engine.engine import Engine
 
     def anew(_):
         return digest(list(run("cpu")))

@@ -33,19 +33,19 @@ from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.block import TYPES, lay_out
 from tistreamlines.backends.taichi.team import team_kind
 from tistreamlines.devices import ARCHS, Device, choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.linking import source_of
-from tistreamlines.engine.settings import Settings
 from tistreamlines.errors import DeviceError
-from tistreamlines.io.tractogram import Space
+from tistreamlines.kernels.getters.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
-from tistreamlines.kernels.methods.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
-from tistreamlines.kernels.peaks import dot
+from tistreamlines.kernels.orientation.peaks import dot
 from tistreamlines.linker.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
 from tistreamlines.linker.link import link
 from tistreamlines.linker.source import Source
 from tistreamlines.linker.store import load
-from tistreamlines.methods.given import Prepared
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import source_of
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.tables.given import Prepared
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
 FILL, SCRATCH = {"PATTERN": OFFSETS, "ROW_CHUNKS": 2}, {"row": ("reals", 64)}

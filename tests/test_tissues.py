@@ -9,8 +9,8 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.phantom.phantom import make_phantom
-from tistreamlines.methods.tissues import NAMES, exchanged, exclude_in_place
+from tistreamlines.phantom.phantom import make_phantom
+from tistreamlines.tracking.stopping.tissues import NAMES, exchanged, exclude_in_place
 
 SIFT = Path(__file__).parents[2] / "shared" / "data" / "mrtrix_sift_phantom" / "5tt.mif"
 RIGHT = (0, 1, 2)

@@ -13,16 +13,16 @@ import pytest
 from tables import noting
 
 import tistreamlines as ts
-from tistreamlines.engine.seeds import RandomSeeds, seeds_in_file
 from tistreamlines.io import cache as caching
 from tistreamlines.io import source
 from tistreamlines.io.cache import Cache
-from tistreamlines.io.tractogram import Batch, Space
 from tistreamlines.io.writer import SINKS
 from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.run.plan import make_plan
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.tracking.seeding.seeds import RandomSeeds, seeds_in_file
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 
@@ -259,7 +259,7 @@ class TestCache:
         monkeypatch.setattr(source, "__file__", str(package / "io" / "source.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite", "taichi"} < set(whole)
-        forgotten = "options/parameters.py", "io/nifti.py", "kernels/vertex_steps.py", "backends/numba/simd.py"
+        forgotten = "options/parameters.py", "io/nifti.py", "kernels/getters/vertex_steps.py", "backends/numba/simd.py"
         for name in forgotten:
             source.source_hash.cache_clear()
             before = caching.code_versions.__wrapped__()["code"]
@@ -272,7 +272,7 @@ class TestCache:
         source.source_hash.cache_clear()  # of the copy
 
     def test_only_kernels_are_imported(self, tmp_path):
-        from tistreamlines.methods.packing import _decoded
+        from tistreamlines.tracking.tables.packing import _decoded
 
         with pytest.raises(ValueError, match="none of the kernels"):
             _decoded({"kernel": "os:system"}, {})

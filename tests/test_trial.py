@@ -21,7 +21,7 @@ from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.devices import host as _probe_host
 from tistreamlines.errors import DeviceError
-from tistreamlines.methods.registry import METHODS
+from tistreamlines.tracking.registry import METHODS
 
 GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
 LAVAPIPE = next(iter(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")), None)

@@ -3,12 +3,12 @@
 import nibabel as nib
 import numpy as np
 import pytest
+from truth.peaks import Functions, angular_scores, peaks_of
+from truth.scan import B0S, Scan
+from truth.strands import GEOMETRIES
+from truth.truth import ACROSS, ALONG, SIGNAL, Truth
 
-from tistreamlines.benchmarks.phantom.peaks import Functions, angular_scores, peaks_of
-from tistreamlines.benchmarks.phantom.scan import B0S, Scan
-from tistreamlines.benchmarks.phantom.strands import GEOMETRIES
-from tistreamlines.benchmarks.phantom.truth import ACROSS, ALONG, SIGNAL, Truth
-from tistreamlines.sphere.harmonics import BASES, sampling_matrix, spiral
+from tistreamlines.space.harmonics import BASES, sampling_matrix, spiral
 
 WITHOUT_NOISE = 1e6
 

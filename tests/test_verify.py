@@ -13,8 +13,8 @@ from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.difference import StoredRun, first_difference, members
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import list_devices
-from tistreamlines.io.tractogram import Batch
-from tistreamlines.methods.registry import METHODS
+from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.registry import METHODS
 
 SEEDS = 60
 PRESENT = {device.arch for device in list_devices() if device.available}

@@ -9,10 +9,10 @@ import fading
 import numpy as np
 import straightest
 
-from tistreamlines.methods import pmf
-from tistreamlines.methods.given import Given, Prepared, StopTables
-from tistreamlines.methods.registry import Method, StoppingRule
-from tistreamlines.methods.threshold import ThresholdOptions, needs_fa
+from tistreamlines.tracking.getters import pmf
+from tistreamlines.tracking.registry import Method, StoppingRule
+from tistreamlines.tracking.stopping.threshold import ThresholdOptions, needs_fa
+from tistreamlines.tracking.tables.given import Given, Prepared, StopTables
 
 CHANCE = 0.1  # of a step's end, where the map is 0
 

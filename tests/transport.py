@@ -11,9 +11,9 @@ from faces import run
 from tables import prepare_ptt, probe
 from test_prob import fibres, unit
 
-from tistreamlines.kernels.arcs import binormal_after, onward, tangent_after
+from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
-from tistreamlines.methods.ptt import Probe
+from tistreamlines.tracking.getters.ptt import Probe
 
 KEY = np.array([17, -3])
 SIZES = (1.6, 2.0, 2.2)

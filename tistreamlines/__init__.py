@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
-    from .engine.estimate import Estimate
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
-    from .io.tractogram import Batch, Space
     from .kernels.stop_reasons import Stop
     from .options.parameters import Parameters
     from .run.api import estimate, stream, track
+    from .run.estimate import Estimate
     from .run.log import Watcher
     from .run.parts import join
     from .run.result import TrackResult
+    from .space.batch import Batch, Space
 
 __version__ = "0.1.0"
 __all__ = [
@@ -52,9 +52,9 @@ if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this m
 _HOMES = {
     "cuslines.direction_getters": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter"),
     "cuslines.tracker": ("Tracker",),
-    "engine.estimate": ("Estimate",),
+    "run.estimate": ("Estimate",),
     "errors": ("DeviceError", "InputError", "OutputError", "ParameterError", "TrackingError"),
-    "io.tractogram": ("Batch", "Space"),
+    "space.batch": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("estimate", "stream", "track"),
     "run.parts": ("join",),

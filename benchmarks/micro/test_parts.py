@@ -20,15 +20,15 @@ from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, prepared_for
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.engine.engine import Engine
-from tistreamlines.engine.linking import source_of
-from tistreamlines.engine.ordering import exclusive_sum, near_together
-from tistreamlines.engine.settings import Settings
+from tistreamlines.kernels.getters.boot import BootScratch
+from tistreamlines.kernels.growth import start
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
-from tistreamlines.kernels.methods.boot import BootScratch
-from tistreamlines.kernels.propagate import start
 from tistreamlines.linker.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
 from tistreamlines.linker.rng import philox
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import source_of
+from tistreamlines.tracking.engine.ordering import exclusive_sum, near_together
+from tistreamlines.tracking.engine.settings import Settings
 
 SEEDS = 1000
 

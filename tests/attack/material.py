@@ -51,7 +51,7 @@ def make_inputs(folder: Path) -> None:
     import nibabel as nib
     import numpy as np
 
-    from tistreamlines.benchmarks.phantom.phantom import make_phantom, save_phantom
+    from tistreamlines.phantom.phantom import make_phantom, save_phantom
 
     phantom = make_phantom(SHAPE, voxel_mm=VOXEL_MM, n_b0=2, n_dirs=32)
     folder.mkdir(parents=True)

@@ -22,7 +22,7 @@ class Case:
     title : str
         Description.
     phantom : mapping, optional
-        Arguments of :func:`tistreamlines.benchmarks.phantom.phantom.make_phantom` if the image is a phantom.
+        Arguments of :func:`tistreamlines.phantom.phantom.make_phantom` if the image is a phantom.
     fetched : bool
         True for DIPY's Stanford HARDI, which is downloaded.
     """
@@ -67,7 +67,7 @@ class Method:
     order : int
         Order of the fitted harmonics; CSD uses a lower one if there are too few directions.
     sphere : str
-        One of :data:`tistreamlines.sphere.sphere.SPHERES`.
+        One of :data:`tistreamlines.space.sphere.SPHERES`.
     options : mapping
         Other options of the getter.
     """

@@ -18,9 +18,9 @@ from typing import Any
 from .. import __version__
 from ..devices import NUMBERED
 from ..option import flag
+from ..phantom.phantom import make_phantom, save_phantom
 from .cases import COMMON, STOP, Case, Method
 from .mrtrix import ALGORITHMS
-from .phantom.phantom import make_phantom, save_phantom
 from .problem import fetch_stanford, series_of
 from .runs import run_module
 from .schedule import Schedule

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..io.tractogram import Space
+from ..space.batch import Space
 
 if TYPE_CHECKING:
-    from .phantom.phantom import Phantom
+    from ..phantom.phantom import Phantom
     from .tracked import Tracked
 
 Array = npt.NDArray[Any]

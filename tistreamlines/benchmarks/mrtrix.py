@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..sphere.harmonics import turned
+from ..space.harmonics import turned
 from .cases import STOP
 from .problem import Problem, samples
 from .tracked import Session, timed_session

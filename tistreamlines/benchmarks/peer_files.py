@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..io.tractogram import Space
+from ..space.batch import Space
 from . import cuslines, dipy
 from .cases import METHODS, SEED_FA, STOP
 from .mrtrix import ALGORITHMS

@@ -20,11 +20,11 @@ from ..fit.frames import place_gradients
 from ..fit.response import csd_response
 from ..fit.tensor import tensor_fa
 from ..io import nifti
-from ..io.tractogram import Space
-from ..sphere.harmonics import highest_order
-from ..sphere.sphere import load_sphere
+from ..phantom.phantom import Phantom, make_phantom
+from ..space.batch import Space
+from ..space.harmonics import highest_order
+from ..space.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
-from .phantom.phantom import Phantom, make_phantom
 
 Array = npt.NDArray[Any]
 
@@ -122,7 +122,7 @@ class Problem:
 
 def samples(harmonics: Array, sphere: str = "default") -> Array:
     """Sample coefficients (..., n) of basis descoteaux07_legacy on a sphere of SPHERES, (..., vertices) float32."""
-    from ..sphere.harmonics import order_of, sampling_matrix
+    from ..space.harmonics import order_of, sampling_matrix
 
     matrix = sampling_matrix(load_sphere(sphere)[0], order_of(harmonics.shape[-1]), "descoteaux07_legacy")
     return harmonics @ matrix.T.astype(np.float32)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..phantom.phantom import Phantom
 from .cases import SWEEPS, Case, Method, Sweep
-from .phantom.phantom import Phantom
 from .problem import save_problem
 from .targets import Target
 

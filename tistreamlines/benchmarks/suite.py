@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..devices import ARCHS
-from ..io.tractogram import Space
+from ..phantom.phantom import Phantom
+from ..space.batch import Space
 from . import SCHEMA, measures
 from .cases import SWEEPS, Case, Method
 from .files import files_to_file
 from .limits import shares
 from .machine import commit, machine
-from .phantom.phantom import Phantom
 from .problem import Problem
 from .runs import device_limits, run_process
 from .schedule import Folders, Schedule

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..devices import usable_cores
-from ..sphere.sphere import load_sphere
+from ..space.sphere import load_sphere
 from .cases import Case, Method, Sweep
 from .problem import Problem
 from .runs import run_process

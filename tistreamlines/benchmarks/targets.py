@@ -51,9 +51,9 @@ class Target:
 def prepared_for(problem: Problem) -> Any:
     """Tables of this package for a problem."""
     from ..fit.models import BASIS
-    from ..methods.given import OrientationFunctions, Signals
-    from ..methods.registry import METHODS as REGISTRY
     from ..run.from_arrays import prepare_arrays
+    from ..tracking.registry import METHODS as REGISTRY
+    from ..tracking.tables.given import OrientationFunctions, Signals
 
     method = problem.method
     options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
@@ -79,9 +79,9 @@ def devices_of(arch: str, problem: Problem) -> list[Device]:
 
 def open_arch(arch: str, problem: Problem) -> Session:
     """Prepare tracking with an arch of tistreamlines."""
-    from ..engine.engine import Engine
-    from ..engine.settings import Settings
-    from ..methods.registry import METHODS as REGISTRY
+    from ..tracking.engine.engine import Engine
+    from ..tracking.engine.settings import Settings
+    from ..tracking.registry import METHODS as REGISTRY
     from ..workers.several import Several
 
     prepared = prepared_for(problem)

@@ -20,8 +20,8 @@ import numpy as np
 
 from ..devices import ARCHS, choose, free_memory, name_of
 from ..devices.host import peak_bytes
-from ..io.tractogram import Batch, Space
 from ..io.writer import open_writer
+from ..space.batch import Batch, Space
 from .cases import METHODS
 from .measures import summary
 from .problem import Problem

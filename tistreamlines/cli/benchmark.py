@@ -14,7 +14,7 @@ from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
 from ..benchmarks.compare import committed, compare
 from ..devices import NUMBERED, choose_several
 from ..errors import InputError, OutputError
-from ..methods import registry
+from ..tracking import registry
 from .options import GroupedCommand, grouped, verbosity
 from .printing import tell
 from .progress import Display

@@ -36,8 +36,8 @@ and a picture of it are written to the output folder.
 @verbosity
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: Any) -> None:
-    from ..benchmarks.phantom.phantom import joined_share, make_phantom, save_phantom
     from ..io.picture import draw
+    from ..phantom.phantom import joined_share, make_phantom, save_phantom
 
     folder = _folder(output_dir, force=bool(context.params["force"]))
     chosen = given(context)

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from ..methods.registry import citations as references
 from ..options.parameters import Parameters
 from ..run.api import estimate
 from ..run.api import track as run
 from ..run.result import TrackResult
+from ..tracking.registry import citations as references
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display

@@ -13,11 +13,11 @@ from ..devices import ARCHS
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
-from ..methods.registry import METHODS
 from ..options.option_groups import SOURCES
 from ..options.parameters import Parameters, options
 from ..run.plan import needs_series
 from ..run.record import versions
+from ..tracking.registry import METHODS
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
@@ -89,7 +89,7 @@ def _run(
     time_limit: float | None, display: Display,
 ) -> list[verifying.Run]:  # fmt: skip
     """Run all variants of each getter in a temporary folder, on a small phantom if nothing is given."""
-    from ..benchmarks.phantom.phantom import make_phantom, save_phantom
+    from ..phantom.phantom import make_phantom, save_phantom
 
     found: list[verifying.Run] = []
     with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:

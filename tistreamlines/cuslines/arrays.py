@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..engine.seeds import check_inside
 from ..errors import InputError, ParameterError
 from ..io.in_memory import unmasked
-from ..io.tractogram import Space
-from ..sphere.harmonics import BASES, frame_of
-from ..sphere.nearest_vertex import without_opposite
+from ..space.batch import Space
+from ..space.harmonics import BASES, frame_of
+from ..space.nearest_vertex import without_opposite
+from ..tracking.seeding.seeds import check_inside
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

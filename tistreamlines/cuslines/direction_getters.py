@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.tractogram import Space
-from ..methods import ptt
-from ..methods.given import Given, OrientationFunctions, Prepared, Signals
-from ..methods.registry import METHODS
 from ..options.parameters import Parameters
-from ..sphere.harmonics import BASES, turned
+from ..space.batch import Space
+from ..space.harmonics import BASES, turned
+from ..tracking.getters import ptt
+from ..tracking.registry import METHODS
+from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 from . import arrays
 from .getter import DirectionGetter
 

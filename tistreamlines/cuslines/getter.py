@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.tractogram import Space
-from ..methods.given import Given, OrientationFunctions, Prepared, Signals
-from ..methods.registry import METHODS
 from ..options.parameters import Parameters
+from ..space.batch import Space
+from ..tracking.registry import METHODS
+from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 from . import arrays
 
 Array = npt.NDArray[Any]

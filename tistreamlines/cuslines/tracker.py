@@ -20,16 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..devices import choose, choose_several
-from ..engine.engine import Engine
-from ..engine.settings import Settings
 from ..errors import ParameterError
-from ..io.tractogram import Batch, Space
-from ..methods import threshold
-from ..methods.given import Given, Prepared
-from ..methods.rows import touched
 from ..options.parameters import Parameters
 from ..run import containers
 from ..run.pipeline import settings_of
+from ..space.batch import Batch, Space
+from ..tracking.engine.engine import Engine
+from ..tracking.engine.settings import Settings
+from ..tracking.stopping import threshold
+from ..tracking.tables.given import Given, Prepared
+from ..tracking.tables.rows import touched
 from . import arrays
 from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 from .getter import DirectionGetter, check_getter

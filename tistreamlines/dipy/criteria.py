@@ -17,8 +17,8 @@ import numpy.typing as npt
 from dipy.tracking.stopping_criterion import StreamlineStatus
 
 from ..errors import InputError, ParameterError
-from ..methods import anatomy, binary, threshold
-from ..methods.given import StopTables
+from ..tracking.stopping import anatomy, binary, threshold
+from ..tracking.tables.given import StopTables
 from .volumes import volume
 
 Array = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from dipy import direction as dipys
 from dipy.data import default_sphere
 
 from ..errors import ParameterError
-from ..methods.boot import ATTEMPTS
+from ..tracking.getters.boot import ATTEMPTS
 from . import fields
 from .fields import Field
 

@@ -12,8 +12,8 @@ from ..cuslines import arrays
 from ..errors import InputError, ParameterError
 from ..fit.dipy_private import fit_matrices
 from ..fit.models import MODELS
-from ..methods.given import OrientationFunctions, Signals
-from ..sphere.harmonics import BASES
+from ..space.harmonics import BASES
+from ..tracking.tables.given import OrientationFunctions, Signals
 from .volumes import volume
 
 if TYPE_CHECKING:

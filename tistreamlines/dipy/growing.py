@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..devices import choose
-from ..engine.engine import Engine
-from ..engine.filters import ValidEnds
 from ..errors import ParameterError
-from ..io.tractogram import Space
-from ..methods.given import Given
-from ..methods.registry import METHODS
 from ..options.parameters import Parameters
 from ..run.pipeline import settings_of
+from ..space.batch import Space
+from ..tracking.engine.engine import Engine
+from ..tracking.registry import METHODS
+from ..tracking.selection.filters import ValidEnds
+from ..tracking.tables.given import Given
 from . import criteria, volumes
 from .fields import Field
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..cuslines.arrays import SHEAR_TOLERANCE, as_numbers
-from ..engine.seeds import check_inside
 from ..errors import InputError, ParameterError
-from ..io.tractogram import Space
+from ..space.batch import Space
+from ..tracking.seeding.seeds import check_inside
 
 Array = npt.NDArray[Any]
 

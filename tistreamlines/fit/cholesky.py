@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..backends.numba.cache import Function, text_of
-from ..sphere.sphere import padded
+from ..space.sphere import padded
 
 _deconvolve = Function(text_of(Path(__file__).with_name("cholesky_kernels.py")), "deconvolve")
 ENDS = 3  # ways to end: converged, unfinished, singular

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ..devices import usable_cores
 from ..errors import InputError
-from ..sphere.harmonics import order_of
+from ..space.harmonics import order_of
 from .dipy_private import csd_design, csd_normal
 
 if TYPE_CHECKING:

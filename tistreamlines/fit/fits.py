@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
-from ..sphere.harmonics import count_of
+from ..space.harmonics import count_of
 from .models import MODELS, FitOptions, Fitted
 from .shells import on_shell, shell_of_models, shell_of_tensor
 from .tensor import tensor_fa

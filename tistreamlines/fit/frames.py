@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..sphere.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
-from ..sphere.sphere import load_sphere
+from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
+from ..space.sphere import load_sphere
 from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, Field, coherence, field_of, lead, middle, tensor_field
 
 if TYPE_CHECKING:
     from ..io.nifti import Dwi
     from ..io.orientations import Orientations
-    from ..io.tractogram import Space
+    from ..space.batch import Space
 
 Array = npt.NDArray[Any]
 SAME = 1e-4  # largest difference in direction cosines between equal frames

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
-from ..sphere.harmonics import count_of, highest_order
+from ..space.harmonics import count_of, highest_order
 from .csd import DIPYS_WEIGHT, fit_csd
 from .csd_weight import chosen_weight
 from .response import FEWEST_FIBRES, csd_response, described, iterative_response

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..sphere.harmonics import order_of, sampling_matrix
-from ..sphere.sphere import load_sphere
+from ..space.harmonics import order_of, sampling_matrix
+from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, System, checked_series, deconvolved
 from .tensor import anisotropy
 from .threads import in_threads, single_blas

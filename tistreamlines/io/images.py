@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, TrackingError
+from ..space.batch import Space
 from .in_memory import InMemory
 from .mif import refuse_mif
 from .stored import floats, unpacked
-from .tractogram import Space
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32

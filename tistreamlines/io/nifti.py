@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.threads import thread_pool
+from ..devices.threads import thread_pool
 from ..errors import InputError
+from ..space.batch import Space
 from .images import (
     AFFINE_TOLERANCE,
     AnyPath,
@@ -31,7 +32,6 @@ from .images import (
 )
 from .in_memory import InMemory
 from .pipes import Drained, as_file
-from .tractogram import Space
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

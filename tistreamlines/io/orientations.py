@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
-from ..sphere.harmonics import basis_of, count_of, degree_shares, order_of
-from ..sphere.nearest_vertex import closest_vertices, products
-from ..sphere.sphere import SPHERES, load_sphere
+from ..space.batch import Space
+from ..space.harmonics import basis_of, count_of, degree_shares, order_of
+from ..space.nearest_vertex import closest_vertices, products
+from ..space.sphere import SPHERES, load_sphere
 from .images import (
     AFFINE_TOLERANCE,
     Tell,
@@ -32,7 +33,6 @@ from .images import (
     silent,
     without_nan,
 )
-from .tractogram import Space
 
 Floats = npt.NDArray[np.float32]
 NEGATIVE_TOLERANCE = 1e-6  # of the largest value: negative values that rounding may leave in a PMF

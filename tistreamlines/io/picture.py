@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..io.drafts import hidden_folder
+from .drafts import hidden_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-IDLE = ("cli", "benchmarks")  # rooms that compute no streamline
+IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
 
 
 @cache

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.threads import thread_pool
 from ..devices import usable_cores
+from ..devices.threads import thread_pool
 
 BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its cache holds
 LINE = 64  # bytes

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .tractogram import Batch, Space
+from ..space.batch import Batch, Space
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 128  # size of the header below; the points begin after it

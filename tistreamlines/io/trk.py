@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from .tractogram import Batch, Space
+from ..space.batch import Batch, Space
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
 # so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .tractogram import Batch, Space
+from ..space.batch import Batch, Space
 
 try:
     from isal.isal_zlib import crc32  # seven times as fast

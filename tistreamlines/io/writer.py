@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import ClassVar, Protocol
 
 from ..errors import OutputError
+from ..space.batch import Batch, Space
 from .drafts import hidden_folder
 from .tck import TckSink
-from .tractogram import Batch, Space
 from .trk import TrkSink
 from .trx import TrxSink
 

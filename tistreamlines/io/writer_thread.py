@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import Empty, Full, Queue
 from types import TracebackType
 
-from .tractogram import Batch, Space
+from ..space.batch import Batch, Space
 from .writer import open_writer
 
 WAITING = 2  # batches in the queue at most, besides the one being written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..linker.lang import *
 from ..linker.maths import floored, reciprocal_root
 from .interpolate import CHUNK_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
-from .peaks import SYMMETRIC, VERTEX_CHUNKS, dot
+from .orientation.peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 
 CELLS = Constant("cells along an edge of each of the three maps of half the sphere")
 CELL_WORDS = Constant("words that list the vertices that may be nearest to a direction in a cell")

@@ -1,6 +1,6 @@
 """Whether a streamline that has grown is accepted, and else why it is dropped.
 
-A new reason is a member of ``Verdict`` and a line in ``DROPPED`` of :mod:`..engine.tally`.
+A new reason is a member of ``Verdict`` and a line in ``DROPPED`` of :mod:`..tracking.engine.tally`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..io.response import AUTO, FA
-from ..methods.registry import METHODS, STOPPING_RULES, default_method
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
-from ..sphere.harmonics import BASES
+from ..space.harmonics import BASES
+from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

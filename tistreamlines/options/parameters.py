@@ -1,7 +1,7 @@
 """All options of tracking, from which the command line, its help, the Python keywords and the record are made.
 
-Options of a direction getter, a stopping rule or a model are defined with it, in ``methods/`` or ``fit/models.py``; all
-others are defined in ``option_groups``.
+Options of a direction getter, a stopping rule or a model are defined with it, in ``tracking/`` or ``fit/models.py``;
+all others are defined in ``option_groups``.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ..engine.options import SEEDS_EACH, SHORTEST, GrowthOptions, SelectionOptions
-from ..engine.regions import ROLES
 from ..errors import ParameterError
 from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
-from ..io.regions import sphere_in
 from ..io.response import AUTO, is_file, response_text
-from ..methods import registry
-from ..methods.anatomy import AnatomyOptions
-from ..methods.binary import BinaryOptions
-from ..methods.boot import BootOptions
-from ..methods.particles import ParticleOptions
-from ..methods.pmf import DetOptions
-from ..methods.ptt import PttOptions
-from ..methods.registry import METHODS, STOPPING_RULES
-from ..methods.threshold import ThresholdOptions
 from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
-from ..sphere.harmonics import BASES, frame_of
+from ..space.harmonics import BASES, frame_of
+from ..tracking import registry
+from ..tracking.engine.options import SEEDS_EACH, SHORTEST, GrowthOptions, SelectionOptions
+from ..tracking.getters.boot import BootOptions
+from ..tracking.getters.pmf import DetOptions
+from ..tracking.getters.ptt import PttOptions
+from ..tracking.recovery.particles import ParticleOptions
+from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.selection.files import sphere_in
+from ..tracking.selection.options import RegionOptions
+from ..tracking.selection.regions import ROLES
+from ..tracking.stopping.anatomy import AnatomyOptions
+from ..tracking.stopping.binary import BinaryOptions
+from ..tracking.stopping.threshold import ThresholdOptions
 from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions, without_effect
-from .regions import RegionOptions
 
 if TYPE_CHECKING:
     import numpy as np

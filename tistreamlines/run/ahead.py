@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from ..backends import warm_up
 from ..devices import Device
-from ..engine.filters import Filter
-from ..engine.settings import Settings
-from ..io.tractogram import Space
 from ..options.parameters import Parameters
+from ..space.batch import Space
+from ..tracking.engine.settings import Settings
+from ..tracking.selection.filters import Filter
 from .tables import Region, Shapes, seeds_of
 
 

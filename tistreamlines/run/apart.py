@@ -25,9 +25,9 @@ from ..errors import TrackingError
 from ..helpers import helper
 from ..io.cache import Cache
 from ..io.in_memory import InMemory
-from ..methods.packing import pack_prepared, unpack_prepared
-from ..methods.registry import METHODS, STOPPING_RULES
 from ..options.parameters import Parameters
+from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from .inputs import Series
 from .log import Log, Watcher
 from .tables import Shapes, Tables, make_tables

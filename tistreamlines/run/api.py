@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..engine.engine import Engine
-from ..engine.estimate import Estimate, make_estimate
 from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
-from ..io.tractogram import Batch
 from ..io.writer import SINKS
 from ..options.option_groups import SOURCES
 from ..options.parameters import INPUTS, Parameters, defaults, options
+from ..space.batch import Batch
+from ..tracking.engine.engine import Engine
+from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
 from .outputs import check_outputs, reserved

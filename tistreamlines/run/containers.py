@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.tractogram import PER_STREAMLINE, Batch, Space
 from ..io.writer_thread import WriterThread
+from ..space.batch import PER_STREAMLINE, Batch, Space
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram

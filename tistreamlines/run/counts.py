@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..io.tractogram import Batch
 from ..kernels.stop_reasons import Stop
+from ..space.batch import Batch
 from .record import stop_reasons
 
 

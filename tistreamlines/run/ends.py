@@ -9,7 +9,7 @@ from ..kernels.stop_reasons import Stop
 from ..option import flag
 from ..options.option_groups import SOURCES
 from ..options.parameters import Parameters
-from ..sphere.sphere import SPHERES, load_sphere
+from ..space.sphere import SPHERES, load_sphere
 
 MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..methods import threshold
-from ..methods.given import Given, OrientationFunctions, Prepared, Signals
-from ..methods.registry import METHODS
 from ..options.parameters import Parameters
+from ..tracking.registry import METHODS
+from ..tracking.stopping import threshold
+from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +34,7 @@ def prepare_arrays(
     seeds : ndarray, (m, 3)
         Seeds in voxel coordinates (centre of voxel = integer).
     sphere, step_mm, voxel_sizes : see Given
-        See :class:`tistreamlines.methods.given.Given`.
+        See :class:`tistreamlines.tracking.tables.given.Given`.
     **options : object
         Other options of :class:`tistreamlines.Parameters`; the defaults are DIPY's.
 

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.threads import thread_pool
+from ..devices.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames, shells
-from ..io import images, nifti, orientations, pipes, seeds, sidecar
+from ..io import images, nifti, orientations, pipes, sidecar
 from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
-from ..io.tractogram import Space
-from ..methods.registry import METHODS, STOPPING_RULES
 from ..option import flag, listed
 from ..options.option_groups import PLACES, SOURCES
 from ..options.parameters import Parameters
+from ..space.batch import Space
+from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.seeding.files import load_weights
 from .log import Log
 
 PathLike = str | os.PathLike[str]
@@ -160,7 +161,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     if sources.seed_mask is not None:
         seed_mask = nifti.load_mask(sources.seed_mask, seed_space, log.note, log.warn)
     if sources.seed_image is not None:
-        image = seeds.load_weights(sources.seed_image, seed_space, log.note)
+        image = load_weights(sources.seed_image, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
     maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
-from ..io.tractogram import Batch, Space
 from ..io.trx import MEMBERS, POINTS, POINTS_START, contents, crc32
+from ..space.batch import Batch, Space
 from .schema import Record, RecordError, read
 
 POINTS_AT_ONCE = 1 << 22

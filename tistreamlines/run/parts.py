@@ -11,9 +11,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..io import sidecar
-from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
 from ..option import flag
+from ..space.batch import Batch, Space
 from .counts import Counts
 from .kept import Stored, damaged
 from .outputs import check_names, reserved

@@ -15,21 +15,21 @@ import numpy.typing as npt
 
 from ..backends import import_beside, notes
 from ..devices import Device, choose, choose_several, name_of
-from ..engine.engine import Engine
-from ..engine.filters import Filter, ValidEnds
-from ..engine.regions import ROLES, Regions
-from ..engine.settings import Settings, steps_within
 from ..errors import DeviceError, ParameterError, python_names
 from ..io import sidecar
-from ..io.regions import Region, load_region
-from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..option import part_of
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
-from ..options.regions import check_regions
+from ..space.batch import Batch, Space
+from ..tracking.engine.engine import Engine
+from ..tracking.engine.settings import Settings, steps_within
+from ..tracking.selection.files import Region, load_region
+from ..tracking.selection.filters import Filter, ValidEnds
+from ..tracking.selection.options import check_regions
+from ..tracking.selection.regions import ROLES, Regions
 from .ahead import Ahead
 from .apart import process_for
 from .counts import Counts

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.regions import ROLES
-from ..engine.seeds import Seeds
 from ..io import pipes
 from ..io.cache import Cache
-from ..io.tractogram import Space
-from ..methods.given import Prepared
-from ..methods.registry import METHODS, STOPPING_RULES
 from ..options.parameters import INPUTS, Parameters
+from ..space.batch import Space
+from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.seeding.seeds import Seeds
+from ..tracking.selection.regions import ROLES
+from ..tracking.tables.given import Prepared
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
 from .tables import Shapes, Tables, make_tables, seeds_of

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..engine.tally import LABELS
 from ..io.source import source_hash
 from ..io.trx import contents
 from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..options.parameters import Parameters
+from ..tracking.engine.tally import LABELS
 
 OURS = "tistreamlines"
 

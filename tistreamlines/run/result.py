@@ -9,10 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..engine.tally import DROPPED, LABELS
 from ..io.images import existing
-from ..io.tractogram import Batch, Space
 from ..options.parameters import Parameters
+from ..space.batch import Batch, Space
+from ..tracking.engine.tally import DROPPED, LABELS
 from . import containers
 from .schema import Result
 

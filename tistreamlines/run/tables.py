@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..engine.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
-from ..engine.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS, MODELS, order_for
@@ -20,15 +18,17 @@ from ..io import nifti
 from ..io.cache import Cache
 from ..io.images import open_image
 from ..io.orientations import Orientations
-from ..io.seeds import load_seeds
-from ..io.tractogram import Space
-from ..methods.given import Given, OrientationFunctions, Prepared, Signals, StopTables
-from ..methods.packing import pack_prepared, unpack_prepared
-from ..methods.registry import METHODS, STOPPING_RULES
 from ..option import ball_of, flag
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
-from ..sphere.harmonics import BASES, count_of
+from ..space.batch import Space
+from ..space.harmonics import BASES, count_of
+from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.seeding.files import load_seeds
+from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
+from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
+from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
+from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from .inputs import Inputs, Series, read
 from .log import Log
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..devices import Device, alone
 from ..helpers import helper
-from ..io.tractogram import Batch
+from ..space.batch import Batch
 from .shared import Seen, receive, send
 
 Counts = npt.NDArray[np.int64]  # as those of a Tally

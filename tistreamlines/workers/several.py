@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..devices import Device, usable_cores
-from ..engine.engine import check_numbers
-from ..engine.filters import Filter
-from ..engine.room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
-from ..engine.settings import Settings
-from ..engine.tally import Tally
 from ..errors import DeviceError, LostDeviceError
-from ..io.tractogram import Batch, Space
-from ..methods.given import Prepared
+from ..space.batch import Batch, Space
+from ..tracking.engine.engine import check_numbers
+from ..tracking.engine.room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
+from ..tracking.engine.settings import Settings
+from ..tracking.engine.tally import Tally
+from ..tracking.selection.filters import Filter
+from ..tracking.tables.given import Prepared
 from .remote import Counts, Range, Remote
 from .shared import packed
 
@@ -64,7 +64,7 @@ class Sliced:
 
 
 class Several:
-    """Grows streamlines on several devices, with what a run needs of :class:`..engine.engine.Engine`.
+    """Grows streamlines on several devices, with what a run needs of :class:`..tracking.engine.engine.Engine`.
 
     Parameters
     ----------
@@ -93,7 +93,10 @@ class Several:
     def load(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = ()
     ) -> Several:
-        """Hand the tables to all workers, and wait until they have compiled; see :class:`..engine.engine.Engine`."""
+        """Hand the tables to all workers, and wait until they have compiled.
+
+        See :class:`..tracking.engine.engine.Engine`.
+        """
         if not self._remotes:
             raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
         begun = time.perf_counter()
@@ -123,7 +126,7 @@ class Several:
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
         most: int | None = None, enough: Callable[[], bool] = lambda: False,
     ) -> Iterator[Batch]:  # fmt: skip
-        """Grow streamlines from seeds: see :meth:`..engine.engine.Engine.track`; ``enough`` ends it after a chunk.
+        """Grow streamlines from seeds: see :meth:`..tracking.engine.engine.Engine.track`; ``enough`` ends it after one.
 
         ``seeds`` and ``directions`` may be a :class:`Sliced`, so that devices need not wait for all seeds.
         """

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..io.tractogram import PER_STREAMLINE, Batch
+from ..space.batch import PER_STREAMLINE, Batch
 
 Array = npt.NDArray[Any]
 HEADER = struct.Struct("<Q")

@@ -17,8 +17,8 @@ from typing import Any
 from ..backends import warm_up
 from ..backends.faults import pass_on
 from ..devices import choose
-from ..engine.engine import Block, Engine
 from ..errors import TrackingError
+from ..tracking.engine.engine import Block, Engine
 from .shared import Written, receive, send, unpacked
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...devices import usable_cores
+from ...devices.threads import thread_pool
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link
 from ...linker.source import Source
 from ..faults import point
-from ..threads import thread_pool
 from .cache import function
 from .face import face, spread_name
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...io.tractogram import Batch
+from ...space.batch import Batch
 
 # Type of the file for each field of a batch, and its number of columns if more than one.
 MEMBERS = {"points": "<f4", "lengths": "<u4", "seeds": "<f4", "seed_number": "<u4", "direction_number": "<u2"}

@@ -1,1 +1,0 @@
-"""Seeds in, batches of streamlines out: chunks, launches, memory, and points from codes."""

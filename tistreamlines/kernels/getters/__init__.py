@@ -1,0 +1,1 @@
+"""Direction getters: one algorithm, one file, and what several of them share."""

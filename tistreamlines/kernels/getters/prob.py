@@ -1,0 +1,69 @@
+"""Probabilistic tracking: each direction in the cone is drawn with its probability (DIPY's ``probabilistic_tracking``).
+
+The directions within the greatest angle to the heading are drawn from by the inverse of their cumulative sum.  Lane l
+owns vertices l, l + 32, ...; the sum runs over lane 0's vertices, then over lane 1's, and so on.  DIPY's runs over the
+vertices by number; the probabilities are the same.
+
+Behrens et al. 2003, Parker et al. 2003 (the method); DIPY's ``probabilistic_propagator``.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.rng import philox, uniform
+from ..orientation.peaks import NONE, VERTEX_CHUNKS
+from ..orientation.pmf import Pmf, PmfScratch, probability, sample, toward
+
+
+@twin
+def scan(sums: Reals, value: real):
+    """Put the sum over lanes 0 to l at ``sums[32 + l]``, and 0 before them (Hillis and Steele 1986: 5 rounds)."""
+    put(sums, 0, lanes(0.0))
+    total = value
+    for turn in unrolled(5):
+        put(sums, 32, total)
+        barrier()
+        below = at(sums, 32 - (1 << turn))
+        barrier()
+        total = total + below
+    put(sums, 32, total)
+    barrier()
+
+
+@twin
+def draw(scratch: PmfScratch, low: real, u: real) -> i32:
+    """Vertex at fraction ``u`` of the cumulative sum of the samples that reach ``low``; NONE if all are 0.
+
+    It is the last lane above 0, and the last of this lane's vertices above 0, whose cumulative sum starts at or before that
+    fraction.  So no vertex of probability 0 is drawn, however sums are rounded.
+    """
+    own = lanes(0.0)
+    for chunk in range(VERTEX_CHUNKS):
+        own = own + probability(scratch, chunk * 32, low)
+    scan(scratch.sums, own)
+    before = at(scratch.sums, 31)
+    place = u * scratch.sums[63]
+    rest = place - before
+    begun = lanes(0.0)
+    last = lanes(0)
+    for chunk in range(VERTEX_CHUNKS):
+        value = probability(scratch, chunk * 32, low)
+        last = where((value > 0.0) & (begun <= rest), chunk, last)
+        begun = begun + value
+    drawn = i32(team_max(where((own > 0.0) & (before <= place), real(lane() * 32 + last), -1.0)))
+    number = NONE
+    if drawn >= 0:
+        number = (drawn & 31) * 32 + (drawn >> 5)
+    return number
+
+
+@twin
+def next_direction(
+    method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
+) -> i32:
+    """Code of the next direction at the point whose row is in the scratch, or NONE."""
+    barrier()
+    high = sample(method, scratch, heading, method.rule.cos_angle)
+    w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
+    number = draw(scratch, method.threshold * high, uniform(w[0]))
+    return toward(method.sphere, number, heading)

@@ -1,0 +1,304 @@
+"""Parallel transport tractography (Aydogan and Shi 2021; DIPY's ``PTTDirectionGetter``).
+
+A half carries a frame, and each step bends it by two curvatures (k1, k2) drawn from a disc.  A candidate is accepted with
+a probability proportional to its data support: the sum of the PMF along a probe, a short arc with these curvatures.  Each
+lane tries one candidate.  The first SAMPLES candidates give the maximum support; twice that bounds the rejection sampling.
+Of the TRIES after them, the first accepted one is taken.  Its number is the step's code, from which the host draws the same
+curvatures.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
+from ...linker.rng import philox, uniform
+from ..growth import ABREAST, Rules
+from ..interpolate import Volume
+from ..lanes import cross, everywhere, interpolated, nearest_vertex, normalised
+from ..orientation.peaks import NONE, VERTEX_CHUNKS, direction
+from ..orientation.pmf import Pmf, PmfScratch, initial_directions
+from .arcs import binormal_after, onward, settled, tangent_after
+
+SEGMENTS = Constant("segments of a probe, one less than its quality")
+PROBES = Constant("number of parallel lines of a probe")
+POWERED = Constant("1: the data support is raised to a power")
+PAPER = Constant("1: where DIPY and the paper differ, follow the paper")
+STRICT = Constant("1: a candidate without data support is never accepted, and values at the seed have the threshold too")
+
+SAMPLES = 10
+TRIES = 100
+ROUNDS = 4  # of 32 candidates
+EVERY = -3.0e38
+FRAMES = 1 << 16  # of a counter: the random vector of a half's first frame
+
+
+class Ptt(Pmf):
+    """Tables of the method.
+
+    cells : see ``lanes.nearest_vertex``; ring : cosines and sines that place a probe's lines about its axis, times its
+    radius.  max_curvature : 1/mm; step, segment : mm; x, y, z : voxels a mm; probe_x, ... : the same for probes;
+    share : one over the number of a probe's look-ups; power : of the data support; slack : 2**power.
+    """
+
+    cells: Ints
+    ring: Reals
+    max_curvature: real
+    step: real
+    segment: real
+    x: real
+    y: real
+    z: real
+    probe_x: real
+    probe_y: real
+    probe_z: real
+    share: real
+    power: real
+    slack: real
+
+    @staticmethod
+    def sizes(fill):
+        return {"cells": fill["CELL_WORDS"] * 3 * fill["CELLS"] ** 2, "ring": 2 * fill["PROBES"]}
+
+
+class PttScratch(PmfScratch):
+    """Team memory besides: tangent, normal, binormal, and the PMF at the end of the last accepted probe."""
+
+    carried: Reals
+
+    @staticmethod
+    def sizes(fill):
+        return PmfScratch.sizes(fill) | {"carried": fill["CARRIED"]}
+
+
+# ------------------------------------------------------------------------------------------------- a candidate
+@twin
+def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
+    """Curvatures (k1, k2), uniform in the disc up to the maximum curvature, and the random number to accept them by."""
+    w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
+    u = uniform(w[0])
+    radius = method.max_curvature * (u * reciprocal_root(u))
+    turns = 4.0 * uniform(w[1])
+    quarter = floored(turns)
+    a = quarter_turn((turns - quarter) - 0.5)
+    odd = (quarter == 1.0) | (quarter == 3.0)
+    x = radius * where(odd, a[1], a[0])
+    y = radius * where(odd, a[0], a[1])
+    return vec3(where(quarter >= 2.0, 0.0 - x, x), where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y), uniform(w[2]))
+
+
+@twin
+def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
+    """A random unit vector perpendicular to ``t`` (DIPY's ``random_perpendicular_vector``)."""
+    w = philox(c0, c1, c2, number | u32(FRAMES), u32(key[0]), u32(key[1]))
+    r = vec3(2.0 * uniform(w[0]) - 1.0, 2.0 * uniform(w[1]) - 1.0, 2.0 * uniform(w[2]) - 1.0)
+    return normalised(cross(t, r))
+
+
+# ------------------------------------------------------------------------------------------------ data support
+@twin
+def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: real) -> real:
+    """The PMF in direction ``t`` at the end of each lane's probe, summed over its lines; 0 if not above ``low``."""
+    number = nearest_vertex(method.sphere.vertices, method.cells, t)
+    total = lanes(0.0)
+    if PROBES == 1:
+        value = interpolated(volume, p, number)
+        total = where(value > low, value, 0.0)
+    else:
+        for i in range(PROBES):
+            c = method.ring[2 * i]
+            s = method.ring[2 * i + 1]
+            x = p[0] + method.x * (c * n[0] + s * b[0])
+            y = p[1] + method.y * (c * n[1] + s * b[1])
+            z = p[2] + method.z * (c * n[2] + s * b[2])
+            value = interpolated(volume, vec3(x, y, z), number)
+            total = total + where(value > low, value, 0.0)
+    return total
+
+
+@twin
+def powered(x: real, power: real) -> real:
+    """``x**power`` for x of 0 or more."""
+    return where(x > 1.0e-30, exp(maximum(power * log(maximum(x, 1.0e-30)), -87.0)), 0.0)
+
+
+@twin
+def data_support(
+    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real
+) -> vec3:
+    """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
+
+    As in DIPY, only the tangent of a probe's frame is normalised again.
+    """
+    s = method.segment
+    total = last
+    end = lanes(0.0)
+    for _ in range(SEGMENTS):
+        d = onward(s, k1, k2, t, n, b)
+        p = vec3(p[0] + method.probe_x * d[0], p[1] + method.probe_y * d[1], p[2] + method.probe_z * d[2])
+        ahead = tangent_after(s, k1, k2, t, n, b)
+        b = binormal_after(s, k1, k2, t, n, b)
+        n = cross(b, ahead)
+        t = ahead
+        end = heard(method, volume, p, t, n, b, method.threshold)
+        total = total + end
+    total = total * method.share
+    if POWERED:
+        total = powered(total, method.power)
+    return vec3(total, end, end)
+
+
+@twin
+def bound_of(method: Ptt, greatest: real) -> real:
+    """Bound of the rejection sampling: twice the maximum support; DIPY raises it to the exponent a second time."""
+    bound = 2.0 * greatest
+    if POWERED:
+        if PAPER:
+            bound = method.slack * greatest
+        else:
+            bound = powered(bound, method.power)
+    return bound
+
+
+@twin
+def accepted(share: real, bound: real, support: real) -> i32:
+    """1 in the lanes whose candidate is accepted; DIPY's getter accepts any candidate if none has support."""
+    if STRICT:
+        taken = where(share * bound < support, 1, 0)
+    else:
+        taken = where(share * bound <= support, 1, 0)
+    return taken
+
+
+# ------------------------------------------------------------------------------------------------------- a step
+@twin
+def choose_try(
+    volume: Volume, p: vec3, code: i32, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
+    key: Ints,
+) -> i32:  # fmt: skip
+    """Number of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
+    here = everywhere(p)
+    t = everywhere(held(scratch, 0))
+    n = everywhere(held(scratch, 3))
+    b = everywhere(held(scratch, 6))
+    last = lanes(scratch.carried[9])
+    bound = 0.0
+    chosen = NONE
+    turn = 0
+    while (chosen == NONE) & (turn < ROUNDS):
+        number = lane() + 32 * turn
+        drawn = candidate(method, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
+        if i32(c1) == 1:
+            b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
+            n = cross(b, t)
+            low = EVERY
+            if STRICT:
+                low = method.threshold
+            last = heard(method, volume, here, t, n, b, low)
+        k1 = settled(drawn[0], drawn[1])
+        k2 = settled(drawn[1], drawn[0])
+        support = data_support(method, volume, here, t, n, b, k1, k2, last)
+        if turn == 0:
+            bound = bound_of(method, team_max(where(number < SAMPLES, support[0], 0.0)))
+        tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
+        fit = accepted(drawn[2], bound, support[0]) == 1
+        lowest = team_min(where(tried & fit, real(number), 1.0e6))
+        if lowest < 1.0e6:
+            chosen = i32(lowest)
+            end = team_max(where(number == chosen, support[1], EVERY))
+            barrier()
+            scratch.carried[9] = end
+            barrier()
+        turn = turn + 1
+    return chosen
+
+
+@twin
+def held(scratch: PttScratch, first: i32) -> vec3:
+    """Read a vector of the carried frame: 0 tangent, 3 normal, 6 binormal."""
+    if ABREAST:
+        c = 32 * first
+        v = vec3(at(scratch.carried, c), at(scratch.carried, c + 32), at(scratch.carried, c + 64))
+    else:
+        v = vec3(scratch.carried[first], scratch.carried[first + 1], scratch.carried[first + 2])
+    return v
+
+
+@twin
+def hold(scratch: PttScratch, first: i32, v: vec3):
+    """Write a vector of the frame."""
+    for i in range(3):
+        value = where(i == 0, v[0], where(i == 1, v[1], v[2]))
+        if ABREAST:
+            put(scratch.carried, 32 * (first + i), value)
+        else:
+            scratch.carried[first + i] = value
+
+
+@twin
+def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
+    """Write the frame to the team memory."""
+    barrier()
+    hold(scratch, 0, t)
+    hold(scratch, 3, n)
+    hold(scratch, 6, b)
+    barrier()
+
+
+@twin
+def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
+    """Move the frame along the arc of a candidate; return the displacement in mm (DIPY's ``propagate``)."""
+    t = held(scratch, 0)
+    n = held(scratch, 3)
+    b = held(scratch, 6)
+    step = c1
+    if ABREAST:
+        step = lanes(c1)
+    if i32(c1) == 1:
+        b = sideways(t, c0, step, c2, u32(number), key)
+        n = cross(b, t)
+    drawn = candidate(method, c0, step, c2, u32(number), key)
+    k1 = settled(drawn[0], drawn[1])
+    k2 = settled(drawn[1], drawn[0])
+    way = onward(method.step, k1, k2, t, n, b)
+    ahead = tangent_after(method.step, k1, k2, t, n, b)
+    n = normalised(cross(binormal_after(method.step, k1, k2, t, n, b), ahead))
+    put_frame(scratch, ahead, n, cross(ahead, n))
+    return way
+
+
+@twin
+def moved_by_try(
+    p: vec3, code: i32, method: Ptt, scratch: PttScratch, c0: u32, c1: u32, c2: u32, rules: Rules
+) -> vec3:
+    """The point after one step along the candidate with this number."""
+    way = transport(method, scratch, code, c0, c1, c2, rules.key)
+    return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
+
+
+@twin
+def depart_along(
+    method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules
+):
+    """Start the tangent along the initial direction, that of a backward half opposite to the forward half's first step.
+
+    DIPY takes the opposite of that step in voxels, which is another direction if voxels are not isotropic; here it is in mm.
+    """
+    d = direction(method.sphere, initial)
+    put_frame(scratch, d, d, d)
+    if side == 1:
+        way = normalised(transport(method, scratch, maximum(first, 0), c0, u32(1), c2 - u32(1), rules.key))
+        x = where(first >= 0, way[0], d[0])
+        y = where(first >= 0, way[1], d[1])
+        z = where(first >= 0, way[2], d[2])
+        back = vec3(0.0 - x, 0.0 - y, 0.0 - z)
+        put_frame(scratch, back, back, back)
+
+
+# ------------------------------------------------------------------------------------------------ reading rows
+@twin
+def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch) -> i32:
+    """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
+    here = everywhere(p)
+    for chunk in range(VERTEX_CHUNKS):
+        put(scratch.row, 32 * chunk, interpolated(volume, here, lane() + 32 * chunk))
+    return initial_directions(method, scratch)

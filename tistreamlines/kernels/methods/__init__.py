@@ -1,1 +1,0 @@
-"""Ways of choosing a direction: one algorithm, one file."""

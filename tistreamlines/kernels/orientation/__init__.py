@@ -1,0 +1,1 @@
+"""Functions on the sphere at a point: harmonics, samples and peaks."""

@@ -1,0 +1,35 @@
+"""A function on the sphere, given by the coefficients of ``polynomials.monomials``, at 32 directions at once."""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+
+HALF_ORDER = Constant("half the order of the spherical harmonics")
+
+
+@twin
+def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
+    """Sum of the monomials ``x^p y^q`` with p + q odd, less than the order, by Horner's method.
+
+    With one more factor y that is all monomials of even p + q, up to the order, but those without y.
+    """
+    value = c[first] * y + c[first + 1] * x
+    for h in unrolled(HALF_ORDER - 1):
+        even = lanes(c[first + (h + 1) * (h + 2)])
+        odd = lanes(c[first + (h + 2) * (h + 2)])
+        for i in unrolled(h + 1):
+            even = even * x2 + c[first + (h + 1) * (h + 2) + 1 + i]
+            odd = odd * x2 + c[first + (h + 2) * (h + 2) + 1 + i]
+        value = (value * y + even) * y + odd * x
+    return value
+
+
+@twin
+def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
+    """The function whose coefficients begin at ``c[first]``, in the directions (x, y, z)."""
+    x2 = x * x
+    ridge = lanes(c[first + HALF_ORDER * (HALF_ORDER + 1)])
+    for i in unrolled(HALF_ORDER):
+        ridge = ridge * x2 + c[first + HALF_ORDER * (HALF_ORDER + 1) + 1 + i]
+    even = triangle(c, first, x, x2, y) * y + ridge
+    return even + triangle(c, first + (HALF_ORDER + 1) * (HALF_ORDER + 1), x, x2, y) * z

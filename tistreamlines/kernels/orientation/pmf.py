@@ -1,0 +1,112 @@
+"""The distribution of directions at a point (PMF), sampled on the sphere, and its peaks: for prob and det.
+
+A voxel's row holds either the samples (DIPY's ``SimplePmfGen``) or coefficients of ``polynomials.monomials``, which are
+evaluated at the sphere's vertices in each step (``SHCoeffPmfGen``).  Samples below a fraction of the maximum, and negative
+ones, count as 0 (DIPY's ``prepare_pmf``).
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from .harmonics import harmonic
+from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
+
+SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")
+OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
+SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
+
+
+class Pmf(Record):
+    """Tables of the method.
+
+    threshold : samples below this fraction of the maximum count as 0.
+    """
+
+    sphere: Sphere
+    rule: PeakRule
+    threshold: real
+
+
+class PmfScratch(Record):
+    """Team memory: the row at a point, samples of the PMF, sums of a scan (64 reals), peaks.
+
+    The samples may overwrite the row, and the sums the candidates for peaks.
+    """
+
+    row: Reals
+    pmf: Reals
+    sums: Reals
+    peaks: PeakScratch
+
+    @staticmethod
+    def sizes(fill):
+        return {"row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"], "sums": SCAN}
+
+
+@twin
+def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> real:
+    """Sample the PMF; return its maximum, or 0 if that is negative.
+
+    In ``pmf``, samples outside the cone are 0: directions whose cosine to the heading is less than ``cos_angle``.
+    """
+    high = lanes(0.0)
+    for chunk in range(VERTEX_CHUNKS):
+        c = chunk * 32
+        x = at(method.sphere.vertices, c)
+        y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
+        z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
+        if SAMPLED:
+            value = at(scratch.row, c)
+        else:
+            value = harmonic(scratch.row, 0, x, y, z)
+        value = where(lane() + c < method.sphere.count, value, 0.0)
+        high = maximum(high, value)
+        cosine = (x * heading[0] + y * heading[1]) + z * heading[2]
+        if SYMMETRIC:
+            cosine = absolute(cosine)
+        if OPEN_CONE:
+            value = where(cosine > cos_angle, value, 0.0)
+        else:
+            value = where(cosine < cos_angle, 0.0, value)
+        put(scratch.pmf, c, value)
+    return team_max(high)
+
+
+@twin
+def probability(scratch: PmfScratch, c: i32, low: real) -> real:
+    """32 samples from number ``c`` on; those below ``low`` count as 0."""
+    value = at(scratch.pmf, c)
+    return where(value < low, 0.0, value)
+
+
+@twin
+def pmf_peaks(method: Pmf, scratch: PmfScratch) -> i32:
+    """Sample the PMF and find its peaks; return their number."""
+    high = sample(method, scratch, vec3(0.0, 0.0, 0.0), -1.0)
+    low = method.threshold * high
+    least = lanes(3.0e38)
+    for chunk in range(VERTEX_CHUNKS):
+        c = chunk * 32
+        value = probability(scratch, c, low)
+        put(scratch.pmf, c, value)
+        least = minimum(least, where(lane() + c < method.sphere.count, value, 3.0e38))
+    return find_peaks(scratch.pmf, method.sphere, method.rule, scratch.peaks, team_min(least), high)
+
+
+@twin
+def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
+    """Code of vertex ``number``, or of its opposite if that is closer to the heading; NONE for NONE."""
+    code = NONE
+    if number >= 0:
+        code = 2 * number
+        if SYMMETRIC:
+            if dot(vertex(sphere, number), heading) <= 0.0:
+                code = code + 1
+    return code
+
+
+@twin
+def initial_directions(method: Pmf, scratch: PmfScratch) -> i32:
+    """Find the peaks of the PMF at the point whose row is in the scratch; return their number (``kept`` lists them)."""
+    barrier()
+    return pmf_peaks(method, scratch)

@@ -1,0 +1,1 @@
+"""Which streamlines are kept: the bits of regions."""

@@ -1,0 +1,349 @@
+"""Runs on a cluster with dask.distributed: workers track parts of the seeds, and one of them joins the parts.
+
+The client, the scheduler and the workers share a file system. A part is a file there, beside the output, and a task
+returns only counts. So a task that is lost with its worker is repeated without loss, and the bytes of the tractogram
+are those of one run, whatever happens. Dask starts several tasks in one process, one after another or in threads, and
+Taichi belongs to a process as a whole: a lock lets one task track at a time, and the next one finds the kernels
+compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+from uuid import uuid4
+
+try:
+    from distributed import Client, Future, KilledWorker, as_completed, get_worker
+except ImportError as error:
+    raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
+import numpy as np
+
+from ..errors import BusyError, InputError, ParameterError, TrackingError
+from ..io.drafts import hidden_folder
+from ..io.response import is_file
+from ..options.parameters import INPUTS, Parameters
+from ..tracking.selection.files import sphere_in
+from .api import track as track_here
+from .log import Watcher
+from .outputs import check_outputs
+from .parts import join
+
+EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
+SERIES = ("dwi", "bvals", "bvecs")
+PATHS = (*SERIES, *INPUTS, "cache_dir", "json_stats")
+OTHERS = (*SERIES, "gtab", "affine", "parameters")  # arguments that are no options
+TASK = "task.pickle"
+PATIENCE = 300  # seconds to wait for an output that another worker holds
+Outcome = dict[str, Any] | BaseException
+Made = TypeVar("Made")
+
+_one_at_a_time = Lock()
+
+
+def track(
+    client: Client, dwi: Any = None, bvals: Any = None, bvecs: Any = None, output: str | PathLike[str] = "", *,
+    parts: int | None = None, retries: int = 3, watcher: Watcher | None = None, **options: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Track streamlines on the workers of a cluster, and write the file that one run would have written.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connection to a cluster, whose workers see the same files as the client.
+    dwi, bvals, bvecs, output : as for :func:`tistreamlines.track`
+        Inputs, and the tractogram to write, on shared storage. Arrays and images are written there once, for all
+        workers.
+    parts : int, optional
+        Number of parts; four for each worker by default, and 1 with ``select``.
+    retries : int
+        How often a part may fail, or lose its worker more often than dask tolerates, before the run fails.
+    watcher : Watcher, optional
+        Is told of the progress, as parts are finished, and of notes and warnings.
+    **options
+        All others of :func:`tistreamlines.track`. Each worker uses the device that ``arch`` names, and with
+        ``arch="cpu"`` as many threads as dask has given it. Without ``cache_dir``, tables are kept until the run ends.
+
+    Returns
+    -------
+    dict
+        Counts, lengths, stop reasons and run times, summed over the parts, as ``TrackResult.as_dict()`` returns them.
+
+    Raises
+    ------
+    ParameterError, InputError, OutputError, DeviceError
+        See :func:`tistreamlines.track`.
+    distributed.KilledWorker
+        If workers die again and again.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from tistreamlines.distributed import track
+    >>> client = Client("scheduler:8786")  # doctest: +SKIP
+    >>> track(client, "dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000_000)  # doctest: +SKIP
+    """
+    subject = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs, "output": output, **options}
+    ((_, outcome),) = track_many(client, [subject], parts=parts, retries=retries, watcher=watcher)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def track_many(
+    client: Client, subjects: Iterable[Mapping[str, Any]], *, parts: int | None = None, retries: int = 3,
+    watcher: Watcher | None = None,
+) -> Generator[tuple[int, Outcome], None, None]:  # fmt: skip
+    """Track many subjects on the workers of a cluster, and hand out the results as they complete.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connection to a cluster, whose workers see the same files as the client.
+    subjects : iterable of dict
+        Arguments of :func:`tistreamlines.track` for each subject, ``output`` among them.
+    parts : int, optional
+        Number of parts of each subject. By default there are four parts for each worker in all, and at least one for
+        each subject.
+    retries, watcher : as for :func:`track`
+        Failures that are tolerated, and who is told of the progress of all subjects together.
+
+    Returns
+    -------
+    generator of (int, dict or Exception)
+        Which of the subjects has ended, from 0 on, and its counts, lengths, stop reasons and run times, or the error
+        that ended it; the other subjects go on.
+
+    Raises
+    ------
+    ParameterError, OutputError
+        If the arguments of a subject are wrong, before any of them is tracked.
+    """
+    given, workers = list(subjects), dict(client.nthreads())  # type: ignore[arg-type]
+    if parts is not None and (not isinstance(parts, int) or parts < 1):
+        raise ParameterError(f"parts is {parts!r}: give a whole number from 1 on")
+    each = parts or max(math.ceil(EACH * len(workers) / max(len(given), 1)), 1)
+    jobs = [_Job(number, one, parts, each) for number, one in enumerate(given)]
+    return _Work(client, jobs, retries, watcher or Watcher()).outcomes()
+
+
+class _Job:
+    """A subject: its arguments, and a folder beside the output, for what workers need and the parts that they write."""
+
+    def __init__(self, number: int, subject: Mapping[str, Any], parts: int | None, each: int) -> None:
+        self.number = number
+        self.arguments = {name: _shareable(name, value) for name, value in subject.items() if value is not None}
+        output = self.arguments.pop("output", None)
+        if not output:
+            raise ParameterError("output is missing: name a tractogram on storage that all workers see")
+        self.output = Path(output).absolute()
+        options = {name: value for name, value in self.arguments.items() if name not in OTHERS}
+        chosen = Parameters.given(options, self.arguments.get("parameters"))
+        if chosen.part is not None:
+            raise ParameterError("part is chosen for each worker: give the number of parts")
+        if chosen.select is not None and parts not in (None, 1):
+            raise ParameterError("--select takes the seeds in turn, in one part: leave parts out")
+        series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
+        check_outputs(self.output, chosen, series)
+        self.parts = 1 if chosen.select is not None else each
+        self.own_threads = chosen.arch == "cpu" and chosen.threads is None
+        self.stats = None if chosen.json_stats is None else str(chosen.json_stats)
+        self.files = ExitStack()
+        self.done: list[dict[str, Any]] = []
+        self.told: set[str] = set()
+        self.ended = False
+
+    def open(self) -> None:
+        """Create the folder, with what the tasks need."""
+        self.folder = self.files.enter_context(hidden_folder(self.output))
+        kept = {"cache_dir": str(self.folder)} if self.parts > 1 else {}
+        arguments = kept | self.arguments
+        task = _Task(str(self.folder), str(self.output), arguments, self.parts, self.own_threads, self.stats)
+        self.place = str(self.folder), task.save()
+
+    def close(self) -> None:
+        """Remove the folder with the parts."""
+        self.ended = True
+        self.files.close()
+
+
+class _Work:
+    """The tasks of all subjects, from their submission to the outcomes."""
+
+    def __init__(self, client: Client, jobs: Sequence[_Job], retries: int, watcher: Watcher) -> None:
+        self._client: Any = client
+        self._jobs, self._retries, self._watcher = jobs, retries, watcher
+        self._waiting = as_completed(loop=client.loop)
+        self._tasks: dict[Any, tuple[Future, _Job, int | None, int]] = {}
+
+    def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
+        """Hand out the number of each subject that has ended, and its counts or its error."""
+        self._watcher.stage("track")
+        try:
+            for job in self._jobs:
+                job.open()
+                for part in range(1, job.parts + 1):
+                    self._submit(job, part, self._retries)
+            for future in self._waiting:
+                _, job, part, left = self._tasks.pop(future.key)
+                if job.ended:
+                    continue
+                made = future.exception() or future.result()
+                if isinstance(made, KilledWorker) and left:
+                    self._submit(job, part, left - 1)
+                elif isinstance(made, BaseException) or part is None:
+                    yield self._end(job, made)
+                elif self._collected(job, made):
+                    yield self._end(job, made["result"])
+        finally:
+            for job in self._jobs:
+                self._end(job, None)
+
+    def _submit(self, job: _Job, part: int | None, left: int) -> None:
+        """Have a part tracked or, if that is None, the parts joined."""
+        call = (_join_parts,) if part is None else (_track_part, part)
+        key = f"{call[0].__name__.strip('_')}-{uuid4().hex}"
+        future = self._client.submit(call[0], *job.place, *call[1:], key=key, pure=False, retries=self._retries)
+        self._tasks[key] = future, job, part, left
+        self._waiting.add(future)
+
+    def _collected(self, job: _Job, made: dict[str, Any]) -> bool:
+        """Count a tracked part, and have the parts joined after the last one; return whether it is the only one."""
+        job.done.append(made["result"])
+        for name, tell in (("notes", self._watcher.note), ("warnings", self._watcher.warn)):
+            for text in made[name]:
+                if text not in job.told:
+                    job.told.add(text)
+                    tell(text)
+        done = [result for one in self._jobs for result in one.done]
+        seeds, streamlines = (sum(result[name] for result in done) for name in ("seeds", "streamlines"))
+        all_parts = sum(one.parts for one in self._jobs)
+        self._watcher.progress(seeds, round(seeds * all_parts / len(done)), streamlines)
+        if len(job.done) == job.parts > 1:
+            self._submit(job, None, self._retries)
+        return job.parts == 1
+
+    def _end(self, job: _Job, outcome: Any) -> tuple[int, Any]:
+        """Remove what belongs to a subject only while it is tracked."""
+        if not job.ended:
+            if futures := [future for future, owner, *_ in self._tasks.values() if owner is job]:
+                self._client.cancel(futures)
+            job.close()
+        return job.number, outcome
+
+
+class _Silent(Watcher):
+    """Leaves notes and warnings to the client."""
+
+    def warn(self, text: str) -> None:
+        """Say nothing."""
+
+
+def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | TrackingError:
+    """Track a part on the worker that runs this; errors that another try would not mend are returned."""
+    job = _Task.load(folder, digest)
+    arguments = {**job.arguments, "output": job.output, "force": True}
+    if job.own_threads:
+        arguments["threads"] = get_worker().state.nthreads
+    if job.parts > 1:
+        arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None}
+    try:
+        with _one_at_a_time:
+            result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))
+    except (ParameterError, InputError) as error:
+        return error
+    finally:
+        if not (Path(folder) / TASK).exists():  # the client has given up, and does not know what this has written since
+            shutil.rmtree(folder, ignore_errors=True)
+    return {"result": result.as_dict(), "notes": result.notes, "warnings": result.warnings}
+
+
+def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
+    """Join the parts on the worker that runs this."""
+    job = _Task.load(folder, digest)
+    try:
+        # an earlier try, on a worker that was killed, may have written the output
+        paths = [job.part(number) for number in range(1, job.parts + 1)]
+        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats))
+    except InputError as error:
+        return error
+
+
+def _when_free(call: Callable[[], Made]) -> Made:
+    """Call ``track`` or ``join``; wait while a worker that was lost still writes the same, or its disk thinks so."""
+    for _ in range(PATIENCE):
+        with suppress(BusyError):
+            return call()
+        time.sleep(1)
+    return call()
+
+
+def _shareable(name: str, value: Any) -> Any:
+    """Return what other processes understand: absolute paths, and the values of images."""
+    if hasattr(value, "dataobj") and hasattr(value, "affine"):
+        return _Image(np.asanyarray(value.dataobj), np.asarray(value.affine))
+    if isinstance(value, str | PathLike):
+        file = is_file(value) if name == "response" else name in PATHS and sphere_in(name, value) is None
+        return str(Path(value).absolute()) if file else value
+    return [_shareable(name, one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class _Image:
+    """The values of a nibabel image, which itself would round them when it is sent."""
+
+    dataobj: np.ndarray
+    affine: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What the tasks of a subject need to know.
+
+    It lies in the folder of the parts, since it may hold whole images. Only its hash is sent through dask; without
+    that, whoever can write to the shared storage could have a worker run any code.
+
+    Parameters
+    ----------
+    folder, output : of the parts, and of the whole.
+    arguments : of :func:`tistreamlines.track`.
+    parts : how many there are.
+    own_threads : whether dask says how many threads track.
+    stats : file for the counts of the whole.
+    """
+
+    folder: str
+    output: str
+    arguments: dict[str, Any]
+    parts: int
+    own_threads: bool
+    stats: str | None
+
+    @classmethod
+    def load(cls, folder: str, digest: str) -> _Task:
+        """Read what the client has written, and nothing else."""
+        path = Path(folder) / TASK
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise TrackingError(f"{path} was changed by someone else: find out by whom, and start the run again")
+        return pickle.loads(content)
+
+    def save(self) -> str:
+        """Write it for the workers, and return its hash."""
+        content = pickle.dumps(self)
+        (Path(self.folder) / TASK).write_bytes(content)
+        return hashlib.sha256(content).hexdigest()
+
+    def part(self, number: int) -> str:
+        """Return the path of a part."""
+        return str(Path(self.folder) / f"part{number}.trx")

@@ -1,0 +1,132 @@
+"""An estimate of a run: a pilot of its seeds tells how many streamlines, how large a tractogram and how much time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..devices.host import peak_bytes
+from ..io.writer import SINKS
+from ..tracking.engine.engine import Engine
+from ..tracking.seeding.seeds import Seeds
+from .pilot import track_pilot
+
+POINT_BYTES = 12  # three float32, in every format
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take, from :func:`tistreamlines.estimate`.
+
+    Attributes
+    ----------
+    arch, device : str
+        Where the pilot was tracked, and the name of the device.
+    seeds, streamlines, points : int
+        Seeds that the run will track, and its expected streamlines and points.
+    spread : dict of str to float
+        By which fraction seeds, streamlines and points may differ, as two standard errors.
+    file_bytes : dict of str to int
+        Size of the tractogram by format: that of the output, or all.
+    process_bytes : int or None
+        Peak memory of this process so far, with what it keeps on a cpu; None if unknown.
+    device_bytes : int
+        Memory of the tables and of the buffers of the run on the device.
+    prepare_seconds, track_seconds : float
+        Time until tracking begins, as measured, and expected time of tracking.
+    pilot_seeds, pilot_seconds : int, float
+        Seeds that were tracked, and how long it took.
+    """
+
+    arch: str
+    device: str
+    seeds: int
+    streamlines: int
+    points: int
+    spread: dict[str, float]
+    file_bytes: dict[str, int]
+    process_bytes: int | None
+    device_bytes: int
+    prepare_seconds: float
+    track_seconds: float
+    pilot_seeds: int
+    pilot_seconds: float
+
+    def table(self) -> dict[str, str]:
+        """Return the estimate as text.
+
+        Returns
+        -------
+        dict of str to str
+            Values with their units, by description.
+        """
+        counts = {name: f"{getattr(self, name):,}{_margin(self.spread[name])}" for name in self.spread}
+        if not self.streamlines:
+            counts["streamlines"] = f"none in the pilot, so less than one in {self.pilot_seeds // 3:,} seeds"
+        sizes = {f"{suffix} file": _gigabytes(size) for suffix, size in self.file_bytes.items()}
+        return {
+            "device": f"{self.arch}: {self.device}",
+            **counts,
+            **sizes,
+            "memory of the process": "unknown" if self.process_bytes is None else _gigabytes(self.process_bytes),
+            "memory on the device": _gigabytes(self.device_bytes),
+            "reading and preparing": _duration(self.prepare_seconds),
+            "tracking": f"{_duration(self.track_seconds)} ({self.seeds / max(self.track_seconds, 1e-9):,.0f} seeds/s)",
+            "pilot": f"{self.pilot_seeds:,} seeds in {self.pilot_seconds:.2f} s",
+        }
+
+
+def make_estimate(
+    engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None], *, select: int | None,
+    time_limit: float | None, formats: Iterable[str], prepare_seconds: float,
+) -> Estimate:  # fmt: skip
+    """Track a pilot of a run, and estimate the whole.
+
+    Parameters
+    ----------
+    engine, seeds, numbers, told : see :func:`.pilot.track_pilot`.
+    select, time_limit : what ends the run early: accepted streamlines, and seconds of tracking.
+    formats : suffixes of tractograms.
+    prepare_seconds : time until the engine was ready.
+    """
+    pilot, count = track_pilot(engine, seeds, numbers, told), len(numbers)
+    each, enough = float(pilot.streamlines.mean()), False
+    if select is not None and each:
+        enough, count = select <= each * count, min(count, math.ceil(select / each))
+    if time_limit is not None and time_limit * pilot.rate < count:
+        enough, count = False, max(round(time_limit * pilot.rate), 1)
+    streamlines = select if enough and select is not None else round(each * count)
+    points = round(streamlines * pilot.points.sum() / max(pilot.streamlines.sum(), 1))
+    spread = {"seeds": 0.0} | {name: pilot.spread(getattr(pilot, name), count) for name in ("streamlines", "points")}
+    if enough:
+        spread = {"seeds": spread["streamlines"], "streamlines": 0.0, "points": pilot.spread_per_streamline()}
+    return Estimate(
+        arch=engine.growth.device.arch,
+        device=engine.growth.device.name,
+        seeds=count,
+        streamlines=streamlines,
+        points=points,
+        spread=spread,
+        file_bytes={one: POINT_BYTES * points + SINKS[one].STREAMLINE_BYTES * streamlines for one in formats},
+        process_bytes=peak_bytes(),
+        device_bytes=engine.growth.bytes_for(count, pilot.seeds),
+        prepare_seconds=prepare_seconds,
+        track_seconds=count / pilot.rate,
+        pilot_seeds=pilot.seeds,
+        pilot_seconds=pilot.seconds,
+    )
+
+
+def _margin(spread: float) -> str:
+    return f" ± {100 * spread:.2g} %" if spread else ""
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which it has at least one and a half."""
+    unit, name = next(((u, n) for u, n in ((3600, "h"), (60, "min")) if seconds >= 1.5 * u), (1, "s"))
+    return f"{seconds / unit:.3g} {name}"

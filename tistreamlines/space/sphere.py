@@ -1,0 +1,89 @@
+"""The sphere of sampling directions, and its tables for the kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..kernels.orientation.peaks import Sphere
+
+Array = npt.NDArray[Any]
+MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
+SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
+
+
+def padded(n: int) -> int:
+    """Return ``n`` rounded up to a multiple of 32."""
+    return -(-n // 32) * 32
+
+
+def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair is returned unchanged."""
+    if not isinstance(sphere, str):
+        return sphere
+    from dipy.core.sphere import HemiSphere
+    from dipy.data import get_sphere
+
+    source, half = SPHERES[sphere]
+    found = get_sphere(name=source)
+    if half:
+        found = HemiSphere.from_sphere(found)
+    return np.asarray(found.vertices, float), np.asarray(found.edges, np.int64)
+
+
+def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = True) -> int:
+    """Return the maximum number of peaks with a minimum angle (degrees) between them, from the area of their caps."""
+    if min_separation_angle <= 0:
+        return vertices
+    cap = 1 - math.cos(math.radians(min_separation_angle) / 2)
+    if cap * vertices < 1:  # the cap of a tiny angle may be 0
+        return vertices
+    return min(vertices, int((1 if symmetric else 2) / cap) + 1)
+
+
+def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere]:
+    """Return constants of the kernels, and their record of the sphere.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Unit vectors.
+    edges : (m, 2)
+        Pairs of vertex indices.
+
+    Raises
+    ------
+    ParameterError
+        If the sphere has too many vertices for the kernels, or a vertex without an edge.
+    """
+    count = len(vertices)
+    if count > MOST_VERTICES:
+        raise ParameterError(
+            f"the sphere has {count} vertices, but the limit is {MOST_VERTICES}: use a smaller sphere, such as "
+            "DIPY's repulsion724 or symmetric642, or the hemisphere of a symmetric one"
+        )
+    width = padded(count)
+    near: list[list[int]] = [[] for _ in range(count)]
+    for a, b in edges:
+        near[a].append(int(b))
+        near[b].append(int(a))
+    alone = [i for i, row in enumerate(near) if not row]
+    if alone:
+        raise ParameterError(f"vertex {alone[0]} of the sphere has no edge: give edges that connect every vertex")
+    most = max(map(len, near))
+    neighbours = np.tile(np.arange(width, dtype=np.int32), (most, 1))
+    for i, row in enumerate(near):
+        neighbours[:, i] = [row[rank % len(row)] for rank in range(most)]
+    # padding repeats vertex 0, so that the minimum and maximum of samples do not change
+    padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
+    constants = {
+        "VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "SYMMETRIC": 1,
+        "CODE_BITS": (2 * count - 1).bit_length(),
+    }  # fmt: skip
+    pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
+    packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
+    return constants, Sphere(vertices=padding.T.ravel(), neighbours=packed.ravel(), count=count)

@@ -1,1 +1,0 @@
-"""The sampled sphere, spherical harmonics, and which vertex is nearest to a direction."""

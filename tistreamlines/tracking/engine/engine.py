@@ -1,0 +1,193 @@
+"""The engine: seeds go in, batches of finished streamlines come out, chunk by chunk.
+
+The seeds of a chunk get their initial directions, each direction becomes a streamline, and both halves of every
+streamline grow in launches of bounded length (:mod:`.growth`).  Filters accept streamlines
+(:mod:`..selection.filters`), and products are made of the accepted ones (:mod:`..products.products`).  The host lays
+out the points of one chunk while the device grows the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...devices import Device
+from ...errors import DeviceMemoryError, ParameterError
+from ...kernels.verdicts import Verdict
+from ...space.batch import Batch, Space
+from ..products.products import Points, Product
+from ..products.unpacking import Unpacker
+from ..seeding.directed import initial_codes
+from ..selection.filters import Filter, Length
+from ..tables.given import Prepared
+from .chunk import Chunk
+from .growth import Growth
+from .settings import Settings
+from .tally import Tally
+
+Array = npt.NDArray[Any]
+Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
+
+
+class Engine:
+    """Grows streamlines on one device.
+
+    Parameters
+    ----------
+    prepared : tables of the method and the stopping rule.
+    space : the image's space.
+    device : where to run (see :func:`tistreamlines.devices.choose`).
+    settings : how streamlines are grown.
+    filters : what accepts streamlines, besides their length.
+    products : what is made of the accepted streamlines, besides their points.
+    note : is told if the device runs out of memory and has to take fewer seeds at a time.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot start, computes wrong results or has too little memory.
+    ParameterError
+        If the memory limit is too small for the tables and a single seed.
+    """
+
+    def __init__(
+        self, prepared: Prepared, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
+        products: Sequence[Product] = (), note: Callable[[str], object] = lambda _: None,
+    ) -> None:  # fmt: skip
+        begun = time.perf_counter()
+        if prepared.fill["CARRIED"]:
+            settings = replace(settings, exact=True)
+        if not prepared.fill.get("SYMMETRIC", 1):
+            settings = replace(settings, either_sense=False)
+        self.settings, self.note = settings, note
+        self.points = Points(Unpacker(prepared, space), settings.threads, device.arch == "cpu")
+        self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
+        roots = [root for product in self.products for root in product.roots]
+        self.growth = Growth(prepared, space.voxel_sizes, device, settings, self.filters, roots)
+        self.growth.compile()
+        for product in self.products:
+            product.compile(self.growth)
+        self.growth.measure_pace()
+        self.growth.tally = Tally()
+        self.tally.seconds["compile"] = time.perf_counter() - begun
+        self.growth.program.kernel_seconds()
+
+    @property
+    def tally(self) -> Tally:
+        """What the engine has done so far."""
+        return self.growth.tally
+
+    def chunk_size(self) -> int:
+        """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
+        return self.growth.room.seeds
+
+    def track(
+        self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Batch]:  # fmt: skip
+        """Grow streamlines from seeds.
+
+        Parameters
+        ----------
+        seeds : (n, 3) voxel coordinates, centre of voxel = integer.
+        first_seed : number of the first seed; random numbers are counted by the seeds' numbers.
+        directions : (n, 3) unit vectors along the voxel axes: the one initial direction of each seed, which is moved to
+            the nearest vertex of the sphere. Without them, the peaks at each seed are its initial directions.
+        most : end after so many accepted streamlines, in the order of seeds and directions.
+        enough : asked before each chunk; if it returns True, tracking ends.
+
+        Yields
+        ------
+        Batch
+            Accepted streamlines, in the order of their seeds and directions.
+
+        Raises
+        ------
+        ParameterError
+            If a seed's number does not fit 32 bits, or if there is not one unit vector for each seed.
+        """
+        check_numbers(first_seed, len(seeds))
+        begun = time.perf_counter()
+        for batch in self.track_blocks(iter([(seeds, first_seed, directions)]), most=most, enough=enough):
+            self.tally.seconds["track"] = time.perf_counter() - begun
+            yield batch
+        self.tally.seconds["track"] = time.perf_counter() - begun
+        self.tally.seconds["kernels"] = self.growth.program.kernel_seconds()
+
+    def track_blocks(
+        self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False
+    ) -> Iterator[Batch]:
+        """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
+
+        A chunk has seeds of one block. Where ``points.waiting`` is empty, the batch is the last one of its chunk.
+        """
+        growth, points, left = self.growth, self.points, 2**62 if most is None else most
+        seeds, first, codes = np.zeros((0, 3), np.float32), 0, None
+        try:
+            while left and not enough():
+                if not len(seeds):
+                    if (block := next(blocks, None)) is None:
+                        break
+                    seeds, first, codes = self._coded(*block)
+                    continue
+                count = min(len(seeds), growth.ready())
+                try:
+                    with self.tally.stage("start"):
+                        chunk = growth.begin(seeds[:count], first, None if codes is None else codes[:count])
+                    points.lay_out(growth)
+                    while points.waiting:
+                        with growth.pace.away():
+                            yield points.next(growth)
+                    chunk, verdicts, accepted = self._filtered(growth.finish(chunk), left)
+                    for product in self.products:
+                        product.collect(growth, accepted)
+                except DeviceMemoryError as error:
+                    self._halve(count, error)
+                    continue
+                left -= len(accepted.number)
+                growth.count(chunk, verdicts)
+                done = len(chunk.seeds)
+                seeds, first, codes = seeds[done:], first + done, None if codes is None else codes[done:]
+            points.lay_out(growth)
+            while points.waiting:
+                yield points.next(growth)
+        finally:
+            points.cancel()
+
+    def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
+        """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
+        points = np.asarray(seeds, np.float32)
+        if directions is None:
+            return points, first, None
+        return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads)
+
+    def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
+        """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""
+        verdicts = reduce(np.minimum, [one.verdicts(chunk) for one in self.filters])
+        accepted = np.flatnonzero(verdicts == int(Verdict.ACCEPTED))
+        if len(accepted) >= left:  # what comes after the last one does not count
+            accepted = accepted[:left]
+            verdicts = verdicts[: accepted[-1] + 1]
+            chunk = chunk.first(len(verdicts))
+        return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.some(accepted)
+
+    def _halve(self, seeds: int, error: DeviceMemoryError) -> None:
+        """Have later chunks take half as many seeds; raise the error if there are too few to halve."""
+        if not (fewer := self.growth.halve(seeds)):
+            raise error
+        self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")
+
+
+def check_numbers(first_seed: int, count: int) -> None:
+    """Raise ParameterError if the number of a seed does not fit 32 bits."""
+    if not 0 <= first_seed <= first_seed + count <= 2**32:
+        raise ParameterError(
+            f"seeds are numbered from {first_seed} to {first_seed + count - 1}, but random numbers are drawn for seeds "
+            "from 0 to 2**32 - 1: give fewer seeds, or a lower number to the first"
+        )

@@ -1,0 +1,275 @@
+"""Chunks of streamlines, and how they grow on a device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...backends import open_program
+from ...devices import Device, free_memory
+from ...kernels import growth
+from ...kernels.stop_reasons import Stop
+from ...kernels.verdicts import LAST_EARLY, Verdict
+from ...linker.lang import Twin
+from ...linker.records import spread
+from ..selection.filters import Filter
+from ..tables.given import Prepared
+from .chunk import Chunk
+from .linking import source_of
+from .ordering import exclusive_sum, near_together
+from .pace import Pace
+from .room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
+from .settings import Settings
+from .tally import Tally
+
+Array = npt.NDArray[Any]
+# GPU: well under the two seconds after which desktop systems reset it.  CPU: caches are cold after each launch.
+LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
+IDLE = 3  # launches that measure what any launch takes
+TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
+ROOTS = (growth.start, growth.enlist, growth.advance)
+
+
+class Growth:
+    """Grows chunks of streamlines on one device.
+
+    Parameters
+    ----------
+    prepared : tables of the method and the stopping rule.
+    voxel_sizes : (3,) mm.
+    device, settings : where and how to grow.
+    filters : those whose kernels run as the streamlines grow.
+    roots : kernels that products run besides.
+
+    Attributes
+    ----------
+    program, values : the kernels, and their arguments on the device by flat name.
+    rules : :class:`...kernels.growth.Rules` by flat name, on the host.
+    table_bytes : memory of the tables.
+    """
+
+    def __init__(
+        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, filters: Sequence[Filter],
+        roots: Sequence[Twin],
+    ) -> None:  # fmt: skip
+        self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
+        fill = {"MARKS": 0, "MORE": 0, "IN_TURN": int(settings.truncate)} | settings.fill
+        for one in filters:
+            fill |= one.fill
+        self.marks = fill["MARKS"]
+        self.noted = (("met",) if self.marks else ()) + (("more",) if fill["MORE"] else ())
+        self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
+        roots = [*ROOTS, *([growth.judge] if self.marks else []), *roots]
+        self.program = open_program(
+            device, source_of(roots, prepared, **fill), exact=settings.exact, threads=settings.threads,
+            profile=settings.profile,
+        )  # fmt: skip
+        x, y, z = (settings.step_mm / voxel_sizes).tolist()
+        key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
+        rules = growth.Rules(
+            step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0
+        )
+        self.rules = spread("rules", rules)
+        values = prepared.arrays | prepared.scalars | self.rules
+        for one in filters:
+            values |= one.values
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        self.table_bytes = 4 * sum(array.size for array in arrays.values())
+        self.room = self._fit(self.table_bytes, fill)
+        with memory_for("the tables"):
+            self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
+        self.buffers = Buffers(self.program, self.room, self.values)
+        self._density = 1.0  # streamlines a seed, at least one
+        self.forget_pace()
+
+    def forget_pace(self) -> None:
+        """Forget how fast the device has been."""
+        self.pace = Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
+
+    def _fit(self, tables: int, fill: dict[str, Any]) -> Room:
+        """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
+        chosen, free = self.settings, None
+        cpu = self.device.arch == "cpu"
+        if not cpu and chosen.memory_limit is None:
+            free = free_memory(self.device) or 2**30
+        return room_for(
+            self.prepared.fill | self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
+            limit=chosen.memory_limit, free=free,
+            most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
+        )  # fmt: skip
+
+    def _most_streamlines(self) -> int:
+        """Streamlines that may grow together: what fits the memory, and what can take a step in one launch.
+
+        No system resets a CPU, however long a launch takes.
+        """
+        halves = None if self.device.arch == "cpu" else self.pace.halves()
+        return self.room.streamlines if halves is None else max(1, min(self.room.streamlines, halves // 2))
+
+    def ready(self) -> int:
+        """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
+        return max(1, min(self.room.seeds, int(0.9 * self._most_streamlines() / self._density)))
+
+    def halve(self, seeds: int) -> int:
+        """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
+        self.buffers.release()
+        if seeds <= FEWEST_SEEDS:
+            return 0
+        self.room = replace(self.room, seeds=max(seeds // 2, FEWEST_SEEDS))
+        return self.room.seeds
+
+    def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
+        """Start a chunk; the device may still be at work on return.
+
+        Parameters
+        ----------
+        seeds : (n, 3) float32, voxel coordinates.
+        first_seed : number of the first one in the run.
+        codes : (n,) int32, the code of the one initial direction of each seed, or -1; without them, peaks are found.
+
+        Returns
+        -------
+        Chunk
+            Without the last of the seeds where their streamlines have no room, and without steps and stop reasons.
+        """
+        n, values = len(seeds), self.values
+        values["rules_first_seed"] = first_seed
+        for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
+            self.buffers.hold(name, n)
+        self.program.upload(values["seeds_points"], seeds.ravel())
+        if codes is None:
+            self.program.run("start", n, values)
+        else:
+            self._direct(codes)
+        near = near_together(seeds)
+        counts = self.fetch(values["seeds_counts"], n)
+        most = self._most_streamlines()
+        self._density = max(int(counts.sum()) / n, 1.0)
+        if int(counts.sum()) > most:
+            n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
+            counts, near = counts[:n], near[near < n]
+        # on the device, streamlines of neighbouring seeds follow each other, since they read the same voxels
+        slot = np.empty(n, np.int32)
+        slot[near] = exclusive_sum(counts[near])
+        self._launch(slot, int(counts.sum()))
+        seed = np.repeat(np.arange(n, dtype=np.int32), counts)
+        branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
+        none = np.zeros((0, 2, 2), np.int32)
+        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
+
+    def _direct(self, codes: Array) -> None:
+        """Give each seed the initial direction of its code (n,), or none where that is -1."""
+        peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
+        peaks[:, 0] = codes
+        self.program.upload(self.values["seeds_peaks"], peaks.ravel())
+        self.program.upload(self.values["seeds_counts"], (codes >= 0).astype(np.int32))
+
+    def _launch(self, slot: Array, count: int) -> None:
+        """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
+        self.program.upload(self.values["slot"], slot)
+        for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
+            self.buffers.hold(f"halves_{name}", count)
+        if self.marks:
+            self.buffers.hold("verdict", count)
+        self.program.run("enlist", len(slot), self.values)
+        turn = self.turns[0]
+        if turn is None:
+            # the backward halves need to know whether the first step stands
+            first = 1 + self.prepared.fill["DROPS_DEAD_END"]
+            steps = self._begin(2 * count, first, anew=True)
+            self._advance(count, first, 0)
+        else:
+            steps = self._begin(count, anew=True)
+        self._advance(count, steps, turn)
+
+    def _advance(self, count: int, steps: int, turn: int | None) -> None:
+        """Launch the forward halves of streamlines (turn 0), their backward halves (1) or both (None)."""
+        stride, offset = (1, 0) if turn is None else (2, turn)
+        # halves that have ended stand still
+        self.program.run(
+            "advance", 2 * count // stride, self.values | {"stride": stride, "offset": offset, "steps": steps}
+        )
+
+    def _begin(self, growing: int, first: int = 0, *, anew: bool = False) -> int:
+        """Note the start of a launch; return how many steps it may take, after ``first`` steps in a launch before."""
+        steps = min(self.pace.steps(growing), self.settings.max_steps)
+        self.pace.begin(growing, first + steps, anew=anew)
+        return steps
+
+    def _settle(self, count: int, turn: int | None) -> tuple[Array, int]:
+        """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
+        state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
+        self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
+        growing = state[..., 1] == Stop.GROWING if turn is None else state[:, turn : turn + 1, 1] == Stop.GROWING
+        return state, int(np.count_nonzero(growing))
+
+    def finish(self, chunk: Chunk) -> Chunk:
+        """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
+        count = len(chunk.seed)
+        with self.tally.stage("grow"):
+            for turn in self.turns:
+                if turn == 1:
+                    self._advance(count, self._begin(count), turn)
+                state, growing = self._settle(count, turn)
+                while growing:
+                    self._advance(count, self._begin(growing), turn)
+                    state, growing = self._settle(count, turn)
+        verdict = np.zeros((count, 0), np.int32)
+        if self.marks:
+            self.program.run("judge", count, self.values)
+            verdict = self.fetch(self.values["verdict"], count)
+            # how far the other half of a rejected one has come by then depends on the device
+            state[np.flatnonzero(verdict <= LAST_EARLY)] = 0, Stop.REJECTED
+            verdict = np.take(verdict, chunk.number)
+        return replace(chunk, state=np.take(state, chunk.number, axis=0), verdict=verdict)
+
+    def count(self, chunk: Chunk, verdicts: Array) -> None:
+        """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the tally."""
+        ends = np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
+        judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
+        self.tally.counts += np.concatenate([[len(chunk.seeds)], ends, judged])
+
+    def fetch(self, array: Any, count: int) -> Array:
+        """Wait for the device; return the first ``count`` elements of an int32 array."""
+        self.tally.copied_bytes += 4 * count
+        return self.program.host(array, count)
+
+    def bytes_for(self, seeds: int, grown: int) -> int:
+        """Return the bytes of tables and buffers for so many seeds, ``grown`` of which have grown here so far."""
+        return self.table_bytes + self.buffers.bytes_for(min(seeds, self.ready()) / min(seeds, grown, self.ready()))
+
+    def compile(self) -> None:
+        """Compile the kernels by growing from one seed."""
+        self._grow(1)
+        self.forget_pace()  # the launches included the compilation
+
+    def measure_pace(self) -> None:
+        """Measure a GPU's pace, since even the first launch of a run must not be long.
+
+        Idle launches are timed, then more seeds while they are soon grown.  A software device begins with few seeds, as
+        a CPU does.
+        """
+        if self.device.arch == "cpu":
+            return
+        for _ in range(1 if self.device.software else IDLE):
+            with self.pace.idle():
+                self._advance(1, 1, None)
+                self.fetch(self.values["halves_state"], 4)
+        for count in () if self.device.software else TRIALS:
+            begun = time.perf_counter()
+            self._grow(count)
+            if time.perf_counter() - begun > TRIAL_SECONDS:
+                break
+
+    def _grow(self, count: int) -> None:
+        """Grow from so many seeds, spread over the stored voxels."""
+        index, shape = np.flatnonzero(self.prepared.arrays["volume_index"]), self.prepared.arrays["volume_shape"]
+        some = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
+        seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
+        while len(seeds):
+            seeds = seeds[len(self.finish(self.begin(seeds[: self.ready()], 0)).seeds) :]

@@ -1,0 +1,168 @@
+"""How large a chunk may be, limited by the device's memory and by 32-bit indices, and the arrays that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...backends.faults import no_memory
+from ...backends.program import Program
+from ...errors import DeviceMemoryError, ParameterError
+from ...kernels.growth import Halves, Seeds
+from ...linker.records import INTS, memory
+
+# Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
+# and kernels and Taichi index elements with signed 32-bit integers.
+MOST_ELEMENTS = 2**29 - 1
+MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
+CPU_SEEDS = 4096  # of a chunk on a CPU, or on a device emulated by one
+FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
+PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
+DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
+UNASKED = 2**26  # bytes that buffers may always take if no limit is set
+WORD = 4  # bytes of an element, a real or a whole number
+Arrays = dict[str, tuple[str, int]]  # kind and number of elements, by flat name
+
+
+@dataclass(frozen=True)
+class Room:
+    """Maximum sizes of a chunk.
+
+    Parameters
+    ----------
+    seeds : number of seeds to start together.
+    streamlines : number of streamlines to grow together.
+    words : words of codes to copy back at once, plus at most one streamline.
+    codes_a_word : number of codes in a word.
+    each : kind and elements of a buffer for each seed or streamline, by its name.
+    elements : the same for a whole buffer; ``packed`` is the array of the words.
+    """
+
+    seeds: int
+    streamlines: int
+    words: int
+    codes_a_word: int
+    each: Arrays
+    elements: Arrays
+
+
+def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
+    """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
+    most = fill["seeds_most"]
+    point = 3 + fill["CARRIED"] + fill.get("REMEMBERED", 0)
+    met = 2 * (2 + fill.get("DROPS_DEAD_END", 0)) * fill["MARKS"]
+    more = 2 * (fill["MORE"] + 1) if fill.get("MORE") else 0
+    halves = Halves(seed=1, branch=1, initial=1, point=2 * point, state=4, codes=2 * max_steps, met=met, more=more)
+    seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
+    return seed, memory("halves", halves) | {
+        "accepted": (INTS, 1), "words_slot": (INTS, 2), "verdict": (INTS, fill["MARKS"]),
+    }  # fmt: skip
+
+
+def total(arrays: Arrays) -> int:
+    """Elements of all arrays together."""
+    return sum(count for _, count in arrays.values())
+
+
+def _largest(arrays: Arrays) -> int:
+    return max(count for _, count in arrays.values())
+
+
+def room_for(
+    fill: Mapping[str, Any], max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
+    free: int | None = None, most_seeds: int = MOST_SEEDS,
+) -> Room:  # fmt: skip
+    """Fit a chunk to a device.
+
+    Arrays that Taichi copies to or from the device are counted twice, since it needs memory for both copies.
+
+    Parameters
+    ----------
+    fill : constants and scalars of the method.
+    max_steps : maximum number of steps of a half-streamline.
+    tables : bytes that the tables take.
+    asked : maximum number of seeds in a chunk that the user asked for.
+    limit : bytes that tables and buffers may take together.
+    free : free bytes of the device before the tables; without a limit, buffers take half of what the tables leave.
+    most_seeds : maximum number of seeds in a chunk, unless the user asked for more.
+
+    Raises
+    ------
+    ParameterError
+        If the limit is too small for the tables and a chunk of one seed.
+    """
+    seed, streamline = sizes(fill, max_steps)
+    a_seed, a_streamline = WORD * (total(seed) + 3), WORD * (total(streamline) + 4)
+    codes = 32 // fill["CODE_BITS"]
+    most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
+    least = a_seed + most * a_streamline + 2 * WORD * (longest + 1)
+    left = 2**62
+    if limit is not None:
+        left = limit - tables
+        if left < least:
+            raise ParameterError(
+                f"--memory-limit is {limit / 1e9:.4g} GB, but the tables take {tables / 1e9:.4g} and the smallest "
+                f"chunk {least / 1e9:.4g}: give {(tables + least) / 1e9 + 0.0005:.3f} or more, or use a tighter mask, "
+                "a higher stop threshold or a lower --max-steps"
+            )
+    elif free is not None:
+        left = max((free - tables) // 2, UNASKED, least)
+    words = min(PART_WORDS, max((left - least) // 32, 1))
+    left -= 2 * WORD * (words + longest)
+    seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), most_seeds)
+    seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
+    streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))
+    streamlines = max(streamlines, most)
+    seeds = max(min(seeds, streamlines), 1)
+    elements = {name: (kind, size * seeds) for name, (kind, size) in seed.items()}
+    elements |= {name: (kind, size * streamlines) for name, (kind, size) in streamline.items()}
+    return Room(seeds, streamlines, words, codes, seed | streamline, elements | {"packed": (INTS, words + longest)})
+
+
+class Buffers:
+    """A chunk's arrays on a device, allocated when they are first needed and enlarged up to their maximum sizes.
+
+    Parameters
+    ----------
+    program : allocates the arrays.
+    room : their maximum sizes.
+    values : the kernels' arguments by flat name, where the arrays are stored.
+    """
+
+    def __init__(self, program: Program, room: Room, values: dict[str, Any]) -> None:
+        self._program, self._room, self._values = program, room, values
+        self._held: dict[str, int] = {}
+
+    def hold(self, name: str, count: int) -> Any:
+        """Return an array with room for ``count`` seeds or streamlines; it grows by a quarter or more."""
+        kind, most = self._room.elements[name]
+        size, held = max(count, 1) * self._room.each[name][1], self._held.get(name, 0)
+        if held < size:
+            self._values.pop(name, None)  # frees its memory before the new allocation
+            self._held.pop(name, None)
+            held = min(max(size, int(1.25 * held)), most)
+            with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):
+                self._values[name] = self._program.empty(held, kind)
+            self._held[name] = held
+        return self._values[name]
+
+    def release(self) -> None:
+        """Give the memory of all arrays back."""
+        for name in self._held:
+            self._values.pop(name, None)
+        self._held.clear()
+
+    def bytes_for(self, times: float) -> int:
+        """Return the bytes of the arrays, if chunks were so many times as large as the largest one so far."""
+        return WORD * sum(min(int(times * held), self._room.elements[name][1]) for name, held in self._held.items())
+
+
+@contextmanager
+def memory_for(what: str) -> Generator[None, None, None]:
+    """Turn a failed allocation into an error that says what needed memory, and what may help."""
+    try:
+        yield
+    except (DeviceMemoryError, RuntimeError, MemoryError) as error:
+        raise no_memory(what, error.__cause__ or error) from error

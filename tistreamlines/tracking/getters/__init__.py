@@ -1,0 +1,1 @@
+"""Direction getters: the options of each, and how it makes the tables of its kernels."""

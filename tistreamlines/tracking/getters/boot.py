@@ -1,0 +1,265 @@
+"""Residual bootstrap: makes the tables of the kernels from a series and DIPY's OPDT or CSA model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...fit import dipy_private
+from ...fit.shells import shells
+from ...kernels.getters import boot
+from ...kernels.getters.vertex_steps import ALONG_VERTICES
+from ...kernels.interpolate import Volume
+from ...kernels.orientation.peaks import PeakScratch
+from ...option import MODEL, option
+from ...space.harmonics import highest_order
+from ...space.polynomials import from_harmonics, monomials
+from ...space.sphere import most_peaks, padded, sphere_tables
+from ..tables.given import Given, Prepared, Signals
+from ..tables.rows import build_volume, kept
+from .options import MethodOptions
+from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
+Array = npt.NDArray[Any]
+ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
+HOLES = ALONG_VERTICES | {"initial_directions": boot.initial_directions, "next_direction": boot.next_direction}
+# in order of the time saved by reading them from the shared memory of a GPU
+OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
+
+
+@dataclass(frozen=True)
+class BootOptions(MethodOptions):
+    """Options of the residual bootstrap, a part of :class:`tistreamlines.Parameters`."""
+
+    angular_weight: float = option(
+        0.0, MODEL, "Weight w in ODF * (1 - w + w |cos(angle to the last step)|); 0 turns it off.", unit="weight",
+        low=0, high=1,
+    )  # fmt: skip
+    boot_rule: str = option(
+        None, MODEL, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
+        "the greatest angle (cuslines).", choices=("dipy", "cuslines"),
+    )  # fmt: skip
+    negative_odf: str = option(
+        "dipy", MODEL, "Whether an ODF without a positive value has one peak, as in DIPY, or none.",
+        choices=("dipy", "none"),
+    )  # fmt: skip
+
+
+def _check_single_shell(gtab: GradientTable) -> None:
+    if len(shells(gtab)) > 1:
+        weighted = gtab.bvals[~gtab.b0s_mask]
+        raise InputError(
+            f"b-values range from {weighted.min():g} to {weighted.max():g} s/mm2, but boot needs a single shell: "
+            "extract one shell and the b0 volumes, or use another direction getter"
+        )
+
+
+def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array, Array]:
+    """Return the degrees (c,) of the coefficients, DIPY's fit matrix (c, signals), and constants (c,) to add."""
+    from dipy.reconst.shm import CsaOdfModel, OpdtModel
+
+    chosen = {"sh_order_max": options.sh_order, "smooth": options.sm_lambda, "min_signal": options.min_signal}
+    if options.model == "opdt":
+        opdt = OpdtModel(gtab, **chosen)
+        return np.asarray(opdt.l_values, int), dipy_private.opdt_fit_matrices(opdt)[1], np.zeros(len(opdt.l_values))
+    csa = CsaOdfModel(gtab, **chosen)
+    fit, bias = dipy_private.csa_fit_matrix(csa).copy(), np.zeros(len(csa.l_values))
+    fit[0], bias[0] = 0.0, dipy_private.csa_constant(csa)
+    return np.asarray(csa.l_values, int), fit, bias
+
+
+@dataclass(frozen=True)
+class BootTables:
+    """Shapes of the tables; the kernels' constants have the same names.
+
+    Parameters
+    ----------
+    signals : int
+        Number of diffusion-weighted volumes.
+    coefficients : int
+        Number of spherical harmonic coefficients.
+    sets : int
+        Number of differently transformed copies of the signals, one per degree for the OPDT.
+    """
+
+    signals: int
+    coefficients: int
+    sets: int
+
+    @property
+    def groups(self) -> int:
+        return padded(self.coefficients) // 32
+
+    @property
+    def split(self) -> int:
+        # with at most 8 lanes, the steps of a chunk are a multiple of 4
+        return 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // self.coefficients)))
+
+    @property
+    def chunks(self) -> int:
+        return padded(self.signals) // 32
+
+    @property
+    def steps(self) -> int:
+        return 32 // self.split
+
+    def pattern(self, degrees: Array) -> Array:
+        """Return the index of the transformed signals at which each lane of each group begins."""
+        lanes = np.arange(32 * self.groups)
+        j = lanes % self.steps if self.groups == 1 else lanes
+        sets = np.where(j < self.coefficients, degrees[np.minimum(j, self.coefficients - 1)] // 2, 0)
+        part = lanes // self.steps if self.groups == 1 else 0 * lanes
+        return part * self.steps + (sets * boot.SPAN if self.sets > 1 else 0)
+
+    def fit(self, matrix: Array) -> Array:
+        """Return the fit matrix in the order [group][chunk of signals][step][lane]."""
+        wide = np.zeros((32 * self.groups // self.split, padded(self.signals)))
+        wide[: self.coefficients, : self.signals] = matrix
+        if self.groups > 1:
+            return wide.reshape(self.groups, 32, -1).transpose(0, 2, 1)
+        return wide.reshape(self.steps, self.chunks, self.split, self.steps).transpose(1, 3, 2, 0)
+
+    def change(self, order: int) -> Array:
+        """Return the change from harmonics to monomials in the order [group][harmonic][lane]."""
+        wide = _wide(from_harmonics(order).T, 32 * self.groups)
+        return wide.reshape(self.coefficients, self.groups, 32).transpose(1, 0, 2)
+
+
+def _wide(table: Array, width: int) -> Array:
+    return np.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, width - table.shape[-1])])
+
+
+@dataclass(frozen=True)
+class _Residuals:
+    """The linear fit from which residuals are drawn.
+
+    Parameters
+    ----------
+    fit : ndarray, (coefficients, signals)
+        Gives the coefficients of the fit.
+    leverage : ndarray, (signals,)
+        Square root of one minus the diagonal of the hat matrix.
+    centred : ndarray, (signals, signals)
+        Gives the residuals, corrected for leverage, minus their mean.
+    mean : ndarray, (signals,)
+        Gives the mean of the corrected residuals.
+    """
+
+    fit: Array
+    leverage: Array
+    centred: Array
+    mean: Array
+
+    @classmethod
+    def of(cls, monomials: Array) -> _Residuals:
+        # monomials and harmonics span the same functions, so both have the hat matrix U U^T
+        basis = np.linalg.qr(monomials)[0]
+        leverage = np.sqrt(1 - (basis**2).sum(axis=1))
+        leveraged = (np.eye(len(basis)) - basis @ basis.T) / leverage[:, None]
+        mean = leveraged.mean(axis=0)
+        return cls(np.linalg.pinv(monomials), leverage, leveraged - mean, mean)
+
+
+def prepare(given: Given, options: BootOptions) -> Prepared:
+    """Make the tables of the residual bootstrap.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with the signals of a single shell.
+    options : BootOptions
+        Options of the method.
+
+    Returns
+    -------
+    Prepared
+        The tables.
+
+    Raises
+    ------
+    InputError
+        If the series has several shells, or not more directions than coefficients.
+    """
+    assert isinstance(given.follows, Signals)
+    data, gtab = given.follows.data, given.follows.gtab
+    _check_single_shell(gtab)
+    degrees, matrix, bias = _dipy_model(gtab, options)
+    sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
+    tables = BootTables(int(np.count_nonzero(~gtab.b0s_mask)), len(degrees), sets)
+    if tables.signals <= tables.coefficients:
+        raise InputError(
+            f"{tables.signals} diffusion-weighted volumes leave no residuals with order {options.sh_order} "
+            f"({tables.coefficients} coefficients): give --sh-order {highest_order(tables.signals - 1)}"
+        )
+    gradients = gtab.bvecs[~gtab.b0s_mask]
+    residuals = _Residuals.of(monomials(gradients, options.sh_order))
+    width = padded(tables.signals)
+    row_width = width + padded(len(degrees) + 2 + given.stop.count)
+    volume = _volume(given, data, ~gtab.b0s_mask, residuals, width, row_width)
+    vertices, edges = given.vertices_and_edges
+    ball, sphere = sphere_tables(vertices, edges)
+    method = boot.Boot(
+        sphere=sphere, rule=peak_rule(options), gradients=_wide(gradients.T, width).ravel(),
+        leverage=_wide(residuals.leverage, width), fit=tables.fit(matrix).ravel(), pattern=tables.pattern(degrees),
+        bias=_wide(bias, 32 * tables.groups), change=tables.change(options.sh_order).ravel(), signals=tables.signals,
+        min_signal=options.min_signal, angular_weight=options.angular_weight,
+    )  # fmt: skip
+    peaks = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
+    fill = ball | stop_fill(given.stop, row_width) | _constants(options, tables, degrees) | HOLES
+    # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
+    # coefficients are made from them
+    shares = {
+        "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
+        "scratch_coefficients": ("scratch_sums", 0),
+    }  # fmt: skip
+    team = boot.BootScratch(**boot.BootScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
+    most = most_directions(peaks, options)
+    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
+
+
+def _volume(
+    given: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
+) -> Volume:
+    """Return rows of centred residuals, coefficients of the fit, mean residual, mean b0 and the stopping maps."""
+    own = row_width - given.stop.count
+
+    def fill_rows(values: Array, rows: Array) -> None:
+        signals = values[:, weighted]
+        rows[:, : residuals.centred.shape[0]] = signals @ residuals.centred.T
+        rows[:, width : width + residuals.fit.shape[0]] = signals @ residuals.fit.T
+        rows[:, own - 2] = signals @ residuals.mean
+        rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
+
+    return build_volume(data, kept(given, data), row_width, fill_rows, given.stop.channels)
+
+
+def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
+    """Return the constants of the kernels, except for those of the sphere and of the row."""
+    return {
+        "CANDIDATES": 64, "SIGNAL_CHUNKS": tables.chunks, "PASSES": -(-tables.chunks // boot.PASS),
+        "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split, "HALF_ORDER": options.sh_order // 2,
+        "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
+        "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]), "OPDT": int(options.model == "opdt"),
+        "ATTEMPTS": ATTEMPTS, "UNTIL_FIT": int(options.boot_rule == "cuslines"),
+        "ANGULAR": int(options.angular_weight > 0), "NEGATIVE_PEAK": int(options.negative_odf == "dipy"),
+    }  # fmt: skip
+
+
+def count_step(fill: dict[str, Any]) -> tuple[int, int]:
+    """Return a lower bound of the bytes read and the operations done for a step.
+
+    Eight rows are read and interpolated, with 16 operations per channel. A coefficient takes two operations per signal
+    in the bootstrap's fit, two per signal in the model's fit, and two per sample of the ODF.
+    """
+    channels, signals = 32 * fill["ROW_CHUNKS"], 32 * fill["SIGNAL_CHUNKS"]
+    harmonic = harmonic_operations(fill)
+    own = signals * (harmonic + 2 * fill["COEFFICIENTS"]) + 32 * fill["VERTEX_CHUNKS"] * harmonic
+    return 32 * channels, 16 * channels + own

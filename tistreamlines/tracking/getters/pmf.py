@@ -1,0 +1,218 @@
+"""Probabilistic and deterministic tracking: makes the tables of the kernels from orientation functions.
+
+A row holds samples on the sphere, or spherical harmonic coefficients, which are evaluated at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError, ParameterError
+from ...io.orientations import peaks_to_pmf
+from ...kernels.getters import det, prob
+from ...kernels.getters.vertex_steps import ALONG_VERTICES
+from ...kernels.interpolate import Volume
+from ...kernels.orientation import pmf
+from ...kernels.orientation.peaks import PeakScratch
+from ...option import MODEL, option
+from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
+from ...space.polynomials import from_harmonics
+from ...space.sphere import SPHERES, most_peaks, padded, sphere_tables
+from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.rows import build_volume, kept
+from .options import MethodOptions
+from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
+
+Array = npt.NDArray[Any]
+OFTEN_READ = ("method_sphere_vertices", "method_sphere_neighbours")
+HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_directions}
+
+
+@dataclass(frozen=True)
+class PmfOptions(MethodOptions):
+    """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
+
+    pmf_threshold: float = option(
+        None, MODEL, "Directions with a value below this share of the greatest value are never taken. In the "
+        "probes of ptt the threshold is absolute: values at or below it count as 0.", unit="share", low=0, high=1,
+    )  # fmt: skip
+    pmf_rows: str = option(
+        None, MODEL, "What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
+        "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
+        "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
+        absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DetOptions(PmfOptions):
+    """Options of deterministic tracking, a part of :class:`tistreamlines.Parameters`."""
+
+    det_rule: str = option(
+        "max", MODEL, "Follow the greatest value within the greatest angle (max), or the closest peak (closest).",
+        choices=("max", "closest"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The layout of a row.
+
+    Parameters
+    ----------
+    half_order : int
+        Half of the order of the coefficients, 0 if a row holds samples on the sphere.
+    width : int
+        Number of float32 in a row, a multiple of 32.
+    fill : callable
+        Returns the first numbers of the rows from values (m, n) of m voxels.
+    """
+
+    half_order: int
+    width: int
+    fill: Callable[[Array], Array]
+
+
+def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
+    """Make the tables of probabilistic tracking; see :func:`prepare_pmf`."""
+    return prepare_pmf(given, options, {"next_direction": prob.next_direction, "OPEN_CONE": 0})
+
+
+def prepare_det(given: Given, options: DetOptions) -> Prepared:
+    """Make the tables of deterministic tracking; see :func:`prepare_pmf`."""
+    greatest = int(options.det_rule == "max")
+    return prepare_pmf(given, options, {"next_direction": det.next_direction, "OPEN_CONE": 1, "GREATEST": greatest})
+
+
+def prepare_pmf(
+    given: Given, options: PmfOptions, own: dict[str, Any], least: float | None = None,
+    reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0,
+) -> Prepared:  # fmt: skip
+    """Make the tables of a method that takes a vertex of the sphere from the orientation function at a point.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with orientation functions.
+    options : PmfOptions
+        Options of the method.
+    own : dict
+        Constants and holes of the method.
+    least : float, optional
+        If given, coefficients are sampled on the sphere here, and lower samples raised to this.
+    reach, stretch : array_like of int, (3,), and float
+        See :func:`tistreamlines.tracking.tables.rows.kept`.
+
+    Returns
+    -------
+    Prepared
+        The tables.
+
+    Raises
+    ------
+    InputError
+        If the values do not fit the sphere, the basis or the stop map.
+    ParameterError
+        If an asymmetric function is given on half a sphere.
+    """
+    function, (vertices, edges) = given.follows, given.vertices_and_edges
+    assert isinstance(function, OrientationFunctions)
+    ball, sphere = sphere_tables(vertices, edges)
+    rows = rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
+    method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
+    fill = ball | stop_fill(given.stop, rows.width) | HOLES | {
+        "SAMPLED": int(rows.half_order == 0), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(function.symmetric),
+        # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
+        "CANDIDATES": max(padded(len(vertices) // 3), pmf.SCAN), "NEGATIVE_PEAK": 0,
+    } | own  # fmt: skip
+    peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
+    team = pmf.PmfScratch(**pmf.PmfScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
+    # the row is no longer needed once it is sampled, and the sums are not used while peaks are searched
+    shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
+    if rows.half_order == 0:
+        shares["scratch_pmf"] = ("scratch_row", 0)
+    most = most_directions(peaks, options)
+    volume = _volume(given, rows, reach, stretch)
+    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
+
+
+def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> Volume:
+    """Return rows of the voxels that are read."""
+    assert isinstance(given.follows, OrientationFunctions)
+    values = given.follows.values
+
+    def fill_rows(some: Array, written: Array) -> None:
+        own = rows.fill(some)
+        written[:, : own.shape[1]] = own
+
+    return build_volume(values, kept(given, values, reach, stretch), rows.width, fill_rows, given.stop.channels)
+
+
+def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
+    """Return the layout of the rows, which end with the maps of the stopping rule.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with orientation functions.
+    sampled : bool
+        Whether coefficients are sampled on the sphere here. Those of a full basis always are.
+    least : float
+        Lower samples of coefficients are raised to this; with a full basis, to 0.
+
+    Returns
+    -------
+    Rows
+        The layout.
+    """
+    function, (vertices, _), stops = given.follows, given.vertices_and_edges, given.stop.count
+    assert isinstance(function, OrientationFunctions)
+    _check(function, given)
+    count = function.values.shape[3]
+    if function.kind == "pmf":
+        if count != len(vertices):
+            raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
+        return Rows(0, padded(count + stops), lambda some: some)
+    if function.kind == "peaks":
+        width = function.peak_width
+        lobes = lambda some: peaks_to_pmf(some.reshape(len(some), -1, 3), vertices, width)  # noqa: E731
+        return Rows(0, padded(len(vertices) + stops), lobes)
+    full = basis_of(function.basis).full
+    try:
+        order = order_of(count, full)
+    except ValueError as error:
+        raise InputError(f"values: {error}") from error
+    if order < 2 - full:
+        raise InputError("values: a single coefficient per voxel has no direction")
+    if full or sampled:
+        # the kernels' polynomials have no odd degrees, but a full basis has
+        matrix = sampling_matrix(vertices, order, function.basis).T
+        low = 0.0 if full else least
+        return Rows(0, padded(len(vertices) + stops), lambda some: np.maximum(some @ matrix, low))
+    change = from_harmonics(order).T
+    return Rows(order // 2, padded(count + stops), lambda some: to_descoteaux(some, function.basis) @ change)
+
+
+def _check(function: OrientationFunctions, given: Given) -> None:
+    """Check that values and maps have one grid, and that an asymmetric function has a whole sphere."""
+    maps = given.stop.channels
+    if function.values.ndim != 4 or function.values.shape[:3] != maps.shape[:3]:
+        raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
+    if not function.symmetric and isinstance(given.sphere, str) and SPHERES[given.sphere][1]:
+        raise ParameterError(f"--sphere {given.sphere} is half a sphere: an asymmetric function needs --sphere full")
+
+
+def count_step(fill: dict[str, Any]) -> tuple[int, int]:
+    """Return a lower bound of the bytes read and the operations done for a step.
+
+    Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes five operations for its
+    cosine to the heading and, if rows hold coefficients, two per coefficient.
+    """
+    channels, vertices = 32 * fill["ROW_CHUNKS"], 32 * fill["VERTEX_CHUNKS"]
+    own = vertices * (5 + (0 if fill["SAMPLED"] else harmonic_operations(fill)))
+    return 32 * channels, 16 * channels + own

@@ -1,0 +1,211 @@
+"""Parallel transport tractography: makes the tables of the kernels from orientation functions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import ParameterError
+from ...kernels import lanes
+from ...kernels.getters import ptt
+from ...option import MODEL, option
+from ...space.nearest_vertex import cell_table, compact_order, without_opposite
+from ..tables.given import Given, OrientationFunctions, Prepared
+from .pmf import PmfOptions, prepare_pmf
+
+Array = npt.NDArray[Any]
+MOST_POWER = 100  # two to this power still fits a float32
+CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
+OFTEN_READ = ("method_sphere_vertices",)
+HOLES = {
+    "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "depart": ptt.depart_along, "choose": ptt.choose_try,
+    "moved": ptt.moved_by_try, "CARRIED": CARRIED, "DROPS_DEAD_END": 1, "ABREAST": 0, "OPEN_CONE": 0, "CODE_BITS": 8,
+}  # fmt: skip
+SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
+WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
+
+
+@dataclass(frozen=True)
+class PttOptions(PmfOptions):
+    """Options of parallel transport, a part of :class:`tistreamlines.Parameters`, with DIPY's defaults."""
+
+    probe_length: float = option(
+        1.5, MODEL, "Length of a probe, the arc along which the data support of a candidate is computed.", unit="mm",
+        low=0, above=True,
+    )  # fmt: skip
+    probe_radius: float = option(
+        0.0, MODEL, "Radius of the circle of parallel lines of a probe, if --probe-count is above 1.", unit="mm",
+        low=0,
+    )  # fmt: skip
+    probe_quality: int = option(
+        7, MODEL, "Number of points of a probe at which the orientation function is read.", unit="points", low=2,
+        high=1000,
+    )  # fmt: skip
+    probe_count: int = option(1, MODEL, "Number of parallel lines in a probe.", unit="lines", low=1, high=1000)
+    data_support_exponent: float = option(
+        1.0, MODEL, "Candidates are drawn with a probability proportional to their data support to this power.",
+        unit="power", low=0, high=MOST_POWER, above=True,
+    )  # fmt: skip
+    probe_rule: str = option(
+        "dipy", MODEL, "dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a factor of the voxel "
+        "size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, and any candidate is "
+        "accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends streamlines there. "
+        "paper follows the publication.", choices=("dipy", "tracker", "paper"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Lengths and curvatures of steps and probes.
+
+    Parameters
+    ----------
+    options : PttOptions
+        Options of the method.
+    step_mm : float
+        Step size, mm.
+    voxel_sizes : tuple of float, (3,)
+        Sides of a voxel, mm.
+    max_curvature : float or None
+        Greatest curvature, 1/mm. None is the value that follows from ``max_angle``.
+    exact_arcs : bool
+        Whether arcs are exact. DIPY's arcs are of second order: the more they bend, the more their lengths and angles
+        are off.
+    """
+
+    options: PttOptions
+    step_mm: float = 0.5
+    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
+    max_curvature: float | None = None
+    exact_arcs: bool = False
+
+    @property
+    def curvature(self) -> float:
+        """Greatest curvature, 1/mm; from the angle as in DIPY's ``min_radius_curvature_from_angle``."""
+        if self.max_curvature is not None:
+            return self.max_curvature
+        step = self.step_mm / float(np.mean(self.voxel_sizes))
+        return 2 * math.sin(math.radians(self.options.max_angle) / 2) / step
+
+    @property
+    def segment(self) -> float:
+        """Length of a segment of a probe, mm."""
+        return self.options.probe_length / (self.options.probe_quality - 1)
+
+    @property
+    def scale(self) -> Array:
+        """Factors (3,) that convert a displacement of a probe from mm to voxels; DIPY multiplies by the voxel size."""
+        sizes = np.asarray(self.voxel_sizes, float)
+        return 1 / sizes if self.options.probe_rule == "paper" else sizes
+
+    @property
+    def stretch(self) -> float:
+        """Greatest length of a step, in step sizes: DIPY's arcs of second order lead farther the more they bend."""
+        return math.hypot(1, self.curvature * self.step_mm / 2)
+
+    def reach(self, shape: tuple[int, ...]) -> Array:
+        """Return how far a probe can go along each axis from the point of a streamline, voxels, (3,) int."""
+        bend, segments = self.curvature * self.segment, self.options.probe_quality - 1
+        length, binormal = segments * self.segment, 1.0
+        if not self.exact_arcs:
+            length = 0.0
+            # DIPY's propagator is of second order, and a probe's binormal is not normalised after each segment
+            for _ in range(segments):
+                length += self.segment * (1 + bend / 2 * math.sqrt(2) * binormal)
+                binormal = bend + (1 + bend * bend / 2) * binormal
+        radius = self.options.probe_radius * binormal * math.sqrt(2) if self.options.probe_count > 1 else 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = np.ceil(length * self.scale + radius / np.asarray(self.voxel_sizes))
+        # nothing is read outside the image, so a length that overflows is cut to its shape; fmin ignores NaN
+        return np.fmin(away, shape).astype(int)
+
+    def scalars(self) -> dict[str, float]:
+        """Return the numbers of the kernels' record. The factor keeps rounded curvatures within the greatest one."""
+        power = self.options.data_support_exponent
+        scalars = {
+            "max_curvature": self.curvature * (1 - 2.0**-21), "step": self.step_mm, "segment": self.segment,
+            "share": 1 / (self.options.probe_quality * self.options.probe_count), "power": power, "slack": 2.0**power,
+        }  # fmt: skip
+        for axis, size, scale in zip("xyz", self.voxel_sizes, self.scale, strict=True):
+            scalars |= {axis: 1 / float(size), f"probe_{axis}": float(scale)}
+        return scalars
+
+
+def prepare(
+    given: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
+) -> Prepared:
+    """Make the tables of parallel transport tractography.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with orientation functions, in the scale of ``pmf_threshold``.
+    options : PttOptions
+        Options of the method.
+    max_curvature, exact_arcs : float or None, bool
+        See :class:`Probe`.
+
+    Returns
+    -------
+    Prepared
+        The tables.
+
+    Raises
+    ------
+    InputError
+        If the values do not fit the sphere, the basis or the stop map.
+    ParameterError
+        If an asymmetric function is given on a sphere without opposite pairs.
+    """
+    probe = Probe(options, given.step_mm, given.voxel_sizes, max_curvature, exact_arcs)
+    given = _ordered(given)
+    function, (vertices, _) = given.follows, given.vertices_and_edges
+    assert isinstance(function, OrientationFunctions)
+    if not function.symmetric and (alone := without_opposite(vertices)):
+        raise ParameterError(
+            f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
+            "function, give ptt a whole sphere of opposite pairs, e.g. DIPY's repulsion724"
+        )
+    cells, own = cell_table(vertices, function.symmetric)
+    own |= HOLES | {
+        "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
+        "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
+        "STRICT": int(options.probe_rule != "dipy"),
+    }  # fmt: skip
+    least = 0.0 if options.pmf_rows == "sampled" else -np.inf
+    reach = probe.reach(given.stop.channels.shape[:3])
+    made = prepare_pmf(given, options, own, least, reach, probe.stretch)
+    method = ptt.Ptt(**vars(made.method), cells=cells, ring=_ring(options), **probe.scalars())
+    team = ptt.PttScratch(**vars(made.team), carried=CARRIED)
+    return replace(made, method=method, team=team, often_read=OFTEN_READ)
+
+
+def _ordered(given: Given) -> Given:
+    """Sort the vertices so that neighbours are close in memory."""
+    vertices, edges = given.vertices_and_edges
+    vertices, function = np.asarray(vertices, float), given.follows
+    assert isinstance(function, OrientationFunctions)
+    order = compact_order(vertices)
+    if function.kind == "pmf" and function.values.shape[-1] == len(order):
+        function = replace(function, values=function.values[..., order])
+    return replace(given, follows=function, sphere=(vertices[order], np.argsort(order)[edges]))
+
+
+def _ring(options: PttOptions) -> Array:
+    """Return the offsets of a probe's lines from its axis: cosine and sine times the radius, mm, (2 * probe_count,)."""
+    turns = 2 * np.pi * np.arange(options.probe_count) / options.probe_count
+    return (options.probe_radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)).ravel()
+
+
+def count_step(fill: dict[str, Any]) -> tuple[int, int]:
+    """Return a lower bound of the bytes read and the operations done for a step.
+
+    A step tries 32 probes. Each line of a segment takes eight reads, 16 operations to interpolate and 18 for the
+    weights; each segment takes 104 operations for its arc, its frame and the nearest vertex.
+    """
+    segments, lines = 32 * fill["SEGMENTS"], fill["PROBES"]
+    return 32 * segments * lines, segments * (SEGMENT_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS))

@@ -1,0 +1,1 @@
+"""What is made of the accepted streamlines: their points."""

@@ -1,0 +1,92 @@
+"""From codes to points: the host repeats the steps of a half-streamline with the arithmetic of the devices."""
+
+from __future__ import annotations
+
+from ...kernels.growth import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
+from ...kernels.orientation.peaks import NONE
+from ...linker.lang import *
+
+
+class Affine(Record):
+    """Voxel to RASmm: rows of a 3 x 4 matrix."""
+
+    xx: real
+    xy: real
+    xz: real
+    x: real
+    yx: real
+    yy: real
+    yz: real
+    y: real
+    zx: real
+    zy: real
+    zz: real
+    z: real
+
+
+@twin
+def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
+    """Write each lane's point in RASmm."""
+    out[3 * place] = ((affine.xx * p[0] + affine.xy * p[1]) + affine.xz * p[2]) + affine.x
+    out[3 * place + 1] = ((affine.yx * p[0] + affine.yy * p[1]) + affine.yz * p[2]) + affine.y
+    out[3 * place + 2] = ((affine.zx * p[0] + affine.zy * p[1]) + affine.zz * p[2]) + affine.z
+
+
+class Laid(Record):
+    """Streamlines whose points are computed.
+
+    For each streamline: its seed's number in the chunk, its number among the seed's directions, the code of its initial
+    direction, its seed (voxel), its first point's place in ``out``.  For each half: its first word and its steps.
+    ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
+    """
+
+    seed: Ints
+    branch: Ints
+    initial: Ints
+    point: Reals
+    offset: Ints
+    slot: Ints
+    lengths: Ints
+    order: Ints
+
+
+@twin
+def unpack(
+    item: i32, words: Ints, laid: Laid, rules: Rules, method: Method, scratch: Scratch, affine: Affine, out: Reals
+):
+    """Compute the points of one half-streamline, or of 32, one in each lane (ABREAST), in RASmm; backward halves reversed.
+
+    Lanes are faster if a step needs much arithmetic, a single half if memory is the limit.  A half that has ended writes
+    its last point again while the other lanes go on.
+    """
+    if ABREAST:
+        half = at(laid.order, 32 * item)
+        side = laid.order[32 * item] & 1
+        longest = i32(team_max(real(laid.lengths[half])))
+    else:
+        half = laid.order[item]
+        side = half & 1
+        longest = laid.lengths[half]
+    streamline = half >> 1
+    p = vec3(laid.point[3 * streamline], laid.point[3 * streamline + 1], laid.point[3 * streamline + 2])
+    place = laid.offset[streamline] + laid.lengths[2 * streamline + 1]
+    write_points(p, affine, out, place)
+    length = laid.lengths[half]
+    first = laid.slot[half]
+    c0 = u32(laid.seed[streamline]) + rules.first_seed
+    c2 = u32(2 * laid.branch[streamline] + side)
+    if CARRIED:
+        code = words[laid.slot[2 * streamline]] & ((1 << CODE_BITS) - 1)
+        code = where((side == 1) & (laid.lengths[2 * streamline] > 0), code, NONE)
+        depart(method, scratch, laid.initial[streamline], side, code, c0, c2, rules)
+    taken = 0
+    for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
+        word = words[first + where(turn * (32 // CODE_BITS) < length, turn, 0)]
+        for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
+            taken = taken + 1
+            going = taken <= length
+            code = (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)
+            ahead = moved(p, code, method, scratch, c0, u32(taken), c2, rules)
+            p = vec3(where(going, ahead[0], p[0]), where(going, ahead[1], p[1]), where(going, ahead[2], p[2]))
+            place = place + where(going, 1 - 2 * side, 0)
+            write_points(p, affine, out, place)

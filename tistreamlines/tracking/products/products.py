@@ -1,0 +1,139 @@
+"""Products: what is made of the accepted streamlines.
+
+A product receives each chunk while its streamlines are on the device, before the next chunk takes their place.  It may
+run kernels on them (with ``growth.values`` and arrays of its own) and copy what it needs to the host.  :class:`Points`
+brings the streamlines themselves back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...devices import usable_cores
+from ...devices.threads import thread_pool
+from ...kernels.growth import pack
+from ...kernels.stop_reasons import Stop
+from ...linker.lang import Twin
+from ...space.batch import Batch
+from ..engine.chunk import Chunk
+from ..engine.growth import Growth
+from ..engine.ordering import exclusive_sum
+from .unpacking import Grown, Unpacker
+
+Array = npt.NDArray[Any]
+BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
+
+
+class Product(Protocol):
+    """Something made of the accepted streamlines.
+
+    Attributes
+    ----------
+    roots : kernels that it runs.
+    """
+
+    roots: Sequence[Twin]
+
+    def compile(self, growth: Growth) -> None:
+        """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
+        ...
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Add the accepted streamlines of a chunk, whose arrays are on the device with those of the others."""
+        ...
+
+
+class Points(Product):
+    """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
+
+    Parameters
+    ----------
+    unpacker : lays the points out.
+    threads : how many threads do so; None for one a core, less one that waits for a GPU.
+    cpu : whether the streamlines grow on the CPU.
+    """
+
+    roots = (pack,)
+
+    def __init__(self, unpacker: Unpacker, threads: int | None, cpu: bool) -> None:
+        self.unpacker = unpacker
+        self.workers = threads or max(1, usable_cores() - (not cpu))
+        self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
+        self._back: list[Grown] = []
+        self._spare: list[Array] = []
+        # some systems start threads slowly
+        wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
+
+    @property
+    def pool(self) -> ThreadPoolExecutor:
+        """Threads that lay points out."""
+        return thread_pool("points", self.workers)
+
+    def compile(self, growth: Growth) -> None:
+        """Bring a made-up streamline of two steps back."""
+        state, none = np.array([1, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
+        growth.program.upload(growth.values["halves_state"], state)
+        growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
+        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
+        self.unpacker.batch(self._packed(growth, chunk), growth.rules)
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Bring the streamlines back as codes, a part at a time."""
+        with growth.tally.stage("pack"):
+            part = np.cumsum(accepted.steps // growth.room.codes_a_word + 2) // growth.room.words
+            cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
+            self._back += [self._packed(growth, accepted.some(slice(a, b))) for a, b in pairwise(cuts)]
+
+    def lay_out(self, growth: Growth) -> None:
+        """Let threads lay out what is back; called when the device has its next work, since splitting takes long."""
+        for packed in self._back:
+            parts = packed.parts(BATCH_POINTS)
+            for one in parts:
+                future = self.pool.submit(self.unpacker.batch, one, growth.rules)
+                self.waiting.append((future, packed.words if one is parts[-1] else None))
+        self._back.clear()
+
+    def _packed(self, growth: Growth, kept: Chunk) -> Grown:
+        """Bring streamlines back as codes, several to a word."""
+        program, count = growth.program, len(kept.number)
+        words = -(-kept.state[..., 0].ravel() // growth.room.codes_a_word)
+        slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
+        # memory that earlier parts were in: fresh memory costs as much as the copy
+        packed = self._spare.pop() if self._spare else np.empty(growth.room.elements["packed"][1], np.int32)
+        if total:
+            values = growth.values | {
+                "accepted": program.upload(growth.buffers.hold("accepted", count), kept.number),
+                "slot": program.upload(growth.buffers.hold("words_slot", count), slot),
+            }
+            program.gather("pack", 2 * count, values, packed[:total], len(packed))
+            growth.tally.copied_bytes += 4 * total
+        initial = np.zeros(count, np.int32)
+        if self.unpacker.carries:
+            initial = growth.fetch(growth.values["halves_initial"], int(kept.number.max(initial=-1)) + 1)[kept.number]
+        return Grown(kept, initial, packed, slot)
+
+    def next(self, growth: Growth) -> Batch:
+        """Wait for the next batch."""
+        future, spent = self.waiting.popleft()
+        with growth.tally.stage("unpack"):
+            batch = future.result()
+        if spent is not None:
+            self._spare.append(spent)  # no other batch needs it
+        growth.tally.streamlines += len(batch)
+        growth.tally.points += len(batch.points)
+        return batch
+
+    def cancel(self) -> None:
+        """Forget the batches that nobody waits for any more."""
+        for future, _ in self.waiting:
+            future.cancel()
+        self.waiting.clear()
+        self._back.clear()

@@ -1,0 +1,110 @@
+"""From codes to points: the host's part of the work on a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...linker.lang import LANES, fields_of
+from ...linker.records import REALS, spread
+from ...space.batch import Batch, Space
+from ..engine.chunk import Chunk
+from ..engine.linking import source_of
+from ..tables.given import Prepared
+from .lay_out import Affine, Laid, unpack
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Grown:
+    """Accepted streamlines, copied to the host as codes.
+
+    Parameters
+    ----------
+    chunk : the streamlines.
+    initial : (m,) code of each one's initial direction, for methods whose codes do not give it; else 0.
+    words, slot : codes, several to a word, and the first word of each half.
+    """
+
+    chunk: Chunk
+    initial: Array
+    words: Array
+    slot: Array
+
+    def parts(self, points: int) -> list[Grown]:
+        """Split into parts of about ``points`` points, which share the words."""
+        ends = np.flatnonzero(np.diff(np.cumsum(self.chunk.steps + 1) // points)) + 1
+        cuts = [0, *ends.tolist(), len(self.initial)]
+        return [
+            Grown(self.chunk.some(slice(a, b)), self.initial[a:b], self.words, self.slot[2 * a : 2 * b])
+            for a, b in pairwise(cuts)
+        ]
+
+
+def in_teams(lengths: Array) -> Array:
+    """Sort halves by side and length, and repeat the last one of each side to fill its team: (LANES * teams,)."""
+    sides = []
+    for side in range(2):
+        order = np.argsort(lengths[:, side])
+        sides.append(np.pad(order, (0, -len(order) % LANES), "edge") * 2 + side)
+    return np.concatenate(sides)
+
+
+class Unpacker:
+    """Computes points from codes with the kernels' own steps, always on the CPU.
+
+    Parameters
+    ----------
+    prepared : the method's tables.
+    space : the image's space.
+
+    Attributes
+    ----------
+    memory : returns 3 * p float32 for the points of a batch, by their number p and that of its streamlines.
+    """
+
+    def __init__(self, prepared: Prepared, space: Space) -> None:
+        from ...backends.numba.program import NumbaProgram
+
+        self.space = space
+        self.memory: Callable[[int, int], Array] = lambda points, _: np.empty(3 * points, np.float32)
+        self.carries = prepared.fill["CARRIED"] > 0
+        source = source_of([unpack], prepared, ABREAST=int(self.carries))
+        carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
+        self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
+        affine = Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
+        tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
+        self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
+
+    def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
+        """Return a batch of streamlines in RASmm; several threads may call this at once.
+
+        Parameters
+        ----------
+        grown : the streamlines as codes.
+        rules : :class:`...kernels.growth.Rules` by flat name.
+        """
+        chunk, lengths = grown.chunk, grown.chunk.state[..., 0]
+        offsets = np.concatenate([[0], np.cumsum(chunk.steps + 1)]).astype(np.int64)
+        origin = chunk.seeds[chunk.seed]
+        out = self.memory(int(offsets[-1]), len(origin))
+        if len(origin):
+            order = in_teams(lengths) if self.carries else np.arange(2 * len(origin))
+            laid = Laid(
+                seed=chunk.seed, branch=chunk.branch, initial=grown.initial, point=origin.ravel(), offset=offsets[:-1],
+                slot=grown.slot, lengths=lengths.ravel(), order=order,
+            )  # fmt: skip
+            values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
+            values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
+            self.program.run("unpack", len(order) // (LANES if self.carries else 1), values)
+        return Batch(
+            out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
+            (chunk.first_seed + chunk.seed.astype(np.int64)).astype(np.uint32), chunk.branch.astype(np.uint16),
+            chunk.state[:, ::-1, 1].astype(np.uint8),
+        )  # fmt: skip

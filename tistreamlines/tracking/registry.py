@@ -1,0 +1,210 @@
+"""The registry of direction getters and stopping rules: one row for each, used by all other parts of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from ..fit.models import MODELS
+from ..option import listed
+from .getters import boot, pmf, ptt
+from .getters.options import MethodOptions
+from .references import ALWAYS, REFERENCES
+from .stopping import anatomy, binary, threshold
+from .tables.given import Given, Prepared, StopTables
+
+ANY_MODEL = ("csd", "opdt", "csa")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A direction getter, which chooses the next direction of a streamline.
+
+    Attributes
+    ----------
+    title : str
+        Full name.
+    use : str
+        When to use it, for tables.
+    follows : str
+        Its data: 'signals' of a series, or orientation 'functions', fitted or from a file.
+    prepare : callable
+        Makes its tables from :class:`Given` and the options.
+    options : type
+        Class of its options, a base class of Parameters. An option that only some classes have belongs to these
+        methods only.
+    defaults : mapping
+        Defaults of the options whose default depends on the method. ``docs/truth.md`` has the scores that decided them.
+    models : tuple of str
+        Models that can be fitted for it; the default is in ``defaults``.
+    references : tuple of str
+        Keys of REFERENCES.
+    count_step : callable
+        Returns the bytes read and the operations done for a step from the constants of the kernels, for the benchmark.
+    asymmetric : bool
+        Whether it can keep opposite directions apart.
+    step_in_tables : bool
+        Whether its tables depend on the step size.
+    particles : bool
+        Whether particle filtering can grow its streamlines.
+    draws : bool
+        Whether it draws random numbers.
+    steps_along_peaks : callable
+        Returns whether its steps follow peaks, not only the first ones, from the options.
+    dipys : mapping
+        DIPY's defaults, where they differ.
+    """
+
+    title: str
+    use: str
+    follows: Literal["signals", "functions"]
+    prepare: Callable[[Given, Any], Prepared]
+    options: type[MethodOptions]
+    defaults: Mapping[str, Any]
+    models: tuple[str, ...]
+    references: tuple[str, ...]
+    count_step: Callable[[dict[str, Any]], tuple[int, int]]
+    asymmetric: bool = False
+    step_in_tables: bool = False
+    particles: bool = False
+    draws: bool = True
+    steps_along_peaks: Callable[[Any], bool] = lambda _: False
+    dipys: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> str:
+        """Its input, for tables."""
+        return "a series with b0s" if self.follows == "signals" else "a series or an orientation file"
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """A stopping rule, which decides where a streamline ends.
+
+    Attributes
+    ----------
+    title : str
+        Description in a few words.
+    prepare : callable
+        Makes its tables from the maps (by option name), a function that fits FA, the options, and a voxel's sides, mm.
+    options : type
+        Class of its options, a base class of Parameters.
+    maps : dict of str to int
+        Options that name images on the grid of the series, and the number of volumes of each; 0 for a 3-D image.
+    needs_fa : callable
+        Returns whether FA must be fitted, from the options.
+    doubt : callable
+        Says why the maps may be wrong, or nothing, from the maps, a function that fits FA (None without a series) and
+        the options.
+    references : tuple of str
+        Keys of REFERENCES.
+    step_in_tables : bool
+        Whether its tables depend on the step size.
+    draws : bool
+        Whether it draws random numbers.
+    passed : float
+        A value of its maps with which streamlines go on, for kernels that are compiled before the maps are read.
+    """
+
+    title: str
+    prepare: Callable[[Mapping[str, Any], Callable[[], Any], Any, tuple[float, ...]], StopTables]
+    options: type
+    maps: Mapping[str, int]
+    needs_fa: Callable[[Any], bool] = lambda _: False
+    doubt: Callable[[Mapping[str, Any], Callable[[], Any] | None, Any], str] = lambda *_: ""
+    references: tuple[str, ...] = ()
+    step_in_tables: bool = False
+    draws: bool = False
+    passed: float = 1e30
+
+
+# defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
+_DIPY = {
+    "model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
+    "pmf_threshold": 0.1,
+}  # fmt: skip
+METHODS: dict[str, Method] = {
+    "boot": Method(
+        "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
+        boot.prepare, boot.BootOptions,
+        {"model": "csa", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
+         "boot_rule": "cuslines"},
+        ("csa", "opdt"), ("Berman 2008",), boot.count_step, particles=True, steps_along_peaks=lambda _: True,
+        dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0,
+               "boot_rule": "dipy"},
+    ),
+    "prob": Method(
+        "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
+        pmf.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
+        ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True, particles=True,
+        dipys={"max_angle": 20.0, "pmf_threshold": 0.1},
+    ),
+    "det": Method(
+        "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,
+        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
+        steps_along_peaks=lambda options: options.det_rule == "closest",
+    ),
+    "ptt": Method(
+        "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", "functions",
+        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
+        step_in_tables=True,
+    ),
+}  # fmt: skip
+STOPPING_RULES: dict[str, StoppingRule] = {
+    "threshold": StoppingRule(
+        "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
+        {"stop_map": 0}, threshold.needs_fa, threshold.doubt,
+    ),
+    "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
+    "act": StoppingRule(
+        "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
+        anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), step_in_tables=True,
+        passed=0.25,
+    ),
+    "cmc": StoppingRule(
+        "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
+        anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
+        draws=True, passed=0.25,
+    ),
+}  # fmt: skip
+
+
+def default_method(follows: str) -> str:
+    """Return the default method for 'signals' or 'functions': the first in the registry."""
+    return next(name for name, row in METHODS.items() if row.follows == follows)
+
+
+def owners(name: str) -> dict[str, tuple[str, ...]]:
+    """Return the methods ('dg') and stopping rules ('stopping') that have an option, unless all have it."""
+    out = {}
+    for fact, table in (("dg", METHODS), ("stopping", STOPPING_RULES)):
+        having = tuple(key for key, row in table.items() if name in {f.name for f in fields(row.options)})
+        if having and len(having) < len(table):
+            out[fact] = having
+    return out
+
+
+def varying(name: str) -> str:
+    """Describe the default of an option for each method or model: '60 for boot, 20 for prob or det'."""
+    keys: dict[str, list[str]] = {}
+    for table in (METHODS, MODELS):
+        for key, row in table.items():
+            if name in row.defaults:
+                value = row.defaults[name]
+                keys.setdefault(value if isinstance(value, str) else f"{value:g}", []).append(key)
+    return ", ".join(f"{value} for {listed(names)}" for value, names in keys.items())
+
+
+def citations(dg: str, model: str | None) -> list[str]:
+    """Return the references of a method, of its model, if any, and of the parts that every run uses."""
+    names = [*METHODS[dg].references, *(MODELS[model].references if model else ()), *ALWAYS]
+    return [REFERENCES[name] for name in names]
+
+
+def table_rows() -> list[tuple[str, ...]]:
+    """Return name, title, input, models, use and references of each method, for tables."""
+    return [
+        (name, row.title, row.needs, ", ".join(row.models), row.use, ", ".join(row.references))
+        for name, row in METHODS.items()
+    ]

@@ -1,0 +1,69 @@
+"""Seeds with given initial directions, in place of the peaks that the kernel ``start`` finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import ParameterError
+from ...fit.threads import in_threads
+from ...space.nearest_vertex import closest_vertices
+from ..tables.given import Prepared
+
+Array = npt.NDArray[Any]
+BLOCK = 512  # directions that are compared with all vertices at once
+UNIT = 1e-3  # how far a length may be from 1
+
+
+def initial_codes(
+    directions: Array, seeds: Array, prepared: Prepared, threads: int | None = None
+) -> npt.NDArray[np.int32]:
+    """Return the codes of the vertices nearest to given directions.
+
+    Parameters
+    ----------
+    directions : (n, 3)
+        Unit vectors along the voxel axes.
+    seeds : (n, 3) float32, voxel
+        The seeds that the directions belong to.
+    prepared : Prepared
+        The tables of the method, whose sphere is used.
+    threads : int, optional
+        CPU threads; one per core by default.
+
+    Returns
+    -------
+    (n,) int32
+        Twice the vertex, plus one where the direction is nearer to the opposite of the vertex; -1 for a seed outside
+        the image, which has no direction.
+
+    Raises
+    ------
+    ParameterError
+        If there is not one unit vector for each seed.
+    """
+    directions = np.asarray(directions, np.float64)
+    if directions.shape != seeds.shape:
+        raise ParameterError(f"directions have shape {directions.shape}: give {seeds.shape}, one for each seed")
+    bad = np.flatnonzero(~(np.abs(np.linalg.norm(directions, axis=1) - 1) <= UNIT))
+    if len(bad):
+        raise ParameterError(f"direction {bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")
+    sphere, symmetric = vars(prepared.method)["sphere"], bool(prepared.fill["SYMMETRIC"])
+    # float32, with which the kernels compute and which a cache of tables holds
+    vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
+
+    def code_block(first: int) -> Array:
+        some = directions[first : first + BLOCK]
+        near = closest_vertices(some, vertices, symmetric)
+        return 2 * near + ((some * vertices[near]).sum(axis=1) < 0)
+
+    codes = np.concatenate([np.empty(0, np.int32), *in_threads(code_block, range(0, len(seeds), BLOCK), threads)])
+    return np.where(inside(seeds, prepared), codes, -1).astype(np.int32)
+
+
+def inside(seeds: Array, prepared: Prepared) -> npt.NDArray[np.bool_]:
+    """Return which seeds (n, 3) float32 lie in the image, as the kernels decide it."""
+    end = np.asarray(prepared.arrays["volume_shape"], np.float32) - np.float32(0.5)
+    return np.all((seeds >= np.float32(-0.5)) & (seeds < end), axis=1)

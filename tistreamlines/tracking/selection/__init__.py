@@ -1,0 +1,1 @@
+"""Which streamlines are kept: regions, lengths and ends."""

@@ -1,0 +1,95 @@
+"""Voxels of the tracked image that lie wholly inside or outside each region, with the bits of those that hold them.
+
+A point in such a voxel has the voxel's bits. In the others, which the border of a region crosses, spheres and masks on
+other grids are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.selection.regions import MIXED
+
+Array = npt.NDArray[Any]
+SLACK = 1e-3  # voxels or mm: more than the rounding of points, which have float32
+
+
+def mark_voxels(voxels: Array, marks: Array, to_grid: Array) -> None:
+    """Add the bits of another grid to the voxels of the tracked image, and MIXED where only some points have them.
+
+    Parameters
+    ----------
+    voxels : (x, y, z) int32, changed in place.
+    marks : (i, j, k) int32, bits of the grid's voxels; around it there are none.
+    to_grid : (4, 4), from voxel coordinates of the tracked image to those of the grid.
+    """
+    # the points of a voxel are nearest to grid voxels in a window around its centre
+    reach = 0.5 * np.abs(to_grid[:3, :3]).sum(axis=1) + SLACK
+    # small voxels are taken together in blocks, of which a window has at most six along an axis
+    block = np.maximum(reach // 2, 1).astype(int)
+    window = np.ceil(2 * reach / block).astype(int) + 1
+    least, greatest = (
+        _of_windows(choose, np.pad(_of_blocks(choose, marks, block), [(size, size) for size in window]), window)
+        for choose in (np.minimum, np.maximum)
+    )
+    corners = np.array(list(product(*([-1 - far, size + far] for far, size in zip(reach, marks.shape, strict=True)))))
+    box = _box(np.linalg.solve(to_grid[:3, :3], (corners - to_grid[:3, 3]).T).T, voxels.shape)
+    first, turn = (to_grid[:3, 3] - reach + 0.5) / block + window, to_grid[:3, :3] / block[:, None]
+    bits = np.where(least == greatest, least, MIXED)
+    y, z = np.ogrid[box[1:]]
+    places = [b * y + c * z + d for (_, b, c), d in zip(turn, first, strict=True)]
+    for x in range(box[0].start, box[0].stop):
+        at = (np.clip(a * x + p, 0, n - 1) for a, p, n in zip(turn[:, 0], places, bits.shape, strict=True))
+        voxels[x, box[1], box[2]] |= bits[tuple(place.astype(np.int32) for place in at)]
+
+
+def _of_blocks(choose: np.ufunc, marks: Array, block: Array) -> Array:
+    """Return what ``choose`` leaves of each block of so many voxels; there are no bits beyond the last voxel."""
+    for axis, size in enumerate(block):
+        count = marks.shape[axis]
+        marks = choose.reduceat(marks, range(0, count, size), axis=axis)
+        if count % size:
+            last = (*[slice(None)] * axis, -1)
+            marks[last] = choose(marks[last], 0)
+    return marks
+
+
+def _of_windows(choose: Callable[[Array, Array], Array], values: Array, window: Array) -> Array:
+    """Return what ``choose`` leaves of each window of so many voxels, by its first voxel."""
+    for axis, size in enumerate(window):
+        turned = np.moveaxis(values, axis, 0)
+        count = len(turned) - size + 1
+        values = np.moveaxis(reduce(choose, [turned[shift : shift + count] for shift in range(size)]), 0, axis)
+    return values
+
+
+def mark_ball(voxels: Array, centre: Array, radius: float, bit: int, sides: Array) -> None:
+    """Add the bit of a sphere to the voxels of the tracked image, and MIXED where only some points lie in it.
+
+    Parameters
+    ----------
+    voxels : (x, y, z) int32, changed in place.
+    centre : (3,) voxel coordinates.
+    radius : mm.
+    bit : of the sphere.
+    sides : (3,) mm, of a voxel.
+    """
+    reach = 0.5 * float(np.linalg.norm(sides)) + SLACK  # from the centre of a voxel to its corners
+    far = (radius + reach) / sides
+    box = _box(np.stack([centre - far, centre + far]), voxels.shape)
+    x, y, z = ((axis - at) * side for axis, at, side in zip(np.ogrid[box], centre, sides, strict=True))
+    distance = np.sqrt(x * x + y * y + z * z)
+    bits = np.where(distance + reach <= radius, bit, np.where(distance - reach > radius, 0, MIXED))
+    voxels[box] |= bits.astype(np.int32)
+
+
+def _box(points: Array, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return the voxels of an image around some points, voxel coordinates."""
+    low = np.clip(np.floor(points.min(axis=0)).astype(int), 0, shape)
+    return tuple(map(slice, low, np.clip(np.ceil(points.max(axis=0)).astype(int) + 1, low, shape)))

@@ -1,0 +1,67 @@
+"""Filters: what decides which streamlines are accepted, and names the reason why others are dropped.
+
+A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
+visit can also end them early: it fills the holes ``Filter`` (a record that extends Demands) and ``marks`` of
+:mod:`...kernels.growth`, and MARKS with 1.  Then ``marks`` is called with each point and returns its bits, see
+:mod:`...kernels.selection.regions`, in the first word (0) and in MORE further ones.  An engine can have one such
+filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.stop_reasons import VALID
+from ...kernels.verdicts import Verdict
+from ..engine.chunk import Chunk
+
+Array = npt.NDArray[Any]
+
+
+class Filter(Protocol):
+    """Decides which streamlines are accepted.
+
+    Attributes
+    ----------
+    fill : what the kernels are linked with, for a filter that ends streamlines early; else nothing.
+    values : fields of its record by flat name (``filter_...``): numbers and arrays.
+    """
+
+    fill: Mapping[str, Any] = MappingProxyType({})
+    values: Mapping[str, Any] = MappingProxyType({})
+
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the :class:`...kernels.verdicts.Verdict` on each of the chunk's streamlines, (m,) integers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Length(Filter):
+    """Accepts streamlines of ``fewest`` to ``most`` steps."""
+
+    fewest: int
+    most: int
+
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the verdict on each of the chunk's streamlines, (m,)."""
+        found = np.full(len(chunk.steps), Verdict.ACCEPTED, np.int8)
+        wrong = np.flatnonzero((chunk.steps < self.fewest) | (chunk.steps > self.most))  # few
+        steps = chunk.steps[wrong]
+        short = np.where(steps == 0, Verdict.NO_STEP, Verdict.TOO_SHORT)
+        found[wrong] = np.where(steps > self.most, Verdict.TOO_LONG, short)
+        return found
+
+
+class ValidEnds(Filter):
+    """Accepts streamlines with two valid ends, as DIPY's trackers do unless ``return_all``."""
+
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the verdict on each of the chunk's streamlines, (m,)."""
+        first, second = np.isin(chunk.state[..., 1], VALID).T
+        return np.where(first & second, Verdict.ACCEPTED, Verdict.INVALID_ENDS)

@@ -1,0 +1,147 @@
+"""Regions of interest as a filter: which streamlines they accept, and where they end them.
+
+The rules are those of MRtrix3's ``tckgen``: points are tested, not segments, the seed among them. The nearest voxel of
+a mask decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.selection import regions as kernels
+from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MOST_INCLUDES, SECOND_END, WORD_BITS
+from ...linker.records import spread
+from ...space.batch import Space
+from ..engine.chunk import Chunk
+from .certain import mark_ball, mark_voxels
+from .files import Mask, Region, Sphere, box_around
+from .filters import Filter
+
+Array = npt.NDArray[Any]
+Asked = Mapping[str, Sequence[Region]]  # by the name of the option
+Marked = tuple[Mask, int, int]  # with its word and its bit in it
+ROLES = ("include", "include_ordered", "exclude", "limit_mask", "ends_in")
+SAME = 1e-4  # voxels: headers of one grid may differ by so much, since many programs keep them in float32
+
+
+class Regions(Filter):
+    """Accepts streamlines by the regions that their points visit.
+
+    Parameters
+    ----------
+    asked : dict
+        Regions by the name of their option. Those that stand for one region (of ``exclude`` and of ``limit_mask``) are
+        united.
+    space : Space
+        Grid of the tracked image.
+    stops : bool
+        Whether streamlines end once all include regions are visited.
+    """
+
+    def __init__(self, asked: Asked, space: Space, stops: bool) -> None:
+        included = {name: _numbered(asked, name) for name in ROLES[:2]}
+        words = 1 + max((word for some in included.values() for word, _ in some), default=0)
+        self.fill = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
+        if stops:
+            self.fill |= {"IN_TURN": 1}
+        marks: list[tuple[Any, int, int]] = []
+        for name in ROLES[2:]:
+            marks += [(region, 0, bit) for region, bit in _unions(asked, name)]
+        for name, some in included.items():
+            marks += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
+        bits = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
+        (unordered, ordered), sides = (some[0] for some in bits), space.voxel_sizes
+        self.values = spread("filter", kernels.Regions(
+            counted=EXCLUDE | unordered, ordered=ordered, first=ordered & -ordered, wanted=unordered | ordered,
+            limited=LIMIT if asked.get("limit_mask") else 0, stops=int(stops), ends=len(asked.get("ends_in", ())),
+            **_places([one for one in marks if isinstance(one[0], Mask)],
+                      [one for one in marks if isinstance(one[0], Sphere)], space, words),
+            side_x=sides[0], side_y=sides[1], side_z=sides[2],
+            further=np.array([*np.transpose(bits)[1:].ravel(), len(included["include_ordered"])], np.int32),
+        ))  # fmt: skip
+
+    def verdicts(self, chunk: Chunk) -> Array:
+        """Return the verdict on each of the chunk's streamlines, (m,)."""
+        return chunk.verdict
+
+
+def _numbered(asked: Asked, name: str) -> list[tuple[int, int]]:
+    """Return the word and the bit of each region of ``include`` or ``include_ordered``.
+
+    If one word has too few bits for both, the ordered regions begin with a word of their own.
+    """
+    unordered, count = len(asked.get("include", ())), len(asked.get(name, ()))
+    if unordered + len(asked.get("include_ordered", ())) <= MOST_INCLUDES:
+        begin = INCLUDES + (unordered if name == "include_ordered" else 0)
+        return [(0, 1 << begin + number) for number in range(count)]
+    places = [(0, 1 << INCLUDES + number) for number in range(MOST_INCLUDES)] if name == "include" else []
+    first = 1 if name == "include" else 1 + -(-max(unordered - MOST_INCLUDES, 0) // WORD_BITS)
+    further = [(first + number // WORD_BITS, 1 << number % WORD_BITS) for number in range(count)]
+    return [*places, *further][:count]
+
+
+def _unions(asked: Asked, name: str) -> list[tuple[Region, int]]:
+    """Return the regions of an option whose bits are always in the first word."""
+    given = asked.get(name, ())
+    if name == "ends_in":
+        return list(zip(given, (FIRST_END, SECOND_END), strict=False))
+    return [(region, EXCLUDE if name == "exclude" else LIMIT) for region in given]
+
+
+def _places(
+    masks: Sequence[Marked], spheres: Sequence[tuple[Sphere, int, int]], space: Space, words: int
+) -> dict[str, Any]:
+    """Return the fields of the record that say where regions lie, by word and bit; masks on one grid share an array."""
+    voxels = np.zeros((words, *space.shape), np.int32)
+    matrix: list[Array] = [np.zeros(0)]
+    marks: list[Array] = [np.zeros((words, 1), np.int32)]
+    sides: list[int] = []
+    for (affine, _), group in _by_grid(masks).items():
+        low, bits = _bits(group, words)
+        to_grid = np.linalg.inv(np.frombuffer(affine).reshape(4, 4)) @ space.affine
+        same = group[0][0].voxels.shape == space.shape
+        if same and (np.abs(to_grid - np.eye(4)) @ [*space.shape, 1]).max() < SAME:
+            box = tuple(slice(begin, begin + size) for begin, size in zip(low, bits.shape[1:], strict=True))
+            voxels[(slice(None), *box)] |= bits
+            continue
+        to_grid[:3, 3] -= low
+        for some, own in zip(voxels, bits, strict=True):
+            mark_voxels(some, own, to_grid)
+        sides += [*bits.shape[1:], sum(one.shape[1] for one in marks)]
+        matrix.append(to_grid[:3].ravel())
+        marks.append(bits.reshape(words, -1))
+    balls = np.array([[*space.to_voxel(one.centre), one.radius**2] for one, *_ in spheres], np.float32).ravel()
+    ball_bits = np.zeros((words, len(spheres)), np.int32)
+    for number, (sphere, word, bit) in enumerate(spheres):
+        ball_bits[word, number] = bit
+        mark_ball(voxels[word], space.to_voxel(sphere.centre), sphere.radius, bit, space.voxel_sizes)
+    across, deep, high = space.shape
+    return {
+        "voxels": voxels.ravel(), "across": across, "deep": deep, "high": high, "grids": len(matrix) - 1,
+        "matrix": np.append(np.concatenate(matrix), 0).astype(np.float32), "sides": np.array([*sides, 0], np.int32),
+        "marks": np.concatenate(marks, axis=1).ravel(), "apart": sum(one.shape[1] for one in marks),
+        "spheres": len(spheres), "balls": np.append(balls, np.float32(0)),
+        "ball_bits": np.append(ball_bits, np.int32(0)),
+    }  # fmt: skip
+
+
+def _by_grid(masks: Sequence[Marked]) -> dict[tuple[bytes, tuple[int, ...]], list[Marked]]:
+    found: dict[tuple[bytes, tuple[int, ...]], list[Marked]] = {}
+    for one in masks:
+        found.setdefault((one[0].space.affine.tobytes(), one[0].space.shape), []).append(one)
+    return found
+
+
+def _bits(group: Sequence[Marked], words: int) -> tuple[Array, Array]:
+    """Return the first voxel of the smallest box around some masks of one grid, and their bits in it, by word."""
+    boxes = np.array([box_around(mask.voxels) for mask, *_ in group])
+    low, high = boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)
+    box = tuple(map(slice, low, high))
+    bits = np.zeros((words, *(high - low)), np.int32)
+    for mask, word, bit in group:
+        bits[word][mask.voxels[box]] |= np.int32(bit)
+    return low, bits

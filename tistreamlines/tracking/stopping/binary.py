@@ -1,0 +1,64 @@
+"""The stopping rule that ends streamlines outside a mask, as DIPY's ``BinaryStoppingCriterion``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError, ParameterError
+from ...kernels.stopping import binary
+from ...option import SEEDS, option
+from ..tables.given import StopTables
+
+if TYPE_CHECKING:
+    from ...option import ImageLike
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class BinaryOptions:
+    """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
+
+    stop_mask: ImageLike | None = option(
+        None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
+        "inside.", unit="FILE", absent="none; required with --stopping binary",
+    )  # fmt: skip
+
+
+def prepare(
+    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: BinaryOptions, sides: tuple[float, ...]
+) -> StopTables:
+    """Make the tables of the rule.
+
+    Parameters
+    ----------
+    maps : mapping
+        ``stop_mask``, an ndarray (x, y, z).
+    anisotropy, sides : unused
+        See :class:`tistreamlines.tracking.registry.StoppingRule`.
+    options : BinaryOptions
+        Options of the rule.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If there is no mask.
+    InputError
+        If the mask is empty.
+    """
+    if "stop_mask" not in maps:
+        raise ParameterError("--stopping binary needs --stop-mask")
+    inside = maps["stop_mask"] > 0
+    if not inside.any():
+        raise InputError(f"{options.stop_mask}: no voxel is above 0, so no streamline could grow: give another mask")
+    return StopTables(binary.Binary(), inside.astype(np.float32)[..., None], inside, {"classify": binary.classify})

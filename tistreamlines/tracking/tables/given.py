@@ -1,0 +1,185 @@
+"""The inputs of a method and of a stopping rule, and the tables that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.interpolate import Volume
+from ...linker.lang import Record
+from ...linker.records import memory, spread
+from ...space.sphere import load_sphere
+from ..recovery.particles import team_memory
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """A diffusion series, for methods that fit the signals during tracking.
+
+    Parameters
+    ----------
+    data : ndarray, (x, y, z, n)
+        Signals.
+    gtab : GradientTable
+        DIPY's gradient table of the n volumes, with gradients along the voxel axes. The b0s may be anywhere.
+    """
+
+    data: Array
+    gtab: GradientTable
+
+
+@dataclass(frozen=True, eq=False)
+class OrientationFunctions:
+    """The orientation function of each voxel, relative to the voxel axes: an ODF, a fODF or a PMF.
+
+    Parameters
+    ----------
+    kind : str
+        'pmf' if the last axis holds samples at the vertices of the sphere, 'sh' if it holds coefficients, 'peaks' if it
+        holds x, y, z of each peak in turn.
+    values : ndarray, (x, y, z, n)
+        Samples, coefficients or peaks, in any scale.
+    basis : str
+        Basis of coefficients, a key of :data:`tistreamlines.space.harmonics.BASES`.
+    symmetric : bool
+        Whether the function has the same value in opposite directions. If not, these are kept apart.
+    peak_width : float
+        Standard deviation of the lobe that is made of a peak, degrees.
+    """
+
+    kind: Literal["pmf", "sh", "peaks"]
+    values: Array
+    basis: str = "descoteaux07_legacy"
+    symmetric: bool = True
+    peak_width: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class StopTables:
+    """The tables of a stopping rule.
+
+    Parameters
+    ----------
+    record : Record
+        The kernels' record of the rule.
+    channels : ndarray, (x, y, z, k), float32
+        Maps, stored at the end of each voxel's row and interpolated with it.
+    alive : ndarray of bool, (x, y, z), or None
+        A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
+        continue anywhere.
+    fill : dict
+        Constants and holes with which the kernels of the rule are linked, including ``classify``.
+    zeros_end : bool
+        Whether a streamline ends where all maps are 0, as they read in voxels without a row, and whether the rule asks
+        no more than whether it ends. If not, the rows around each point that is tested are needed, one step beyond
+        those of the points from which streamlines continue.
+    """
+
+    record: Record
+    channels: npt.NDArray[np.float32]
+    alive: npt.NDArray[np.bool_] | None
+    fill: dict[str, Any]
+    zeros_end: bool = True
+
+    @property
+    def count(self) -> int:
+        """Number of maps."""
+        return self.channels.shape[3]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The inputs from which a method makes its tables, on one grid.
+
+    Parameters
+    ----------
+    follows : Signals or OrientationFunctions
+        The data that the method follows; the registry says which of the two.
+    stop : StopTables
+        Tables of the stopping rule.
+    seeds : ndarray, (m, 3)
+        Voxel coordinates (centre of voxel = integer) around which lie all voxels that are read at the seeds.
+    sphere : str or tuple of ndarray
+        Key of :data:`tistreamlines.space.sphere.SPHERES`, or vertices (v, 3) and edges (e, 2).
+    step_mm : float
+        Step size, mm.
+    voxel_sizes : tuple of float
+        Sides of a voxel, mm.
+    """
+
+    follows: Signals | OrientationFunctions
+    stop: StopTables
+    seeds: Array
+    sphere: str | tuple[Array, Array] = "default"
+    step_mm: float = 0.5
+    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
+
+    @cached_property
+    def vertices_and_edges(self) -> tuple[Array, Array]:
+        """Vertices (v, 3) and edges (e, 2) of the sphere."""
+        return load_sphere(self.sphere)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The tables of a method and a stopping rule: all inputs of the kernels except for the seeds.
+
+    Parameters
+    ----------
+    method, stopping, volume : Record
+        The kernels' records with their values.
+    team : Record
+        The record of the method's team memory, with the size of each array as its value.
+    fill : dict
+        Constants and holes with which the kernels are linked; the types of the records fill the holes for them.
+    seeds_most : int
+        Greatest number of initial directions of a seed.
+    shares : dict
+        Arrays of team memory that may overlap another array if memory is scarce, because both are never in use at the
+        same time: the name of the other array and the element at which the overlap begins, by name.
+    often_read : tuple of str
+        Arrays of the method, the most read first, which a GPU may copy to the shared memory of a block.
+    """
+
+    method: Record
+    stopping: Record
+    volume: Volume
+    team: Record
+    fill: dict[str, Any]
+    seeds_most: int
+    shares: dict[str, tuple[str, int]]
+    often_read: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        records = {"Method": type(self.method), "Stopping": type(self.stopping), "Scratch": type(self.team)}
+        object.__setattr__(self, "fill", self.fill | records)
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Arrays and numbers by the name of the kernels' argument, e.g. ``volume_rows``."""
+        records = spread("method", self.method) | spread("stopping", self.stopping) | spread("volume", self.volume)
+        return records | {"seeds_most": self.seeds_most}
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The values that are arrays."""
+        return {name: value for name, value in self.values.items() if isinstance(value, np.ndarray)}
+
+    @property
+    def scalars(self) -> dict[str, float | int]:
+        """The values that are numbers."""
+        return {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
+
+    @cached_property
+    def scratch(self) -> dict[str, tuple[str, int]]:
+        """Type and size of each array of team memory, by the name of the kernels' argument."""
+        return memory("scratch", self.team) | team_memory(self.fill)

@@ -1,0 +1,124 @@
+"""Conversion of tables to arrays and JSON values, in which the cache stores them, and back.
+
+What is read decides which memory kernels read and write, so it is checked: each array against the record and the
+constants with which the kernels are linked, and the index of the volume against its rows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...linker.lang import Reals, Record, Twin, fields_of
+from ...space.batch import Space
+from .given import Prepared
+
+Arrays = dict[str, npt.NDArray[Any]]
+KERNELS = "tistreamlines.kernels."
+
+
+def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, dict[str, Any]]:
+    """Convert tables and space to arrays by name, and to values for JSON."""
+    arrays: Arrays = {}
+    values = {part.name: _encoded(getattr(prepared, part.name), part.name, arrays) for part in fields(Prepared)}
+    return arrays, values | {"affine": space.affine.tolist(), "shape": space.shape}
+
+
+def unpack_prepared(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
+    """Undo :func:`pack_prepared`.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If that is not what it has made, or if kernels would read or write beyond the arrays.
+    """
+    prepared = Prepared(**{part.name: _decoded(values[part.name], arrays) for part in fields(Prepared)})
+    space = Space(np.array(values["affine"]), tuple(values["shape"]))
+    for name, record in (("method", prepared.method), ("stopping", prepared.stopping), ("team", prepared.team)):
+        _check_sizes(name, record, prepared.fill)
+    _check_volume(prepared.volume, space.shape, 32 * prepared.fill["ROW_CHUNKS"])
+    return prepared, space
+
+
+def _check_sizes(name: str, record: Record, fill: Mapping[str, Any]) -> None:
+    """Check the arrays of a record, or their sizes in its place, against what kernels take them for."""
+    sizes = record.sizes(fill)
+    for field, note in fields_of(type(record)).items():
+        value, place = getattr(record, field), f"{name}.{field}"
+        if isinstance(value, Record):
+            _check_sizes(place, value, fill)
+        elif isinstance(value, np.ndarray):
+            _check_array(place, value, note is Reals, sizes[field])
+        elif value != sizes.get(field, value):
+            raise ValueError(f"{place} has {value} elements, not {sizes[field]}")
+
+
+def _check_volume(volume: Any, shape: tuple[int, ...], width: int) -> None:
+    """Check that each voxel has a row of ``width`` numbers within the table."""
+    _check_array("volume.shape", volume.shape, False, len(shape))
+    _check_array("volume.index", volume.index, False, math.prod(shape))
+    _check_array("volume.rows", volume.rows, True, volume.rows.size)
+    if tuple(volume.shape) != shape:
+        raise ValueError(f"volume.shape is {volume.shape}, not {shape}")
+    if volume.index.min() < 0 or 32 * int(volume.index.max()) + width > volume.rows.size:
+        raise ValueError("volume.index names rows that do not exist")
+
+
+def _check_array(place: str, array: npt.NDArray[Any], real: bool, size: int) -> None:
+    """Check type and size of an array."""
+    if array.dtype.kind not in ("f" if real else "iu") or array.shape != (size,):
+        raise ValueError(f"{place} is {array.dtype} {array.shape}, not {size} {'reals' if real else 'integers'}")
+
+
+def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
+    """Return a value for JSON: arrays become names, kernels and records the place of their definition."""
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (int, float, str)):
+        return value
+    if isinstance(value, tuple):
+        return [_encoded(item, path, arrays) for item in value]
+    if isinstance(value, dict):
+        return {"items": {name: _encoded(item, f"{path}.{name}", arrays) for name, item in value.items()}}
+    if isinstance(value, Record):
+        held = {name: _encoded(item, f"{path}.{name}", arrays) for name, item in vars(value).items()}
+        return {"record": _place(type(value)), "fields": held}
+    return {"kernel": _place(value)}
+
+
+def _decoded(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return tuple(_decoded(item, arrays) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return arrays[value["array"]]
+    if "items" in value:
+        return {name: _decoded(item, arrays) for name, item in value["items"].items()}
+    if "record" in value:
+        return _found(value["record"])(**{name: _decoded(item, arrays) for name, item in value["fields"].items()})
+    return _found(value["kernel"])
+
+
+def _place(thing: Any) -> str:
+    """Return the module and name of a kernel function or a record."""
+    return f"{getattr(thing, 'function', thing).__module__}:{thing.__name__}"
+
+
+def _found(place: str) -> Any:
+    module, name = place.split(":")
+    if not module.startswith(KERNELS):
+        raise ValueError(f"{module} is none of the kernels")
+    found = getattr(importlib.import_module(module), name)
+    if not isinstance(found, Twin) and not (isinstance(found, type) and issubclass(found, Record)):
+        raise ValueError(f"{place} is neither a kernel function nor a record")
+    return found

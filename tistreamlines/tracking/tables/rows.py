@@ -1,0 +1,149 @@
+"""The table of rows, one for each voxel that tracking can read, and the volume of indices into it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...fit.threads import in_threads
+from ...kernels.interpolate import Volume
+from .given import Given
+
+BLOCK = 8192  # voxels
+ROUNDING = 1e-5  # relative, of the length of a step in float32
+MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
+
+
+def touched(
+    alive: npt.NDArray[np.bool_] | None, seeds: npt.NDArray[np.float64], shape: tuple[int, ...]
+) -> npt.NDArray[np.bool_]:
+    """Return the voxels around all points from which a streamline can step.
+
+    A streamline continues only if one of the eight voxels around its point is alive; the other seven are neighbours of
+    this one. Seeds may lie anywhere.
+
+    Parameters
+    ----------
+    alive : ndarray of bool, (x, y, z), or None
+        See :class:`tistreamlines.tracking.tables.given.StopTables`; None selects all voxels.
+    seeds : ndarray, (n, 3)
+        Voxel coordinates.
+    shape : tuple of int
+        Shape of the image.
+
+    Returns
+    -------
+    ndarray of bool, (x, y, z)
+        The voxels.
+    """
+    if alive is None:
+        return np.ones(shape, bool)
+    sides = np.asarray(shape)
+    near = seeds[((seeds >= -0.5) & (seeds < sides - 0.5)).all(axis=1)]
+    low = np.zeros(sides + 1, bool)  # whether a seed lies between a voxel's predecessor and the voxel
+    low[tuple(np.floor(near).astype(np.int64).T + 1)] = True
+    return near_marks(alive, (1, 1, 1)) | _any_in_window(low, (2, 2, 2))
+
+
+def kept(
+    given: Given, values: npt.NDArray[Any], reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
+) -> npt.NDArray[np.bool_]:
+    """Return the voxels that get a row.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs of the method.
+    values : ndarray, (x, y, z, n)
+        Values from which rows are made.
+    reach : array_like of int, (3,)
+        Voxels along each axis that the method reads beyond the point from which it steps.
+    stretch : float
+        Greatest length of a step, in step sizes.
+
+    Returns
+    -------
+    ndarray of bool, (x, y, z)
+        The voxels. Beyond those of :func:`touched`, voxels whose row would be all zeros have none.
+    """
+    keep, shape = touched(given.stop.alive, given.seeds, values.shape[:3]), values.shape[:3]
+    if not given.stop.zeros_end:
+        with np.errstate(over="ignore"):
+            step = np.ceil(given.step_mm * stretch * (1 + ROUNDING) / np.asarray(given.voxel_sizes, float))
+        reach = np.maximum(reach, np.minimum(step, shape).astype(int))
+    reach = np.asarray(reach)
+    if keep.all() or not reach.any():
+        return keep
+    return near_marks(keep, reach) & (values.any(axis=-1) | given.stop.channels.any(axis=-1))
+
+
+def near_marks(marks: npt.NDArray[np.bool_], reach: Sequence[int] | npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
+    """Return the voxels (x, y, z) within ``reach`` voxels of a marked one along each axis."""
+    return _any_in_window(np.pad(marks, [(side, side) for side in reach]), [2 * side + 1 for side in reach])
+
+
+def _any_in_window(marks: npt.NDArray[np.bool_], sizes: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return whether a mark is in each window; the result is smaller than the marks by sizes - 1."""
+    for axis, size in enumerate(sizes):
+        moved = np.moveaxis(marks, axis, 0)
+        shifted = [moved[first : len(moved) - size + 1 + first] for first in range(size)]
+        marks = np.moveaxis(np.logical_or.reduce(shifted), 0, axis)
+    return marks
+
+
+def build_volume(
+    data: npt.NDArray[np.float32], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
+    channels: npt.NDArray[np.float32],
+) -> Volume:  # fmt: skip
+    """Make the index volume and the rows.
+
+    Parameters
+    ----------
+    data : ndarray, (x, y, z, n)
+        Values from which rows are made.
+    keep : ndarray of bool, (x, y, z)
+        Voxels that get a row.
+    width : int
+        Number of float32 in a row, a multiple of 32.
+    fill : callable
+        Called with values (m, n), float64, and the rows (m, width) into which to write.
+    channels : ndarray, (x, y, z, k)
+        Maps of the stopping rule, stored at the end of each row.
+
+    Returns
+    -------
+    Volume
+        ``index``, (x * y * z,) int32, is the start of each voxel's row in units of 32 numbers, or 0 if it has none.
+        ``rows`` is the flat table of (1 + voxels, width) float32; row 0 is all zeros.
+
+    Raises
+    ------
+    InputError
+        If the table is larger than an array on every arch can be.
+    """
+    voxels = np.flatnonzero(keep)
+    if (len(voxels) + 1) * width >= MOST_NUMBERS:
+        raise InputError(
+            f"{len(voxels)} voxels of {width} numbers exceed the 4 GiB that an array on a device can have: "
+            "raise the stop threshold or use a tighter mask"
+        )
+    if keep.size >= MOST_NUMBERS:
+        raise InputError(f"the image has {keep.size} voxels, but kernels can index fewer than 2**30: crop the image")
+    index = np.zeros(keep.size, np.int32)
+    index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
+    rows = np.zeros((len(voxels) + 1, width), np.float32)
+    flat, maps = data.reshape(-1, data.shape[-1]), channels.reshape(keep.size, -1)
+
+    def fill_block(first: int) -> None:
+        some = voxels[first : first + BLOCK]
+        written = rows[1 + first : 1 + first + len(some)]
+        fill(flat[some].astype(np.float64), written)
+        written[:, width - maps.shape[1] :] = maps[some]
+
+    deque(in_threads(fill_block, range(0, len(voxels), BLOCK), None), 0)
+    return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))
