@@ -1,7 +1,7 @@
 """Renew the generated parts of the documents from the code, the examples and the results: python docs/generate.py.
 
-A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. ``tests/test_documents.py`` compares
-the committed parts with what this script makes.
+A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. A test,
+``tests/repository/test_documents.py``, compares the committed parts with what this script makes.
 """
 
 from __future__ import annotations
@@ -252,8 +252,9 @@ PARTS = {
     "changed-defaults": changed_defaults,
     "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),
     "names-dipy": dipy_names,
-    "method-kernel": partial(source, "tests/straightest.py"), "rule-kernel": partial(source, "tests/fading.py"),
-    "host-side": partial(source, "tests/toys.py"),
+    "method-kernel": partial(source, "tests/support/straightest.py"),
+    "rule-kernel": partial(source, "tests/support/fading.py"),
+    "host-side": partial(source, "tests/support/toys.py"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),
     "with-tistreamlines": partial(source, "examples/beside_dipy.py", "with_tistreamlines"),
 }  # fmt: skip

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import Command, Outcome
 
 from tistreamlines.cli.main import main
 from tistreamlines.phantom.phantom import Phantom, make_phantom, save_phantom
@@ -16,16 +14,23 @@ from tistreamlines.phantom.phantom import Phantom, make_phantom, save_phantom
 # Files that take longest come first, so that the workers end together.  Kernels are compiled once for all tests: those
 # that follow each other here, and so run at one time, compile others; verify's first, which most tests share.
 FIRST = (
-    "test_verify", "test_taichi", "test_attack", "test_benchmark_suite", "test_examples", "test_asymmetric",
-    "test_parity", "test_metal", "test_pft", "test_regions", "test_dipy", "test_ptt", "test_api", "test_boot",
-    "test_seeding", "test_several", "test_distributed", "test_lost", "test_sizes", "test_convergence", "test_trial",
-    "test_store", "test_cli", "test_frames", "test_prob", "test_ptt_lines", "test_one_taichi", "test_det",
+    "cli/verify", "backends/taichi", "attack/attack", "benchmarks/suite", "repository/examples",
+    "tracking/getters/asymmetric", "tracking/parity", "backends/metal", "tracking/recovery/particles",
+    "tracking/selection/regions", "dipy/dipy", "tracking/getters/ptt", "cuslines/tracker", "tracking/getters/boot",
+    "tracking/seeding/seeding", "workers/several", "run/cluster", "backends/lost", "tracking/engine/sizes",
+    "tracking/convergence", "backends/trial", "linker/store", "cli/cli", "fit/frames", "tracking/getters/prob",
+    "tracking/getters/ptt_lines", "backends/one_taichi", "tracking/getters/det",
 )  # fmt: skip
+
+
+def place(item: pytest.Item) -> str:
+    """File of a test, as FIRST names it."""
+    return item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix().replace("test_", "")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Bring the files of FIRST to the front, in their order."""
-    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+    items.sort(key=lambda item: FIRST.index(place(item)) if place(item) in FIRST else len(FIRST))
 
 
 @dataclass(frozen=True)
@@ -54,18 +59,6 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Head:
     return Head(phantom, folder)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left: exit code and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Outcome]
-
-
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Command:
     """Call the command line in this process."""
@@ -88,9 +81,3 @@ def track(run: Command, head: Head) -> Command:
         return run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "-o", output, *seeds, *options)
 
     return call
-
-
-def python(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own."""
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)

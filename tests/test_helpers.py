@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import python
+from commands import python
 
 from tistreamlines import helpers
 from tistreamlines.__main__ import _leave_current_folder

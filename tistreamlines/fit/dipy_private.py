@@ -1,7 +1,7 @@
 """The private attributes of DIPY's models that tistreamlines reads; no other module of the package reads any.
 
 The bootstrap refits a model at every step, so it needs the matrices of DIPY's linear fits, for which DIPY 1.12 has no
-public attribute.  ``tests/test_dipy_private.py`` refits with them and compares with ``model.fit(...).shm_coeff``.
+public attribute.  ``tests/fit/test_dipy_private.py`` refits with them and compares with ``model.fit(...).shm_coeff``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 NAMES = ("white matter", "grey matter", "cerebrospinal fluid")
 ORDERS = tuple(permutations(range(3)))  # the first is the right one
 WHITE, GREY, FLUID, OUTSIDE = range(4)
-# bounds that hold for the maps of tests/test_tissues.py, in any of which two tissues are exchanged
+# bounds that hold for the maps of tests/tracking/stopping/test_tissues.py, in any of which two tissues are exchanged
 CLEAR = 1.05  # ratio of two depths above which one is deeper
 VENTRICLES = 0.1  # greatest share of fluid among the tissues where it all lies inside
 OUTER = 0.3  # share of the fluid's surface at the outside, below which it does not surround the tissues

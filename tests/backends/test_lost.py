@@ -1,0 +1,73 @@
+"""A Vulkan device that is lost in the middle of a run, as its driver reports it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import SUPPORT
+
+from tistreamlines.devices import host
+
+LAVAPIPE = next(iter(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")), None)
+COMPILER = shutil.which("cc")
+SUBMISSION = 110  # which one is lost; a run has about 60 before it tracks, and 20 at its end
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """The settings of a Vulkan driver that loses its device."""
+    if LAVAPIPE is None or COMPILER is None or host.load("libvulkan.so.1") is None:
+        pytest.skip("needs a C compiler and software Vulkan (Debian: gcc, libc6-dev, mesa-vulkan-drivers, libvulkan1)")
+    folder, told = tmp_path_factory.mktemp("driver"), json.loads(LAVAPIPE.read_text())
+    library, manifest = folder / "driver.so", folder / "driver.json"
+    source = SUPPORT / "losing_driver.c"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    losing = os.environ | {"LOSING_DRIVER": told["ICD"]["library_path"], "LOSING_AT": str(SUBMISSION)}
+    manifest.write_text(json.dumps(told | {"ICD": told["ICD"] | {"library_path": str(library)}}))
+    return losing | dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(manifest))
+
+
+@pytest.fixture
+def track(head, tmp_path):
+    """Run ``tistreamlines track`` in a process of its own."""
+
+    def call(name, *options, **environment):
+        command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--dg", "det"]
+        command += ["--nseeds", "1500", "--chunk-size", "150", "--max-steps", "40", "-o", tmp_path / name, *options]
+        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
+
+    return call
+
+
+@pytest.mark.parametrize("submission", [30, 70, 89, SUBMISSION])
+def test_one_line_and_nothing_left(driver, track, tmp_path, submission):
+    """Taichi ends the process then, with a message of its own, before anything is made of what was not copied."""
+    done = track("a.trx", "--arch", "vulkan", **driver | {"LOSING_AT": str(submission)})
+    assert done.returncode == 1, done.stderr
+    assert "RHI Error: (-4) Vulkan device might be lost" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Error: the device was lost while it computed")
+    assert done.stderr.endswith("--resume keeps what it has tracked\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_with_resume_survives(driver, track, tmp_path):
+    assert track("whole.trx", "--arch", "cpu").returncode == 0
+    done = track("a.trx", "--arch", "vulkan", "--resume", **driver, LOSING_ONCE=str(tmp_path / "once"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "once").exists()
+    assert "was lost (its process ended with SIGABRT): its worker is started anew" in done.stderr
+    assert (tmp_path / "a.trx").read_bytes() == (tmp_path / "whole.trx").read_bytes()
+
+
+def test_a_device_that_is_lost_again_ends_it(driver, track, tmp_path):
+    assert track("whole.trx", "--arch", "cpu").returncode == 0
+    done = track("a.trx", "--arch", "vulkan", "--resume", **driver)
+    assert done.returncode == 1, done.stderr
+    assert "Error: no device is left: vulkan device 0" in done.stderr.splitlines()[-1]
+    assert {path.name for path in tmp_path.iterdir()} == {"whole.trx", "whole.json", "a.trx.unfinished"}
+    assert track("a.trx", "--arch", "cpu", "--resume").returncode == 0
+    assert (tmp_path / "a.trx").read_bytes() == (tmp_path / "whole.trx").read_bytes()

@@ -1,0 +1,157 @@
+"""The Metal path as far as it shows without a Mac.
+
+Taichi's Metal runtime takes SPIR-V, made with the capabilities below, and lets SPIRV-Cross turn it into Metal's shading
+language.  Both are done here for every kernel that the engine runs, from the text that it links for Metal.  What stays
+untried is Apple's own compiler and hardware.  Taichi makes SPIR-V only where a Vulkan device is, so one is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import importing, python
+from synthetic import boot_case
+
+from tistreamlines.devices import Device, choose
+from tistreamlines.errors import DeviceError
+from tistreamlines.tracking.tables.given import Prepared
+
+# taichi/rhi/metal/metal_device.mm at 1.7.4: MSL 2.3 and what every Apple GPU from family 3 on has; never float64
+CAPABILITIES = [
+    "spirv_version=66304", "spirv_has_int8", "spirv_has_int16", "spirv_has_float16", "spirv_has_int64",
+    "spirv_has_subgroup_basic", "spirv_has_subgroup_vote", "spirv_has_subgroup_ballot", "spirv_has_subgroup_arithmetic",
+]  # fmt: skip
+MOST_BUFFERS = 24  # Metal has 31 slots; Taichi wants some for itself and one more for each view of a buffer
+MOST_MEMORY = 16 << 10  # bytes of a block's shared memory that every device has
+CASES: dict[str, dict[str, Any]] = {
+    "opdt": {},
+    "csa": {"model": "csa"},
+    "large": {"n": 150, "order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
+}
+ENGINE_KERNELS = ("start", "enlist", "advance", "pack")
+# upload_ints has the same instructions as download_ints, so Taichi keeps one of the two
+KERNELS = {*(f"run_{name}" for name in ENGINE_KERNELS), "upload_reals", "download_ints"}
+TOOLS = ("spirv-val", "spirv-dis", "spirv-as", "spirv-cross")
+
+
+def save_spirv(case: str, folder: str) -> None:
+    """Link the engine's kernels for Metal and save them as SPIR-V; Taichi is global, so in a process of its own."""
+    import taichi as ti
+
+    from tistreamlines.backends.taichi import program as _taichi
+    from tistreamlines.backends.taichi import runtime as _taichi_runtime
+    from tistreamlines.kernels import growth
+    from tistreamlines.tracking.engine.linking import source_of
+
+    ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
+    mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
+    _taichi.start = lambda *_: _taichi_runtime.Runtime(ti, mac, False)
+    roots = [getattr(growth, name) for name in ENGINE_KERNELS]
+    program = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True)
+    kernels, reals = vars(program._transfers) | vars(program.module), type(program.module.REALS)
+    arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}
+    saved = ti.aot.Module(ti.vulkan, caps=CAPABILITIES)
+    for name in sorted(KERNELS):
+        parameters = inspect.signature(kernels[name]).parameters
+        notes = {n: p.annotation for n, p in parameters.items() if isinstance(p.annotation, reals)}
+        saved.add_kernel(kernels[name], template_args={n: arrays[note.dtype] for n, note in notes.items()})
+    saved.save(folder)
+
+
+def tool(*arguments: object, stdin: str | None = None) -> str:
+    """What a command prints; its errors fail the test."""
+    done = subprocess.run([str(a) for a in arguments], input=stdin, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{arguments[0]}: {done.stderr[:500]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=CASES)
+def spirv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """SPIR-V of every kernel's tasks."""
+    absent = [name for name in TOOLS if shutil.which(name) is None]
+    if absent:
+        pytest.skip(f"no {', '.join(absent)} (Debian: spirv-tools, spirv-cross)")
+    try:
+        choose("vulkan")
+    except DeviceError as error:
+        pytest.skip(f"Taichi makes SPIR-V only beside a Vulkan device: {error}")
+    folder = tmp_path_factory.mktemp(request.param)
+    code = "test_metal.save_spirv(*sys.argv[1:])"
+    made = python("-c", importing(__file__) + code, request.param, folder, timeout=300)
+    assert made.returncode == 0, made.stderr[-3000:]
+    return sorted(folder.glob("*.spv"))
+
+
+def kernel_of(path: Path) -> str:
+    return re.sub(r"_c\d+_\d+_\d+_t\d+$", "", path.stem)
+
+
+def metal(path: Path) -> str:
+    """A task in Metal's shading language, translated as Taichi does it."""
+    return tool("spirv-cross", "--msl", "--msl-version", "20300", "--msl-decoration-binding", path)
+
+
+def buffers(text: str) -> int:
+    """Buffer slots that a task takes: the highest one and all below."""
+    return 1 + max(int(slot) for slot in re.findall(r"\[\[buffer\((\d+)\)\]\]", text))
+
+
+def shared_bytes(text: str) -> int:
+    """Memory that a block's threads share."""
+    widths = {"float": 4, "int": 4, "uint": 4}
+    found = re.findall(r"^\s*threadgroup (?:spvUnsafeArray<(\w+), (\d+)> \w+|(\w+) \w+\[(\d+)\]);", text, re.MULTILINE)
+    return sum(widths[a or b] * int(n or m) for a, n, b, m in found)
+
+
+def test_every_kernel_is_there(spirv):
+    assert {kernel_of(path) for path in spirv} == KERNELS
+
+
+def test_spirv_is_valid(spirv):
+    for path in spirv:
+        tool("spirv-val", "--target-env", "vulkan1.1", path)
+
+
+def test_translates_to_metal_within_its_limits(spirv):
+    most: dict[str, tuple[int, int]] = {}
+    for path in spirv:
+        text = metal(path)
+        assert "kernel void main0(" in text
+        assert text.count("threadgroup ") == 0 or shared_bytes(text) > 0
+        assert not re.search(r"\bdouble\b", text)  # Metal has none
+        held = most.get(kernel_of(path), (0, 0))
+        most[kernel_of(path)] = max(held[0], buffers(text)), max(held[1], shared_bytes(text))
+    for name, (slots, size) in most.items():
+        print(f"{name}: {slots} buffers, {size} shared bytes")  # -rP shows it
+        assert slots <= MOST_BUFFERS, f"{name} takes {slots} buffers"
+        assert size <= MOST_MEMORY, f"{name} shares {size} bytes"
+    assert most["run_advance"][1] > 2000  # the team's memory was seen
+
+
+def test_only_the_generator_takes_64_bits(spirv):
+    """umulhi is a product of 64-bit words: Apple family 3 (A9) and later have them, so every Mac with Metal 3 does."""
+    for path in spirv:
+        lines = [line for line in metal(path).splitlines() if re.search(r"\bu?long\b", line)]
+        assert all("ulong(" in line for line in lines)
+        assert bool(lines) == (kernel_of(path) == "run_advance" and path.stem.endswith("t01"))
+
+
+def test_subgroup_operations_are_not_used(spirv):
+    """What Taichi makes of them is no valid SPIR-V, and their order is the driver's."""
+    for path in spirv:
+        assert "GroupNonUniform" not in tool("spirv-dis", path)
+
+
+@pytest.mark.parametrize("sphere", ["default", "full", "small"])
+@pytest.mark.parametrize("order", [2, 4, 8, 12])
+@pytest.mark.parametrize("signals", [96, 150, 288])
+def test_team_memory_fits_every_gpu(sphere, order, signals):
+    prepared: Prepared = boot_case(n=signals, order=order, sphere=sphere)
+    own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares]
+    assert 4 * (sum(own) + 64) <= MOST_MEMORY  # 64: what teams need for their own operations

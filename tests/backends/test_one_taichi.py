@@ -1,0 +1,154 @@
+"""One Taichi in a process: runs that share it, runs that cannot, and other code's Taichi.
+
+Each test is a function of its own process, which prints what came of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+from commands import importing, python
+from taichi_runs import Doubler, digest, run, said
+
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.errors import DeviceError
+
+GPUS = [arch for arch in ARCHS if arch != "cpu"]
+
+
+def compiled() -> int:
+    """Kernels that Taichi has compiled since it started, by the tables that its kernels keep."""
+    import taichi as ti
+
+    return ti.lang.impl.get_runtime().get_num_compiled_functions()
+
+
+# --------------------------------------------------------------------------------- what runs in a process of its own
+def side_by_side(arch: str) -> dict[str, Any]:
+    """Two runs by turns, then two in threads."""
+    first, second = run(arch, 0), run(arch, 1)
+    pairs, kernels = list(zip_longest(first, second)), compiled()
+    turns = [digest([batch for batch in side if batch is not None]) for side in zip(*pairs, strict=True)]
+    threads: dict[int, str] = {}
+    workers = [threading.Thread(target=lambda s=s: threads.update({s: digest(list(run(arch, s)))})) for s in (0, 1)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return {"turns": turns, "threads": [threads.get(seed) for seed in (0, 1)], "kernels": [kernels, compiled()]}
+
+
+def in_the_way(arch: str) -> dict[str, Any]:
+    """Others that start or end Taichi, before us, beside us and after us."""
+    import taichi as ti
+
+    found: dict[str, Any] = {}
+    ti.init(arch=ti.x64, log_level=ti.ERROR)
+    theirs = ti.field(ti.i32, shape=3)
+    theirs.fill(7)
+    found["beside theirs"], found["theirs"] = said(lambda: Doubler(arch)()), theirs.to_numpy().tolist()
+    ti.reset()
+    double = Doubler(arch)
+    found["after theirs"] = double()
+    found["another way"] = said(lambda: Doubler(arch, profile=True)())
+    found["still"] = double()
+    del double
+    # NVIDIA's Vulkan stands still under Taichi's profiler
+    profile = arch != "vulkan" or choose(arch).software
+    found["then"] = said(lambda: Doubler(arch, profile)())
+    double = Doubler(arch, profile)
+    ti.init(arch=ti.x64, log_level=ti.ERROR)
+    found["taken"] = said(double)
+    found["not ours"] = said(lambda: Doubler(arch)())
+    ti.reset()
+    found["given back"] = said(lambda: Doubler(arch)())
+    found["gone for good"] = said(double)
+    return found
+
+
+def memory(arch: str) -> dict[str, Any]:
+    """Arrays that are let go while kernels that use them may be waiting."""
+    from tistreamlines.backends.taichi import runtime as _taichi_runtime
+    from tistreamlines.backends.taichi import trial as _taichi_trial
+
+    freed: list[Any] = []
+    runtime = _taichi_runtime.start(choose(arch))
+    _taichi_trial.judged(choose(arch), afresh=True)  # compiles what Taichi copies and fills arrays with
+    gc.collect()
+    gc.disable()  # memory comes back without it
+    state = runtime._state  # Taichi itself tells nobody what it still holds
+    state.prog = Counting(state.prog, freed)
+    double = Doubler(arch)
+    double.program.run("doubled", 5, double.values)
+    del double
+    found = {"freed": len(freed), "waiting": len(runtime._spent)}
+    double = Doubler(arch)
+    with runtime.turn(exact=True):
+        del double  # as when Python collects it just then
+        found |= {"freed in turn": len(freed), "waiting in turn": len(runtime._spent)}
+    Doubler(arch)
+    return found | {"freed later": len(freed), "waiting later": len(runtime._spent)}
+
+
+class Counting:
+    """Taichi's program, which notes what is freed."""
+
+    def __init__(self, program: Any, freed: list[Any]) -> None:
+        self._program, self._freed = program, freed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
+
+    def delete_ndarray(self, handle: Any) -> None:
+        self._freed.append(handle)
+        self._program.delete_ndarray(handle)
+
+
+def outcome(call: str, arch: str) -> dict[str, Any]:
+    """Call one of these functions in a process of its own, or skip and say why."""
+    try:
+        choose(arch)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    code = f"import json; print(); print(json.dumps(test_one_taichi.{call}(sys.argv[1])))"
+    done = python("-c", importing(__file__) + code, arch, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert call == "in_the_way" or "[Taichi]" not in done.stdout  # ours prints nothing
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# ------------------------------------------------------------------------------------------------------------- tests
+@pytest.mark.parametrize("arch", GPUS)
+def test_runs_share_taichi_and_what_it_has_compiled(arch):
+    found = outcome("side_by_side", arch)
+    expected = [digest(list(run("cpu", seed))) for seed in (0, 1)]
+    assert expected[0] != expected[1]
+    assert found["turns"] == expected
+    assert found["threads"] == expected
+    first, last = found["kernels"]
+    assert first == last > 5  # what the first run has compiled does for all
+
+
+@pytest.mark.parametrize("arch", GPUS)
+def test_taichi_is_not_taken_from_others_nor_by_them(arch):
+    found, doubles = outcome("in_the_way", arch), [0, 2, 4, 6, 8]
+    assert "started by other code" in found["beside theirs"]
+    assert found["theirs"] == [7, 7, 7]
+    assert found["after theirs"] == found["still"] == found["then"] == found["given back"] == doubles
+    assert f"a run on {arch}" in found["another way"] and "end that run first" in found["another way"]
+    for name in ("taken", "gone for good"):
+        assert "has called ti.init or ti.reset" in found[name], name
+    assert "started by other code" in found["not ours"]
+
+
+@pytest.mark.parametrize("arch", GPUS)
+def test_arrays_that_are_let_go_are_freed(arch):
+    """Whoever has the turn is not disturbed: what is let go meanwhile is freed with the next array."""
+    assert outcome("memory", arch) == {
+        "freed": 3, "waiting": 0, "freed in turn": 3, "waiting in turn": 3, "freed later": 9, "waiting later": 0
+    }  # fmt: skip

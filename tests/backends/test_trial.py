@@ -1,0 +1,240 @@
+"""Devices that lie: what the trial finds, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import importing, python
+from taichi_runs import digest
+from taichi_runs import run as streamlines_of
+
+from tistreamlines.backends import shares_memory
+from tistreamlines.backends.taichi import trial as _taichi_trial
+from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
+from tistreamlines.cli.verification import runs as verifying
+from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.devices import ARCHS, Device, choose
+from tistreamlines.devices import host as _probe_host
+from tistreamlines.errors import DeviceError
+from tistreamlines.tracking.registry import METHODS
+
+GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
+LAVAPIPE = next(iter(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")), None)
+SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")  # Debian: chromium-common
+
+
+# ------------------------------------------------------------------------------------------------ what the trial finds
+def results() -> tuple[np.ndarray, np.ndarray]:
+    out, found = _taichi_trial._expected()
+    return out.copy(), found.astype(np.int32)
+
+
+def test_what_is_right_passes():
+    assert _taichi_trial._compared(*results()) == ()
+
+
+def test_small_numbers_may_be_flushed_but_not_lost():
+    out, found = results()
+    small = np.abs(out[:, 2]) < 2.0**-126
+    assert small.any() and not small.all()
+    out[:, 2] = np.where(small, 0, out[:, 2])
+    assert _taichi_trial._compared(out, found) == ()
+    out[:, 2] = 0
+    assert _taichi_trial._compared(out, found) == (SMALL,)
+
+
+@pytest.mark.parametrize(("row", "fault"), [(0, ORDER), (1, ORDER), (2, SMALL), (3, TEAMWORK), (4, TEAMWORK)])
+def test_a_wrong_bit_is_found(row, fault):
+    out, found = results()
+    out.view(np.int32)[17, row, 29] ^= 1
+    assert _taichi_trial._compared(out, found) == (fault,)
+
+
+@pytest.mark.parametrize(("row", "lane", "fault"), [(0, 0, TEAMWORK), (1, 5, WORDS)])
+def test_a_wrong_number_is_found(row, lane, fault):
+    out, found = results()
+    found[47, row, lane] += 1
+    assert _taichi_trial._compared(out, found) == (fault,)
+
+
+def test_fused_products_would_be_seen():
+    """A product that is added to before it is rounded leaves what rounding takes, in nearly all lanes."""
+    a, b, _ = _taichi_trial._inputs()
+    assert not (a * a + b).any()
+    assert np.mean(a.astype(float) ** 2 + b != 0) > 0.9
+
+
+# ------------------------------------------------------------------------------------------------- what comes of it
+@pytest.fixture
+def opened(monkeypatch):
+    """Open a made-up device whose teams, by their kind, have faults."""
+
+    def call(exact=True, **faults):
+        monkeypatch.setattr(_taichi_trial, "_verdicts", {})
+        monkeypatch.setattr(_taichi_trial, "folder", lambda: None)
+        monkeypatch.setattr(_taichi_trial, "start", lambda *_: None)
+        monkeypatch.setattr(_taichi_trial, "_faults", lambda device, kind, profile: faults[kind])
+        return _taichi_trial.open_checked(GPU, exact)
+
+    return call
+
+
+def test_teams_fall_back_to_shared_memory(opened):
+    assert opened(subgroup=()) == "subgroup"
+    assert opened(subgroup=(TEAMWORK, ORDER), block=()) == "block"
+    with pytest.raises(DeviceError, match=rf"vulkan: a GPU \(its driver\) .* {TEAMWORK}: use another arch"):
+        opened(subgroup=(TEAMWORK,), block=(TEAMWORK,))
+
+
+def test_an_unkept_order_matters_to_exact_runs_alone(opened):
+    with pytest.raises(DeviceError, match=f"{ORDER}: use exact=False, or another arch"):
+        opened(subgroup=(ORDER,))
+    assert opened(exact=False, subgroup=(ORDER,)) == "subgroup"
+    with pytest.raises(DeviceError, match=f"{WORDS}: use another arch"):
+        opened(exact=False, subgroup=(ORDER, WORDS))
+
+
+def test_a_device_that_has_passed_is_tested_again_only_after_a_change(monkeypatch, tmp_path):
+    tested = []
+
+    def judge(device, faults=(), **how):
+        def find(device, kind, profile):
+            tested.append(kind)
+            return faults
+
+        monkeypatch.setattr(_taichi_trial, "_verdicts", {})  # as in another process
+        monkeypatch.setattr(_taichi_trial, "_faults", find)
+        verdict = _taichi_trial.judged(device, **how)
+        count = len(tested)
+        tested.clear()
+        return verdict, count
+
+    monkeypatch.setattr(_taichi_trial, "folder", lambda: tmp_path)
+    failed = Verdict("subgroup", False, (SMALL,))
+    assert judge(GPU, (SMALL,)) == (failed, 1)
+    assert judge(GPU, (SMALL,)) == (failed, 1)
+    passed = Verdict("subgroup", False, ())
+    assert [judge(GPU), judge(GPU), judge(GPU, afresh=True)] == [(passed, 1), (passed, 0), (passed, 1)]
+    for change in ({"driver": "its next driver"}, {"subgroup": 16}, {"name": "another GPU"}):
+        assert judge(replace(GPU, **change))[1] == 1
+    monkeypatch.setattr(_taichi_trial, "COMPILING", ("errors.py",))
+    assert judge(GPU) == (passed, 1)
+
+
+def test_only_vulkan_names_shared_memory():
+    assert not shares_memory(GPU)
+    assert shares_memory(replace(GPU, subgroup=16))
+    assert shares_memory(replace(GPU, subgroup=None))
+    assert not shares_memory(choose("cpu"))
+
+
+def caught_lying(arch: str) -> dict:
+    """Claim subgroups of 32, and leave the guard out: what is found, and what is tracked nevertheless."""
+    from tistreamlines.backends.taichi import program as _taichi
+
+    honest = _taichi_trial.judged(choose(arch))
+    liar = replace(choose(arch), subgroup=32)
+    lied = _taichi_trial.judged(liar)
+    streamlines = [digest(list(streamlines_of(arch, device=device))) for device in (choose(arch), liar)]
+    face = _taichi.face
+    _taichi.face = lambda *arguments: replace(face(*arguments), guard=None)
+    _taichi_trial._verdicts.clear()
+    _taichi_trial.folder = lambda: None
+    try:
+        _taichi_trial.open_checked(choose(arch), True)
+        unguarded = ""
+    except DeviceError as error:
+        unguarded = str(error)
+    return {"honest": vars(honest), "lied": vars(lied), "streamlines": streamlines, "unguarded": unguarded}
+
+
+def test_a_device_whose_subgroups_are_smaller_than_it_says_is_caught():
+    try:
+        device = choose("vulkan")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    if not shares_memory(device) or not device.software:
+        pytest.skip(f"{device.name} cannot be made to lie")
+    code = "import json; print(); print(json.dumps(test_trial.caught_lying('vulkan')))"
+    done = python("-c", importing(__file__) + code, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["honest"] == {"kind": "block", "lied": False, "faults": []}
+    assert found["lied"] == {"kind": "block", "lied": True, "faults": []}
+    assert found["streamlines"][0] == found["streamlines"][1]  # and test_one_taichi.py has the CPU's beside them
+    assert f"{ORDER}: use exact=False" in found["unguarded"]
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_tell_what_they_are_tried_with(run, arch):
+    """On a GPU in hardware too: every device that is here passes."""
+    try:
+        choose(arch)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    done = run("devices", "--test", "--json")
+    assert done.code == 0, done.out
+    (tried, *_) = [row for row in json.loads(done.out) if row["arch"] == arch and row["available"]]
+    assert tried["test"]["faults"] == []
+    assert tried["test"]["lied"] is False
+
+
+# --------------------------------------------------------------------------------------------------- other drivers
+@pytest.mark.parametrize(
+    ("driver", "width", "getter"),
+    [*((SWIFTSHADER, None, getter) for getter in METHODS), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
+    ids=[*(f"SwiftShader-{getter}" for getter in METHODS), "lavapipe-128", "lavapipe-512"],
+)
+def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch, driver, width, getter):
+    """SwiftShader has subgroups of 4 and no whole numbers of 64 bits, lavapipe has subgroups of a vector's width."""
+    if driver is None or not driver.exists() or _probe_host.load("libvulkan.so.1") is None:
+        pytest.skip("no software Vulkan (Debian: mesa-vulkan-drivers, chromium-common, libvulkan1)")
+    for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):  # the second is for older loaders
+        monkeypatch.setenv(name, str(driver))
+    if width is not None:
+        monkeypatch.setenv("LP_NATIVE_VECTOR_WIDTH", str(width))
+    parameters = {"mask": head.mask, "nseeds": 8, "cache_dir": str(tmp_path / "cache"), "max_steps": 30}
+    parameters["min_separation_angle"] = 45.0  # as the benchmark has it, whose kernels serve
+    chosen = [Variant(arch, dg=getter) for arch in ("cpu", "vulkan")]
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    series = dict(zip(verifying.SERIES, head.series, strict=True))
+    cpu, other = verifying.compare(series, parameters, chosen, folder)
+    assert other.outcome == "equal", other
+    assert other.points == cpu.points > 100
+    assert ("SwiftShader" if width is None else f"{width} bits") in other.device
+
+
+def two_drivers() -> dict:
+    """Whether Taichi runs on the device that was chosen, of two of which one has no whole numbers of 64 bits."""
+    device = choose("vulkan")
+    found = {"name": device.name, "int64": device.int64, "verdict": vars(_taichi_trial.judged(device))}
+    _taichi_trial._verdicts.clear()
+    try:
+        _taichi_trial.judged(replace(device, int64=True))
+    except RuntimeError as error:
+        found["pretended"] = str(error)
+    return found
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_users_choice_of_a_vulkan_device_is_heeded(monkeypatch, place):
+    if LAVAPIPE is None or not SWIFTSHADER.exists() or _probe_host.load("libvulkan.so.1") is None:
+        pytest.skip("needs two Vulkan drivers (Debian: mesa-vulkan-drivers, chromium-common, libvulkan1)")
+    for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
+        monkeypatch.setenv(name, os.pathsep.join(map(str, (SWIFTSHADER, LAVAPIPE))))
+    monkeypatch.setenv("TI_VISIBLE_DEVICE", str(place))
+    code = "import json; print(); print(json.dumps(test_trial.two_drivers()))"
+    done = python("-c", importing(__file__) + code, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["verdict"] == vars(Verdict("block", False, ())) | {"faults": []}
+    if found["int64"]:
+        assert found["name"].startswith("llvmpipe") and "pretended" not in found
+    else:
+        assert found["name"].startswith("SwiftShader") and "u64 not supported" in found["pretended"]

@@ -1,0 +1,242 @@
+"""What a device can do: the two kernels compute what they should, rates make sense, and counts are those of kernels."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import python
+from faces import FACES, ints, reals, run
+from synthetic import boot_case
+from tables import prepare_det, prepare_prob, prepare_ptt
+
+from tistreamlines.backends.numba import program as _numba
+from tistreamlines.benchmarks import limits
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.errors import DeviceError
+from tistreamlines.kernels.getters.ptt import data_support
+from tistreamlines.kernels.orientation.harmonics import harmonic
+from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.source import Source
+from tistreamlines.tracking.getters import boot, pmf, ptt
+from tistreamlines.tracking.tables.given import Prepared
+
+SIDE = 5
+MEASURED = """
+import json, sys
+from tistreamlines.devices import choose
+from tistreamlines.benchmarks.limits import measure_limits
+print(json.dumps(measure_limits(choose(sys.argv[1]), 0.05)))
+"""
+
+
+def tables(prepare: Any, source: str, count: int, **options: Any) -> Prepared:
+    values = np.random.default_rng(0).random((SIDE, SIDE, SIDE, count), np.float32)
+    stop_map = np.ones(values.shape[:3], np.float32)
+    return prepare(source, values, stop_map, 0.5, np.full((1, 3), 2.0), **options)
+
+
+# -------------------------------------------------------------------------------------------------------- kernels
+@pytest.mark.parametrize("face", FACES)
+def test_the_copy_copies(face):
+    items, size = 3, 3 * limits.ITEM
+    values = np.random.default_rng(1).random(size).astype(np.float32)
+    assert np.array_equal(run(face, limits.copy_reals, items, {"source": values, "out": reals(size)})["out"], values)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_numbers_have_known_sums(face):
+    items, first = 3, 7
+    numbered = run(face, limits.number_reals, items, {"first": first, "out": reals(items * limits.ITEM)})["out"]
+    assert np.array_equal(numbered, np.arange(first, first + items * limits.ITEM))
+    values = {"values": numbered - first, "out": ints(32 * items)}
+    sums = run(face, limits.sum_reals, items, values)["out"]
+    assert np.array_equal(sums.reshape(items, 32), limits.numbered_sums(items))
+
+
+def test_numbers_begin_again():
+    assert np.array_equal(limits.numbered_sums(1027)[1024:], limits.numbered_sums(3))
+    count = (limits.MASK + 1) // limits.ITEM + 1
+    numbered = run("numba32", limits.number_reals, count, {"first": 0, "out": reals(count * limits.ITEM)})["out"]
+    assert np.array_equal(numbered, np.arange(count * limits.ITEM) % (limits.MASK + 1))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_the_chain_has_a_known_end(face):
+    for turns in (0, 1, 5):
+        values = {"turns": turns, "one": 1.0, "nought": 0.0, "out": ints(64)}
+        out = run(face, limits.multiply_add, 2, values)["out"].reshape(2, 32)
+        assert np.array_equal(out, np.tile(limits.chain_sums(turns), (2, 1)))
+
+
+def test_the_chains_factors_all_count():
+    """The compiled chain with other factors is the interpreted one: none of its products has been dropped."""
+    ends = [
+        run(face, limits.multiply_add, 1, {"turns": 3, "one": 0.75, "nought": -0.5, "out": ints(32)})["out"]
+        for face in FACES
+    ]
+    assert np.ptp(ends[0]) > 3
+    assert all(np.abs(end - ends[0]).max() <= 1 for end in ends)
+
+
+def test_the_longest_chain_is_exact():
+    assert limits.chain_sums(limits.MOST_TURNS).max() < 2**24
+    values = {"turns": limits.MOST_TURNS, "one": 1.0, "nought": 0.0, "out": ints(32)}
+    assert np.array_equal(run("numba32", limits.multiply_add, 1, values)["out"], limits.chain_sums(limits.MOST_TURNS))
+
+
+# ---------------------------------------------------------------------------------------------------------- rates
+def assert_sensible(found: dict[str, Any], arch: str) -> None:
+    assert found["device"] == choose(arch).name
+    assert set(found) == {"device", "bytes_per_second", "multiply_adds_per_second"}
+    most = {"bytes_per_second": 2e12 if arch == "cpu" else 5e13, "multiply_adds_per_second": 1e14}
+    for name, greatest in most.items():
+        assert math.isfinite(found[name])
+        assert 1e6 < found[name] < greatest
+
+
+def test_the_cpus_limits():
+    assert_sensible(limits.measure_limits(choose("cpu"), 0.05), "cpu")
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_a_gpus_limits(arch):
+    """In a process of its own, since Taichi is global to one."""
+    try:
+        choose(arch)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    done = python("-c", MEASURED, arch)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_sensible(json.loads(done.stdout.splitlines()[-1]), arch)
+
+
+@pytest.mark.parametrize(("dropped", "named"), [("copy_reals", "the copy"), ("multiply_add", "the chain")])
+def test_work_that_was_not_done_is_noticed(monkeypatch, dropped, named):
+    whole = _numba.NumbaProgram.run
+    kept = lambda self, name, *rest: name == dropped or whole(self, name, *rest)  # noqa: E731
+    monkeypatch.setattr(_numba.NumbaProgram, "run", kept)
+    with pytest.raises(DeviceError, match=f"cpu: .* values of {named} wrong"):
+        limits.measure_limits(choose("cpu"), 0.01)
+
+
+def test_a_single_wrong_value_is_noticed(monkeypatch):
+    whole = _numba.NumbaProgram.host
+
+    def one_off(self: Any, array: np.ndarray, count: int) -> np.ndarray:
+        found = whole(self, array, count)
+        found[count // 2] += 1
+        return found
+
+    monkeypatch.setattr(_numba.NumbaProgram, "host", one_off)
+    with pytest.raises(DeviceError, match="gets 1 of"):
+        limits.measure_limits(choose("cpu"), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "free", "size"),
+    [
+        ({"cores": 2}, 2**36, 2**28),
+        ({"cores": 32}, 2**36, 2**29),
+        ({"cores": 192}, 2**40, 2**30),
+        ({"cores": 2}, 2**28, 2**26),
+        ({"arch": "cuda"}, 2**36, 2**30),
+        ({"arch": "cuda"}, 2**31, 2**29),
+        ({"arch": "vulkan", "software": True, "cores": None}, 2**36, 2**26),
+        ({"arch": "metal", "memory_bytes": 2**33}, None, 2**30),
+        ({"arch": "metal", "memory_bytes": None}, None, 2**28),
+    ],
+)
+def test_arrays_exceed_the_caches_and_fit_the_memory(monkeypatch, changes, free, size):
+    monkeypatch.setattr(limits, "free_memory", lambda device: free)
+    assert limits._copied_items(replace(choose("cpu"), **changes)) * limits.ITEM * 4 == size
+
+
+# --------------------------------------------------------------------------------------------------------- counts
+class Counted:
+    """A real that counts the products, sums and differences made with it."""
+
+    done = 0
+
+    def __init__(self, value: float) -> None:
+        self.value = float(value)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __abs__(self) -> Counted:
+        return Counted(abs(self.value))
+
+    def _with(self, other: Any, name: str) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented  # numpy then goes through it
+        Counted.done += name in OPERATIONS
+        value = getattr(self.value, name)(float(other))
+        return Counted(value) if name in OPERATIONS else value
+
+
+OPERATIONS = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")
+for word in (*OPERATIONS, "__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(Counted, word, lambda self, other, word=word: self._with(other, word))
+
+
+def lane_values(value: float) -> np.ndarray:
+    return np.array([Counted(value) for _ in range(32)], object)
+
+
+def operations_a_lane(kernel: Any, fill: dict[str, Any], values: dict[str, Any]) -> float:
+    """Products, sums and differences of reals that a lane makes in a kernel function, interpreted."""
+    program, Counted.done = _python.Program(Source([kernel], fill)), 0
+    getattr(program.module, kernel.__name__)(*(values[name] for name, _ in program.signatures[kernel.__name__]))
+    return Counted.done / 32
+
+
+@pytest.mark.parametrize("half_order", [1, 2, 4, 6])
+def test_harmonics_take_about_two_operations_a_coefficient(half_order):
+    coefficients = (half_order + 1) * (2 * half_order + 1)
+    values = {"c": np.ones(coefficients), "first": 0} | {axis: lane_values(0.5) for axis in "xyz"}
+    done = operations_a_lane(harmonic, {"HALF_ORDER": half_order}, values)
+    assert 2 * coefficients <= done <= 1.11 * 2 * coefficients
+
+
+def test_a_probe_takes_as_many_operations_as_are_counted():
+    prepared = tables(prepare_ptt, "pmf", 181, sphere="small")
+    frame = {name: tuple(lane_values(x) for x in v) for name, v in zip("tnb", np.eye(3), strict=True)}
+    own = frame | {"p": tuple(lane_values(x) for x in (2.1, 2.2, 2.3)), "last": lane_values(0.0)}
+    own |= {"k1": lane_values(0.1), "k2": lane_values(0.2)}
+    done = operations_a_lane(data_support, prepared.fill, prepared.arrays | prepared.scalars | own)
+    # what no segment changes, 18 operations of the curvatures, is done once by compilers
+    assert done / prepared.fill["SEGMENTS"] == pytest.approx(ptt.count_step(prepared.fill)[1] / (32 * 6) + 18, rel=0.01)
+
+
+def test_counts_of_a_step():
+    """Order 4 has 15 coefficients, order 8 has 45; spheres have 362 (384 with padding) and 181 (192) vertices."""
+    case = boot_case()  # 64 signals, and a chunk for the 15 coefficients and the rest
+    assert boot.count_step(case.fill) == (8 * 4 * 96, 16 * 96 + 64 * (30 + 30) + 384 * 30)
+    harmonics = (8 * 4 * 64, 16 * 64 + 384 * (5 + 90))
+    sampled = (8 * 4 * 192, 16 * 192 + 192 * 5)
+    for prepare in (prepare_prob, prepare_det):
+        assert pmf.count_step(tables(prepare, "sh", 45).fill) == harmonics
+        assert pmf.count_step(tables(prepare, "pmf", 181, sphere="small").fill) == sampled
+    assert ptt.count_step(tables(prepare_ptt, "pmf", 181, sphere="small").fill) == (32 * 6 * 8 * 4, 32 * 6 * (104 + 34))
+    lines = tables(prepare_ptt, "pmf", 181, sphere="small", probe_count=3, probe_quality=4)
+    assert ptt.count_step(lines.fill) == (32 * 3 * 3 * 8 * 4, 32 * 3 * (104 + 3 * 34))
+
+
+def test_shares_of_the_limits():
+    found = {"device": "a GPU", "bytes_per_second": 1e12, "multiply_adds_per_second": 2e12}
+    fast = {"points_per_second": 1e8}
+    assert limits.shares(fast, found, 2000.0, 8000.0) == pytest.approx({"bytes": 0.2, "operations": 0.2})
+    assert limits.shares(fast, found, None, 8000.0) == {"bytes": None, "operations": pytest.approx(0.2)}
+    for unknown in ((fast, None, 1.0, 1.0), (fast, found, None, None), ({}, found, 1.0, 1.0)):
+        assert limits.shares(*unknown) is None
+    assert limits.shares({"points_per_second": None}, found, 1.0, 1.0) is None
+    assert limits.shares({**fast, "device": "a GPU"}, found, 2000.0, 8000.0)
+    assert limits.shares({**fast, "device": "another GPU"}, found, 2000.0, 8000.0) is None

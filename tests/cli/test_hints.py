@@ -1,0 +1,82 @@
+"""Names that users of other programs try get a line that says what to do here."""
+
+import re
+import shutil
+import subprocess
+
+import click
+import pytest
+from click.testing import CliRunner
+from commands import one_line
+
+from tistreamlines.cli.hints import ADVICE, ALIKE, DIPY_NAMES, HINTS, PROGRAMS, refuse_foreign
+from tistreamlines.cli.track import track as command
+from tistreamlines.errors import ParameterError
+
+PARAMETERS = command.get_params(click.Context(command))
+KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--act", "5tt.mif"), ("--act is not an option", "--stopping act")),
+        (("--avoid", "roi.nii.gz"), ("write --exclude",)),
+        (("-include=roi.nii.gz",), ("-include is not an option", "write --include")),
+        (("-select", "1000"), ("write --select",)),
+        (("-seed_unidirectional",), ("write --one-way",)),
+        (("-angle", "45"), ("--max-angle",)),
+        (("-step", "0.5"), ("--step-size",)),
+        (("-cutoff", "0.1"), ("--pmf-threshold",)),
+        (("-seed_image", "wm.nii.gz"), ("--seed-mask",)),
+        (("-seeds", "1000"), ("--nseeds",)),
+        (("-maxlength", "100"), ("--max-length",)),
+        (("-nthreads", "2"), ("--threads",)),
+        (("--max_angle", "45"), ("write --max-angle",)),
+        (("-force",), ("write --force",)),
+        (("-odf", "a.nii.gz"), ("write --odf",)),
+        (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --limit-mask")),
+    ],
+)  # fmt: skip
+def test_what_to_do_instead(run, tmp_path, given, words):
+    one_line(run("track", "dwi.nii", "bval", "bvec", "-o", tmp_path / "a.trx", *given), 2, *words)
+
+
+def test_hints_name_options_that_are_there():
+    named = {name for text in (*ADVICE.values(), *DIPY_NAMES.values()) for name in re.findall(r"--[a-z-]+", text)}
+    assert len(named) > 15
+    assert named <= KNOWN | {"--version"}
+    assert not {f"--{name}" for name in ADVICE} & (KNOWN - {"--seeds", "--seed-image", "--mask"})
+    assert {f"--{name}" for name in ALIKE} <= KNOWN
+
+
+def test_the_programs_differ_in_no_advice():
+    """A name that two programs have means the same in both."""
+    told: dict[str, set[str]] = {}
+    for hint in HINTS:
+        for name in {name for program in PROGRAMS for name in hint.of(program)}:
+            told.setdefault(name, set()).add(hint.advice)
+    assert all(len(texts) == 1 for texts in told.values())
+
+
+@pytest.mark.skipif(shutil.which("tckgen") is None, reason="tckgen is not installed: install mrtrix3")
+def test_every_option_of_tckgen_gets_advice():
+    usage = subprocess.run(["tckgen", "__print_full_usage__"], capture_output=True, text=True, check=True).stdout
+    theirs = {line.split()[1].replace("_", "-") for line in usage.splitlines() if line.startswith("OPTION")}
+    assert len(theirs) > 30
+    assert theirs == {*ALIKE, *(name for hint in HINTS for name in hint.of("tckgen"))}
+
+
+def test_our_own_options_and_typing_errors_are_left_alone():
+    refuse_foreign(["a", "-o", "b.trx", "-qv", "-v", "--seeds", "x", "--no-such", "-1", "-", "--", "--act"], KNOWN)
+    assert "Did you mean" in CliRunner().invoke(command, ["--max-angl", "3"]).output
+    with pytest.raises(ParameterError):
+        refuse_foreign(["--act"], KNOWN)
+
+
+@pytest.mark.parametrize("name", ["dwi.mif", "dwi.MIF.gz", "dwi.mih"])
+def test_mrtrix_images(run, tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"mrtrix image\n")
+    done = run("track", path, path, path, "-o", tmp_path / "a.trx", "--arch", "cpu")
+    one_line(done, 1, f"mrconvert {name} dwi.nii.gz", "-export_grad_fsl dwi.bvec dwi.bval")

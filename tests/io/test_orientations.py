@@ -1,0 +1,492 @@
+"""Orientations from files: what is read, where peaks go, and the one line said about each file that does not fit."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import nibabel as nib
+import numpy as np
+import pytest
+from commands import python
+from dipy.core.sphere import Sphere
+from dipy.data import get_sphere
+from dipy.direction import DeterministicMaximumDirectionGetter
+from dipy.direction.peaks import PeaksAndMetrics, reshape_peaks_for_visualization
+from dipy.direction.pmf import SimplePmfGen
+from dipy.io.peaks import pam_to_niftis
+from dipy.reconst.shm import sf_to_sh
+from dipy.sims.voxel import multi_tensor_odf
+
+from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.io.orientations import load_odf, load_peaks, load_pmf, load_sh, peaks_to_pmf
+from tistreamlines.space.batch import Space
+from tistreamlines.space.harmonics import BASES, order_of, sampling_matrix
+from tistreamlines.space.sphere import SPHERES, load_sphere
+
+SHAPE = (3, 4, 5)
+AFFINE = np.array([[0, -2.0, 0, 30], [1.5, 0, 0, -20], [0, 0, 3, 7], [0, 0, 0, 1]])
+SPACE = Space(AFFINE, SHAPE)
+VERTICES = {name: load_sphere(name)[0] for name in SPHERES}
+pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
+
+
+def random_directions(count, seed=1):
+    vectors = np.random.default_rng(seed).normal(size=(count, 3))
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def odfs(vertices):
+    """A crossing of two fibres in every voxel, at random angles: (x, y, z, n)."""
+    angles = np.random.default_rng(4).uniform(0, 180, (np.prod(SHAPE), 2, 2))
+    evals = np.array([[0.0017, 0.0003, 0.0003]] * 2)
+    return np.array([multi_tensor_odf(vertices, evals, pair, [50, 50]) for pair in angles]).reshape(*SHAPE, -1)
+
+
+def harmonics(basis, order=8):
+    """Coefficients of these crossings, as DIPY fits them."""
+    sphere = get_sphere(name="symmetric362")
+    name, legacy, full = BASES[basis]
+    return sf_to_sh(odfs(sphere.vertices), sphere, sh_order_max=order, basis_type=name, full_basis=full, legacy=legacy)
+
+
+def some_peaks(count=3):
+    """Peaks of random lengths, the last one of each second voxel absent: (x, y, z, count, 3)."""
+    peaks = random_directions(np.prod(SHAPE) * count).reshape(*SHAPE, count, 3)
+    peaks = peaks * np.random.default_rng(2).uniform(0.1, 2, (*SHAPE, count, 1))
+    peaks[::2, ..., -1, :] = 0
+    return peaks
+
+
+@pytest.fixture
+def save(tmp_path):
+    def write(data, affine=AFFINE, name="file.nii.gz"):
+        image = nib.Nifti1Image(data.astype(np.float32) if data.dtype == bool else data, affine)
+        image.to_filename(tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+def covering_angle(vertices) -> float:
+    """Return the largest angle between any direction and the nearest vertex or its opposite.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Unit vectors of a sphere or hemisphere.
+
+    Returns
+    -------
+    angle : float, degrees
+        The farthest directions are the normals of the facets of the convex hull of all vertices and their opposites;
+        the cosine of their angle is the facet's distance from the centre.
+
+    Raises
+    ------
+    ValueError
+        If the vertices lie in one plane.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.asarray(vertices, np.float64)
+    try:
+        hull = ConvexHull(np.concatenate([points, -points]))
+    except QhullError as error:
+        raise ValueError(f"{len(points)} vertices lie in one plane and cover no sphere") from error
+    return float(np.degrees(np.arccos(-hull.equations[:, 3].max())))
+
+
+@contextmanager
+def fails(path, *parts):
+    """Expect one line that begins with the file's path, says each part and shows a way out."""
+    with pytest.raises(InputError) as caught:
+        yield
+    message = str(caught.value)
+    assert message.startswith(f"{path}: "), message
+    assert "\n" not in message
+    assert all(part in message for part in parts), message
+    assert ";" in message, f"no way out is named: {message}"
+
+
+def test_importing_is_light():
+    code = "import sys, tistreamlines.io.orientations; print({'dipy', 'nibabel', 'scipy'} & set(sys.modules))"
+    assert python("-c", code).stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_harmonics_come_back_as_functions(save, basis):
+    values = harmonics(basis)
+    found = load_sh(save(values), basis, SPACE)
+    assert (found.kind, found.basis, found.sphere) == ("sh", basis, None)
+    assert found.values.dtype == np.float32
+    assert found.values.flags.c_contiguous
+    assert np.array_equal(found.values, values.astype(np.float32))
+    matrix = sampling_matrix(VERTICES["small"], order_of(values.shape[-1], BASES[basis].full), basis)
+    expected = odfs(VERTICES["small"])
+    assert np.abs(found.values @ matrix.T - expected).max() < 0.1 * expected.max()  # what order 8 leaves out
+
+
+@pytest.mark.parametrize("sphere", SPHERES)
+@pytest.mark.parametrize(("load", "kind"), [(load_pmf, "pmf"), (load_odf, "odf")])
+def test_samples_come_back(save, load, kind, sphere):
+    values = odfs(VERTICES[sphere])
+    found = load(save(values), sphere, SPACE)
+    assert (found.kind, found.basis, found.sphere) == (kind, None, sphere)
+    assert found.values.dtype == np.float32
+    assert np.array_equal(found.values, values.astype(np.float32))
+
+
+def test_space_is_that_of_the_file(save):
+    path = save(some_peaks().reshape(*SHAPE, -1))
+    for space in (None, SPACE, Space(AFFINE + 0.0005, SHAPE)):
+        found = load_peaks(str(path), space).space
+        assert found.shape == SHAPE
+        assert np.allclose(found.affine, AFFINE)
+
+
+@pytest.mark.parametrize("reshape_dirs", [False, True], ids=["five axes", "four axes"])
+def test_peaks_are_what_dipy_saved(tmp_path, reshape_dirs):
+    pam, vertices = PeaksAndMetrics(), VERTICES["default"]
+    pam.affine, pam.sphere = AFFINE, None
+    pam.peak_indices = np.random.default_rng(3).permuted(np.tile(np.arange(362), (60, 1)), axis=1)[:, :4]
+    pam.peak_indices = pam.peak_indices.reshape(*SHAPE, 4).astype(np.int32)
+    pam.peak_dirs, pam.peak_values = vertices[pam.peak_indices], np.ones((*SHAPE, 4))
+    names = {f"fname_{part}": tmp_path / f"{part}.nii.gz" for part in ("peaks_dir", "peaks_values", "peaks_indices")}
+    pam_to_niftis(pam, **names, reshape_dirs=reshape_dirs)
+    assert len(nib.load(names["fname_peaks_dir"]).shape) == (4 if reshape_dirs else 5)
+    found = load_peaks(names["fname_peaks_dir"], SPACE)
+    assert (found.kind, found.basis, found.sphere) == ("peaks", None, None)
+    assert found.values.dtype == np.float32
+    assert found.values.flags.c_contiguous
+    assert np.array_equal(found.values, reshape_peaks_for_visualization(pam))
+    pmf = peaks_to_pmf(found.values.reshape(*SHAPE, -1, 3), vertices)
+    assert np.allclose(np.take_along_axis(pmf, pam.peak_indices, axis=3), 1, rtol=0, atol=1e-6)
+    assert np.count_nonzero(pmf) == pam.peak_indices.size
+
+
+def test_lengths_of_peaks_are_kept(save):
+    peaks = some_peaks()
+    found = load_peaks(save(peaks.reshape(*SHAPE, -1))).values
+    assert np.array_equal(found, peaks.reshape(*SHAPE, -1).astype(np.float32))
+
+
+def closest_by_dipy(directions, vertices):
+    """Vertex that DIPY's ``find_closest`` takes, read off a pmf whose values are the vertices' numbers."""
+    numbers = np.tile(np.arange(len(vertices), dtype=float), (2, 2, 2, 1))
+    # DIPY's Sphere would recompute the vertices from angles, and ties would go
+    pmf = SimplePmfGen(numbers, SimpleNamespace(vertices=vertices))
+    return np.array([pmf.get_pmf_value(np.full(3, 0.5), direction) for direction in directions]).round().astype(int)
+
+
+@pytest.mark.parametrize("sphere", SPHERES)
+def test_peaks_go_where_dipy_finds_the_closest(sphere):
+    vertices, rng = VERTICES[sphere], np.random.default_rng(6)
+    between = vertices + vertices[rng.permutation(len(vertices))]
+    directions = np.concatenate([random_directions(1500) * 3, vertices, -vertices, between])
+    pmf = peaks_to_pmf(directions[:, None, None, None], vertices)[:, 0, 0]
+    assert pmf.dtype == np.float32
+    assert np.array_equal(pmf.argmax(axis=1), closest_by_dipy(directions, vertices))
+    assert np.array_equal(pmf.max(axis=1), np.linalg.norm(directions, axis=1).astype(np.float32))
+    assert (np.count_nonzero(pmf, axis=1) == 1).all()
+
+
+def test_ties_go_to_the_first_vertex():
+    axes = np.eye(3)
+    ties = np.array([[1.0, 1, 0], [0, -1, 1], [-1, -1, -1], [1, 0, -1]])
+    pmf = peaks_to_pmf(ties[:, None, None, None], axes)[:, 0, 0]
+    assert pmf.argmax(axis=1).tolist() == closest_by_dipy(ties, axes).tolist() == [0, 1, 0, 0]
+    # a whole sphere has each vertex twice
+    doubled = np.concatenate([axes, -axes])
+    assert peaks_to_pmf(-axes[:, None, None, None], doubled)[:, 0, 0].argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_amplitudes_at_one_vertex_add_up():
+    peaks = np.zeros((1, 2, 1, 3, 3), np.float32)
+    peaks[0, 1, 0] = [[2, 0.1, 0], [-1, 0, 0.1], [0, 0, 0.5]]
+    pmf = peaks_to_pmf(peaks, np.eye(3))
+    assert not pmf[0, 0].any()
+    assert np.allclose(pmf[0, 1, 0], [np.hypot(2, 0.1) + np.hypot(1, 0.1), 0, 0.5], rtol=1e-7)
+
+
+def test_blocks_leave_no_trace(monkeypatch):
+    peaks = some_peaks()
+    whole = peaks_to_pmf(peaks, VERTICES["small"])
+    assert whole.shape == (*SHAPE, 181)
+    assert np.allclose(whole.sum(axis=3), np.linalg.norm(peaks, axis=4).sum(axis=3), rtol=1e-6)
+    monkeypatch.setattr("tistreamlines.io.orientations.BLOCK", 7)
+    assert np.array_equal(peaks_to_pmf(peaks, VERTICES["small"]), whole)
+
+
+def test_dipy_starts_along_the_peaks():
+    peaks = some_peaks(1)
+    peaks[::2] = some_peaks(1)[1]
+    vertices = VERTICES["default"]
+    pmf = peaks_to_pmf(peaks, vertices)
+    getter = DeterministicMaximumDirectionGetter.from_pmf(pmf.astype(float), 60, Sphere(xyz=vertices))
+    bound = np.cos(np.radians(covering_angle(vertices)))
+    for voxel in np.ndindex(2, 3, 4):  # DIPY has no direction at the far faces
+        found = getter.initial_direction(np.array(voxel, float))
+        unit = peaks[voxel][0] / np.linalg.norm(peaks[voxel])
+        assert len(found) == 1
+        assert abs(found[0] @ unit) >= bound
+
+
+def test_no_peaks_give_an_empty_pmf():
+    assert peaks_to_pmf(np.zeros((2, 2, 2, 0, 3)), np.eye(3)).shape == (2, 2, 2, 3)
+    assert not peaks_to_pmf(np.zeros((2, 2, 2, 3, 3)), np.eye(3)).any()
+
+
+@pytest.mark.parametrize(
+    ("peaks", "vertices"), [((2, 2, 2, 9), (5, 3)), ((2, 2, 2, 3, 2), (5, 3)), ((1, 1, 1, 1, 3), (5,))]
+)
+def test_peaks_of_another_shape_are_refused(peaks, vertices):
+    with pytest.raises(ValueError, match=r"peaks are \(x, y, z, k, 3\)"):
+        peaks_to_pmf(np.ones(peaks), np.ones(vertices))
+
+
+def icosahedron():
+    golden = (1 + np.sqrt(5)) / 2
+    points = np.array([[0, 1, golden], [0, -1, golden]])
+    points = np.concatenate([np.roll(points, shift, axis=1) for shift in range(3)])
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("vertices", "angle"),
+    [
+        (np.eye(3), np.degrees(np.arccos(1 / np.sqrt(3)))),  # axes; the farthest is the cube's diagonal
+        (np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]]) / np.sqrt(3), np.degrees(np.arccos(1 / np.sqrt(3)))),
+        (icosahedron(), np.degrees(np.arctan(3 - np.sqrt(5)))),
+    ],
+    ids=["octahedron", "cube", "icosahedron"],
+)
+def test_covering_angle_of_solids(vertices, angle):
+    assert covering_angle(vertices) == pytest.approx(angle, abs=1e-9)
+    assert covering_angle(np.concatenate([vertices, -vertices])) == pytest.approx(angle, abs=1e-9)
+
+
+@pytest.mark.parametrize(("sphere", "angle"), [("default", 5.51), ("full", 5.51), ("small", 6.93)])
+def test_covering_angle_of_the_spheres(sphere, angle):
+    vertices = VERTICES[sphere]
+    bound = covering_angle(vertices)
+    assert bound == pytest.approx(angle, abs=0.005)
+    cosines = np.abs(random_directions(8000) @ vertices.T).max(axis=1)
+    farthest = np.degrees(np.arccos(cosines.min()))
+    assert bound - 0.5 < farthest <= bound
+
+
+def test_a_plane_covers_no_sphere():
+    flat = np.stack([np.cos([0, 1, 2, 3]), np.sin([0, 1, 2, 3]), np.zeros(4)], axis=1)
+    with pytest.raises(ValueError, match="4 vertices lie in one plane"):
+        covering_angle(flat)
+
+
+LOADERS = {
+    "sh": (lambda path, space=None: load_sh(path, "tournier07", space), 6),
+    "pmf": (lambda path, space=None: load_pmf(path, "small", space), 181),
+    "odf": (lambda path, space=None: load_odf(path, "small", space), 181),
+    "peaks": (load_peaks, 6),
+}
+each_loader = pytest.mark.parametrize(("load", "volumes"), LOADERS.values(), ids=LOADERS)
+
+
+def flat_data(volumes):
+    """Data that every loader takes."""
+    data = np.zeros((*SHAPE, volumes), np.float32)
+    data[..., 0] = 1
+    return data
+
+
+@each_loader
+def test_simple_data_are_taken(save, load, volumes):
+    assert load(save(flat_data(volumes)), SPACE).values.shape == (*SHAPE, volumes)
+
+
+@each_loader
+def test_missing_file(tmp_path, load, volumes):
+    with fails(tmp_path / "none.nii.gz", "no such file"):
+        load(tmp_path / "none.nii.gz")
+
+
+@each_loader
+def test_damaged_file(save, load, volumes):
+    path = save(np.random.default_rng(0).random((*SHAPE, volumes)))
+    path.write_bytes(path.read_bytes()[:700])
+    with fails(path, "cannot be read"):
+        load(path)
+
+
+@each_loader
+def test_a_checksum_that_differs(save, load, volumes):
+    path = save(flat_data(volumes))
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    with fails(path, "is damaged (CRC"):
+        load(path)
+
+
+@each_loader
+@pytest.mark.parametrize("shape", [SHAPE, (*SHAPE, 1, 6)], ids=["3-D", "5-D"])
+def test_other_axes(save, load, volumes, shape):
+    path = save(np.ones(shape))
+    with fails(path, str(shape), "give"):
+        load(path)
+
+
+@each_loader
+def test_other_shape(save, load, volumes):
+    path = save(flat_data(volumes))
+    with fails(path, "shape (3, 4, 5), but the reference has (3, 4, 6)"):
+        load(path, Space(AFFINE, (3, 4, 6)))
+
+
+@each_loader
+@pytest.mark.parametrize(("off", "said"), [(0.002, "0.002"), (5.0, "by 5 "), (np.nan, "nan")])
+def test_other_affine(save, load, volumes, off, said):
+    path, affine = save(flat_data(volumes)), AFFINE.copy()
+    affine[1, 3] += off
+    with fails(path, "affine differs", said):
+        load(path, Space(affine, SHAPE))
+
+
+@each_loader
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite(save, load, volumes, value):
+    data = flat_data(volumes)
+    data[1, 2, 3, 4] = value
+    path = save(data)
+    if np.isnan(value) and load is load_peaks:
+        assert load(path).values[1, 2, 3, 4] == 0
+        return
+    with fails(path, f"value {value}", "voxel (1, 2, 3)", "volume 4"):
+        load(path)
+
+
+@each_loader
+def test_all_zero(save, load, volumes):
+    path = save(np.zeros((*SHAPE, volumes), np.float32))
+    with fails(path, f"all {60 * volumes} values are 0"):
+        load(path)
+
+
+def test_peaks_of_five_axes_are_checked_too(save):
+    data = some_peaks().astype(np.float32)
+    data[1, 2, 3] = np.nan
+    notes = []
+    found = load_peaks(save(data), note=notes.append)
+    assert np.array_equal(found.values.reshape(data.shape), np.nan_to_num(data))
+    assert "9 of 540 values are NaN" in notes[0]
+    data[1, 2, 3] = np.inf
+    path = save(data)
+    with fails(path, "value inf", "voxel (1, 2, 3)", "e.g. 0"):
+        load_peaks(path)
+    path = save(np.zeros((*SHAPE, 2, 3), np.float32))
+    with fails(path, "all 360 values are 0"):
+        load_peaks(path)
+
+
+@pytest.mark.parametrize(
+    ("count", "basis", "parts"),
+    [
+        (14, "descoteaux07", ["14 volumes", "valid: 6, 15, 28, 45, 66, 91", "one volume per coefficient"]),
+        (1, "descoteaux07", ["1 volumes", "valid: 6, 15"]),
+        (16, "tournier07_legacy", ["perhaps sh_basis tournier07_legacy_full"]),
+        (15, "tournier07_full", ["valid: 4, 9, 16, 25, 36, 49, 64, 81", "perhaps sh_basis tournier07 "]),
+        (7, "tournier07_full", ["one volume per coefficient"]),
+        (362, "descoteaux07", ["perhaps odf with sphere default"]),
+        (181, "descoteaux07_full", ["perhaps odf with sphere small"]),
+    ],
+)
+def test_count_of_no_order(save, count, basis, parts):
+    path = save(flat_data(count))
+    with fails(path, *parts):
+        load_sh(path, basis)
+
+
+@pytest.mark.parametrize("load", [load_pmf, load_odf])
+@pytest.mark.parametrize(
+    ("count", "sphere", "parts"),
+    [
+        (724, "default", ["724 volumes, but sphere default has 362 vertices", "give sphere full"]),
+        (362, "small", ["small has 181", "give sphere default"]),
+        (181, "full", ["full has 724", "give sphere small"]),
+        (45, "default", ["default has 362, full has 724, small has 181", "sh"]),
+    ],
+)
+def test_count_of_another_sphere(save, load, count, sphere, parts):
+    path = save(flat_data(count))
+    with fails(path, *parts):
+        load(path, sphere)
+
+
+@pytest.mark.parametrize("shape", [(7,), (4,), (3, 2), (2, 4)])
+def test_peaks_that_are_no_threes(save, shape):
+    path = save(np.ones((*SHAPE, *shape)))
+    with fails(path, "x, y and z of each peak", str((*SHAPE, *shape))):
+        load_peaks(path)
+
+
+def test_negative_pmf(save):
+    data = flat_data(181)
+    data[2, 3, 4, 5] = -0.25
+    path = save(data)
+    with fails(path, "value -0.25 in voxel (2, 3, 4) of volume 5", "odf"):
+        load_pmf(path, "small")
+    assert load_odf(path, "small").values.min() == -0.25
+
+
+def test_rounding_below_zero_is_no_negative_pmf(save):
+    data = flat_data(181)
+    data[2, 3, 4, 5] = -5e-7
+    assert load_pmf(save(data), "small").values.min() == np.float32(-5e-7)
+
+
+def test_pmf_below_zero_everywhere(save):
+    path = save(-flat_data(181))
+    with fails(path, "value -1 in voxel (0, 0, 0) of volume 0"):
+        load_pmf(path, "small")
+
+
+@pytest.mark.parametrize("basis", ["descoteaux07_legacy", "tournier07"])
+def test_harmonics_with_the_sign_changed(save, basis):
+    path = save(-harmonics(basis))
+    with fails(path, "volume 0 is not above 0 in 100% of the voxels"):
+        load_sh(path, basis)
+
+
+def test_some_negative_voxels_are_noise(save):
+    values = harmonics("descoteaux07")
+    values[:1] *= -1
+    assert load_sh(save(values), "descoteaux07").values.shape == (*SHAPE, 45)
+
+
+@pytest.mark.parametrize("scale", [1, 0], ids=["all voxels", "a few voxels"])
+def test_harmonics_in_another_order(save, scale):
+    values = harmonics("descoteaux07_legacy")[..., ::-1].copy()
+    values[..., 0] = np.abs(values[..., 0]) + 1e-3
+    values[:, 1:] *= scale  # empty voxels have no say
+    path = save(values)
+    with fails(path, "times as large as an orientation function allows", "sh_basis descoteaux07"):
+        load_sh(path, "descoteaux07")
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_the_sharpest_fibres_are_taken(save, basis):
+    """A fibre along z has its greatest coefficient at the highest degree; the loader must know that."""
+    full = BASES[basis].full
+    directions = np.concatenate([np.tile([[0.0, 0, 1]], (30, 1)), random_directions(30)])
+    values = sampling_matrix(directions, 12, basis.replace("tournier07_legacy", "tournier07"))
+    assert values[0].argmax() > 0
+    if "tournier07_legacy" in basis:  # that basis is not orthonormal
+        values[:, 1:] *= np.sqrt(2)
+    found = load_sh(save(values.reshape(*SHAPE, -1)), basis)
+    assert order_of(found.values.shape[3], full) == 12
+
+
+def test_names_that_are_unknown(save):
+    path = save(flat_data(6))
+    with pytest.raises(ParameterError, match="the basis is 'mrtrix': give one of descoteaux07"):
+        load_sh(path, "mrtrix")
+    for load in (load_pmf, load_odf):
+        with pytest.raises(ParameterError, match="the sphere is 'big': give one of default, full, small"):
+            load(path, "big")

@@ -1,0 +1,329 @@
+"""The linker: what kernels may say, what it makes of them, and what would happen if it were wrong."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faces import program, reals, run
+from link_kernels import combine, plus, through, times
+from places import ROOT, SUPPORT
+
+import tistreamlines.kernels
+from tistreamlines.backends.numba import face as _numba
+from tistreamlines.backends.numba.program import TOGETHER, entry_text
+from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker import lang
+from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
+from tistreamlines.linker.link import link
+
+FLAG = Constant("a branch that the test takes or not")
+
+
+@twin
+def branching(item: i32, out: Reals):
+    """Writes another number for each side of the flag."""
+    if FLAG:
+        out[item] = 1.0
+    else:
+        out[item] = 2.0
+
+
+@twin
+def lane_sums(item: i32, out: Reals):
+    """Sum the same number a few times in every lane."""
+    total = lanes(0.0)
+    for k in unrolled(3):
+        total = total + real(k) * 0.1
+    put(out, 0, total)
+
+
+# ------------------------------------------------------------------------------------------------------ dialect
+def kernel_functions() -> list[lang.Twin]:
+    """Every kernel function of the package, each once."""
+    found: dict[str, lang.Twin] = {}
+    root = tistreamlines.kernels
+    for info in pkgutil.walk_packages(root.__path__, root.__name__ + "."):
+        for value in vars(importlib.import_module(info.name)).values():
+            if isinstance(value, lang.Twin):
+                key = f"{value.function.__module__}.{value.__name__}"
+                found[key] = value
+    return [found[k] for k in sorted(found)]
+
+
+ALLOWED = (
+    ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.Expr, ast.If, ast.While, ast.For, ast.Return, ast.Name,
+    ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.operator,
+    ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+
+
+def faults(function: lang.Twin) -> list[str]:
+    """What a kernel function says that the dialect does not have."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function.function))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    tree.decorator_list = []
+    scope = vars(inspect.getmodule(function.function))
+    out = [f"{type(n).__name__}" for n in ast.walk(tree) if not isinstance(n, ALLOWED)]
+    out += _signature_faults(tree)
+    returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return)]
+    if returns and (len(returns) > 1 or tree.body[-1] is not returns[0]):
+        out.append("a return that is not the last statement")
+    if any(isinstance(n, ast.Name) and n.id == function.__name__ for n in ast.walk(tree)):
+        out.append("recursion")
+    return out + _name_faults(tree, scope)
+
+
+def _signature_faults(tree: ast.FunctionDef) -> list[str]:
+    a = tree.args
+    out = [f"{x.arg} has no annotation" for x in a.args if x.annotation is None]
+    if a.defaults or a.kwonlyargs or a.posonlyargs or a.vararg or a.kwarg:
+        out.append("arguments other than plain positional ones")
+    if ast.get_docstring(tree) is None:
+        out.append("no docstring")
+    return out
+
+
+def _name_faults(tree: ast.FunctionDef, scope: dict) -> list[str]:
+    own = {x.arg for x in tree.args.args} | stored(tree)
+    body = [n for statement in tree.body for n in ast.walk(statement)]
+    out = []
+    for node in body:
+        if isinstance(node, ast.Call) and (node.keywords or not isinstance(node.func, ast.Name)):
+            out.append(f"a call that is not of a plain name with positional arguments: {ast.unparse(node)}")
+        if isinstance(node, ast.Assign) and len(node.targets) > 1:
+            out.append("a chained assignment")
+        if isinstance(node, ast.Name) and node.id not in own and not _known(node.id, scope):
+            out.append(f"the name {node.id}")
+    return out
+
+
+def stored(tree: ast.FunctionDef) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _known(name: str, scope: dict) -> bool:
+    value = scope.get(name)
+    if isinstance(value, (lang.Twin, lang.Constant, lang.Hole, int, float)):
+        return True
+    return name == "range" or (callable(value) and value is getattr(lang, name, None))
+
+
+def test_there_are_kernels_to_lint():
+    assert len(kernel_functions()) > 35
+
+
+@pytest.mark.parametrize("function", kernel_functions(), ids=lambda f: f.__name__)
+def test_kernels_keep_to_the_dialect(function):
+    assert faults(function) == []
+
+
+def early(item: i32, out: Reals):
+    """Two exits."""
+    if item > 3:
+        return 1.0
+    return 2.0
+
+
+def augmented(item: i32, out: Reals, *rest):
+    """An augmented assignment, numpy, and a loose signature."""
+    out[item] += np.sqrt(2.0)
+
+
+def guarded(item: i32, out, scale=1.0):
+    out[item] = scale and (1.0 if item > 2 else unknown)  # noqa: F821
+
+
+def chosen(item: i32, out: Reals):
+    """A conditional expression."""
+    out[item] = 1.0 if item > 2 else 2.0
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (early, ["not the last"]),
+        (augmented, ["AugAssign", "the name np", "plain positional", "not of a plain name"]),
+        (guarded, ["BoolOp", "IfExp", "out has no annotation", "plain positional", "no docstring", "the name unknown"]),
+    ],
+)
+def test_the_lint_finds_faults(function, words):
+    text = "; ".join(faults(lang.Twin(function)))
+    assert all(word in text for word in words), text
+
+
+def test_what_the_dialect_lacks_does_not_link():
+    with pytest.raises(SyntaxError, match="chosen: the kernel language has no IfExp"):
+        link([lang.Twin(chosen)], _python.face(), {})
+
+
+# ------------------------------------------------------------------------------------------------------ linking
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_holes_and_constants_are_filled(face):
+    a = np.array([2.0, 5.0, 7.0])
+    for function, scale, expected in ((plus, 3, [21, 36]), (times, 3, [30, 105]), (plus, 4, [28, 48])):
+        fill = {"operation": function, "SCALE": scale}
+        assert run(face, combine, 2, {"a": a, "out": reals(2)}, fill)["out"].tolist() == expected
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_records_are_spread(face):
+    values = {"nested_pair_first": 3.0, "nested_pair_second": 4.0, "nested_table": np.array([0.5, 0.25])}
+    values["out"] = reals(2)
+    assert run(face, through, 2, values)["out"].tolist() == [43.5, 43.25]
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_branches_on_constants_are_cut(face):
+    for flag, expected in ((0, 2.0), (1, 1.0)):
+        assert run(face, branching, 1, {"out": reals(1)}, {"FLAG": flag})["out"][0] == expected
+    made = _python.face() if face == "python" else _numba.face(int(face[-2:]))
+    assert "2.0" not in link([branching], made, {"FLAG": 1}).text
+
+
+def test_literals_have_the_faces_precision():
+    single = run("numba32", lane_sums, 1, {"out": reals(32)})["out"]
+    expected = np.float32(0) + np.float32(0.1) + np.float32(2) * np.float32(0.1)
+    assert np.array_equal(single, np.full(32, expected, np.float32))
+    double = run("numba64", lane_sums, 1, {"out": reals(32)})["out"]
+    assert np.array_equal(double, np.full(32, 0.1 + 2 * 0.1))
+
+
+@pytest.mark.parametrize("made", [_python.face(), _numba.face(32), _numba.face(64)], ids=lambda f: f.name)
+def test_texts_differ_where_the_constants_do(made):
+    first, second = (link([combine], made, {"operation": plus, "SCALE": scale}).text for scale in (3, 4))
+    differing = [(a, b) for a, b in zip(first.splitlines(), second.splitlines(), strict=True) if a != b]
+    assert len(differing) == 1
+    assert differing[0][0].replace("3", "4") == differing[0][1]
+    assert link([combine], made, {"operation": plus, "SCALE": 3}).text == first
+
+
+def test_two_functions_of_one_name_do_not_link():
+    namesake = lang.Twin(lambda: None)
+    namesake.__name__ = "plus"
+    with pytest.raises(ValueError, match="two kernel functions are called plus"):
+        link([plus, namesake], _python.face(), {})
+
+
+def test_a_missing_constant_is_named():
+    with pytest.raises(KeyError, match="SCALE"):
+        link([combine], _python.face(), {"operation": plus})
+
+
+def test_the_linked_module_can_be_stepped_through():
+    module = program("python", [combine], {"operation": plus, "SCALE": 3}).module
+    assert "def combine(item, a, out):" in inspect.getsource(module.combine)
+    assert Path(module.combine.__code__.co_filename).is_file()
+
+
+def test_numbas_cache_never_mixes_two_linkings(tmp_path):
+    # Numba's own cache tells functions apart by file, name and bytecode, but not by the globals they call
+    script = textwrap.dedent(
+        """
+        import sys
+        sys.path[:0] = [sys.argv[1], sys.argv[2]]
+        import numpy as np
+        from link_kernels import combine, plus, times
+        from tistreamlines.backends.numba.program import NumbaProgram
+        from tistreamlines.linker.source import Source
+        names = {"plus": plus, "times": times}
+        function, scale = names[sys.argv[3]], int(sys.argv[4])
+        program = NumbaProgram(Source([combine], {"operation": function, "SCALE": scale}), threads=1)
+        out = np.zeros(1, np.float32)
+        program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
+        print(out[0], int("numba" not in sys.modules))
+        """
+    )
+    answers = []
+    for case in (("plus", "3"), ("times", "3"), ("times", "4"), ("times", "3")):
+        command = [sys.executable, "-c", script, str(SUPPORT), str(ROOT), *case]
+        made = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+        )
+        answers.append(made.stdout.split())
+    assert [float(a) for a, _ in answers] == [21, 30, 40, 30]
+    assert [hits for _, hits in answers] == ["0", "0", "0", "1"]
+
+
+@pytest.mark.parametrize(("count", "threads"), [(0, 2), (1, 2), (100, 2), (1000, 3), (5, 64)])
+def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
+    """All forward halves are even items: threads that took every second one would not get equal work."""
+    took = []
+    made = {"compiled": lambda function: function, "note": lambda item, first, out: out.append((item, first))}
+    # an argument of the name that a loop's own variable might have
+    exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
+    for thread in range(threads):
+        mine = []
+        made["run_note"](count, thread, threads, 7, mine)
+        took += [(thread, *one) for one in mine]
+    assert all(first == 7 for *_, first in took)
+    assert sorted(item for _, item, _ in took) == list(range(count))
+    own = {item: thread for thread, item, _ in took}
+    assert all(own[item] == own.get(item + 1, own[item]) for item in range(0, count, 2))
+    if count > 64 * threads:
+        shares = [sum(thread == t for thread, *_ in took) for t in range(threads)]
+        assert max(shares) - min(shares) <= TOGETHER
+
+
+class Reach(Record):
+    """A record of which little is used."""
+
+    near: Reals
+    far: Reals
+    unread: Ints
+
+
+@twin
+def nearest(reach: Reach, item: i32, scale: real) -> real:
+    """Reads one field, and not its scale."""
+    return reach.near[item]
+
+
+@twin
+def reaching(item: i32, reach: Reach, out: Reals):
+    """Hands the whole record on."""
+    out[item] = nearest(reach, item, reach.far[item] + 1.0)
+
+
+def test_functions_take_what_they_use_and_no_more():
+    linked = link([reaching], _python.face(), {})
+    assert [name for name, _ in linked.signatures["nearest"]] == ["reach_near", "item"]
+    assert [name for name, _ in linked.signatures["reaching"]] == ["item", "reach_near", "out"]
+    values = {"reach_near": np.array([3.0, 4.0]), "out": reals(2)}
+    assert run("numba32", reaching, 2, values)["out"].tolist() == [3.0, 4.0]
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    """A pool that a fork copies has no threads: its work would never be done."""
+    values = {"a": np.arange(101.0), "out": reals(100)}
+    fill = {"operation": plus, "SCALE": 1}
+    expected = run("numba32", combine, 100, values, fill)["out"]
+    script = textwrap.dedent(
+        """
+        import os, sys
+        sys.path[:0] = [sys.argv[1], sys.argv[2]]
+        import numpy as np
+        from faces import reals, run
+        from link_kernels import combine, plus
+        def total():
+            values = {"a": np.arange(101.0), "out": reals(100)}
+            return run("numba32", combine, 100, values, {"operation": plus, "SCALE": 1})["out"].sum()
+        before = total()
+        child = os.fork()
+        if not child:
+            os._exit(0 if total() == before else 1)
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert expected.sum() == sum(range(100)) + sum(range(1, 101))
+    done = subprocess.run([sys.executable, "-c", script, str(SUPPORT), str(ROOT)], timeout=60, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,273 @@
+"""What the documents say can be traced: figures to files of results, options and commands to the code."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import json
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from places import ROOT
+
+import tistreamlines as ts
+from tistreamlines.cli.main import COMMANDS, cli
+from tistreamlines.cli.options import explanation, given
+from tistreamlines.option import bounds, flag
+from tistreamlines.options.parameters import Parameters, options
+
+PACKAGE = ROOT / "tistreamlines"
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", *PAGES)
+FILE = re.compile(r"\b(?:suite|sweeps|h200|cpu|two-cores|parity|micro|frames|attack)-[a-z0-9*-]+\.json")
+MEASURED = re.compile(r"\d (?:Mpoints/s|million points|[mnu]?s\b(?!/mm)|seconds\b|%|times\b|percent)|\b1e-\d")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`]+)`")
+PATH = re.compile(r"(?:[\w.*-]+/)+[\w.*-]*")
+ELSEWHERE = ("K/N", "NAME", "~/")  # numbers of a part, and files that are not those of the repository
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+# options in the running text that belong to other programs, which the same paragraph names
+OTHERS = {
+    "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
+    "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
+}  # fmt: skip
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def prose(text: str) -> str:
+    """A document without blocks of code and without generated parts, whose source is the code."""
+    return re.sub(r"^```.*?^```|<!-- generated: ([a-z-]+) -->.*?<!-- /generated: \1 -->", "", text, flags=re.M | re.S)
+
+
+def sections(text: str) -> list[str]:
+    """Headed parts of a document, without blocks of code and options, whose source is the code."""
+    prose = re.sub(r"^```.*?^```|<!-- generated: [a-z]+-options -->.*?<!-- /generated", "", text, flags=re.M | re.S)
+    return re.split(r"^(?=##)", prose, flags=re.M)
+
+
+def generator() -> ModuleType:
+    """The script that makes the generated parts."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ------------------------------------------------------------------------------------------------- figures and files
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_of_results_that_are_named_are_there(name):
+    for pattern in FILE.findall(text(name)):
+        assert list(RESULTS.glob(pattern)), f"{name} names {pattern}"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_sections_with_measurements_name_their_source(name):
+    for section in sections(text(name)):
+        found = MEASURED.search(section)
+        held = FILE.search(section) or re.search(r"tests/[\w/]*test_\w+\.py", section)
+        assert not found or held, f"{name}: {section.splitlines()[0]}: {found}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_source_files_that_are_named_are_there(name):
+    lost = missing_files(text(name))
+    assert not lost, f"{name} names {lost}"
+
+
+def missing_files(page: str) -> list[str]:
+    """Files and folders with a slash between backticks that are neither in the repository nor in the package."""
+    words = [word for span in SPAN.findall(prose(page)) for word in span.split() if PATH.fullmatch(word)]
+    return [
+        word for word in words
+        if not any(part in word for part in ELSEWHERE) and not any(any(top.glob(word)) for top in (ROOT, PACKAGE))
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_missing_is_found():
+    page = "`benchmarks/no.py`, `docs/`, `tracking/engine/engine.py`, `python docs/nowhere.py`\n```\n`a/b.py`\n```\n"
+    assert missing_files(page) == ["benchmarks/no.py", "docs/nowhere.py"]
+
+
+def known_options() -> set[str]:
+    """Options of all commands."""
+    context = click.Context(cli)
+    parameters = [one for name in COMMANDS for one in cli.get_command(context, name).get_params(context)]
+    return {name for one in parameters for name in (*one.opts, *one.secondary_opts)}
+
+
+def unknown_options(page: str, known: set[str]) -> list[str]:
+    """Options in the running text that no command has, nor a program that the same paragraph names."""
+    return [
+        option
+        for paragraph in re.split(r"\n\s*\n", prose(page))
+        for option in OPTION.findall(" ".join(SPAN.findall(paragraph)))
+        if option not in known.union(*(own for program, own in OTHERS.items() if program in paragraph))
+    ]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_options_in_the_running_text_exist(name):
+    found = unknown_options(text(name), known_options())
+    assert not found, f"{name} names {found}, which is no option of tistreamlines: name the program that has it"
+
+
+def test_an_option_that_does_not_exist_is_found():
+    page = "Give `--dg prob` or `--no-such-thing`.\n\nUse `sbatch --array=1`.\n\nUse `--array`.\n```\nx --y\n```\n"
+    assert unknown_options(page, known_options()) == ["--no-such-thing", "--array"]
+
+
+def test_every_page_is_linked_from_the_first_one_and_in_the_navigation():
+    pages = {str(Path(page).relative_to("docs")) for page in PAGES} - {"index.md"}
+    linked = set(re.findall(r"\]\(([a-z/-]+\.md)\)", text("docs/index.md")))
+    listed = re.findall(r"^ +- .+: ([a-z/-]+\.md)$", text("mkdocs.yml"), re.MULTILINE)
+    assert len(pages) > 20
+    assert pages == linked
+    assert sorted([*pages, "index.md"]) == sorted(listed)
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_links_lead_to_files_that_are_there(name):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(name)):
+        assert (ROOT / name).parent.joinpath(link).exists(), f"{name} links to {link}"
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_results_have_their_commands(path):
+    text = path.read_text()
+    found = json.loads(text)
+    for record in found if isinstance(found, list) else [found]:
+        commands = record.get("commands") or [record["command"]]
+        assert any(re.search(r"tistreamlines |python |pytest ", command) for command in commands), commands
+    assert not re.search(r"/(?:home|root|tmp|work)/", text)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md"])
+def test_shares_of_short_streamlines_are_those_of_the_results(name):
+    runs = json.loads((RESULTS / "cpu-two-cores-lengths.json").read_text(encoding="utf-8"))["runs"]
+    shares = {run["dg"]: run["percent_under_10_mm"] for run in runs if run["data"] == "sherbrooke_1p8mm"}
+    page = " ".join(text(name).split())
+    assert f"{shares['boot']:.0f} % of the streamlines of `boot`, " in page
+    for dg in ("prob", "det", "ptt"):
+        assert f"{shares[dg]:.0f} % of `{dg}`" in page
+
+
+def test_a_measurement_without_a_source_is_found():
+    assert MEASURED.search("It does 27 Mpoints/s in chunks")
+    assert MEASURED.search("a wait takes 0.57 ms there")
+    assert not MEASURED.search("8 of 3 kB, in 40 lines, 5.5 degrees, b=50 s/mm2")
+    assert len(sections("# a\n\n## b\n```\n## not this\n```\n### c\n")) == 3
+
+
+# --------------------------------------------------------------------------------------------------- generated parts
+def test_generated_parts_are_up_to_date():
+    made, found = generator(), []
+    for path in made.documents():
+        page = path.read_text(encoding="utf-8")
+        assert made.renewed(page) == page, f"{path.name}: run python docs/generate.py"
+        found += re.findall("<!-- generated: ([a-z-]+) -->", page)
+    assert sorted(found) == sorted(made.PARTS)
+
+
+def test_a_part_that_is_out_of_date_is_found():
+    old = "before\n<!-- generated: references -->\n\n- nobody\n\n<!-- /generated: references -->\nafter\n"
+    new = generator().renewed(old)
+    assert "nobody" not in new
+    assert "Garyfallidis" in new
+    assert new.startswith("before\n")
+    assert new.endswith("-->\nafter\n")
+
+
+def test_every_option_is_on_the_options_page_with_its_unit_and_default():
+    rows = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.*) \|$", text("docs/options.md"), re.MULTILINE))
+    for name, option in options().items():
+        row = rows[flag(name)].replace("\\|", "|")
+        assert option.unit in row
+        assert all(f"`{word}`" in row for word in option.choices)
+        assert explanation(name, option).rpartition("default: ")[2].rstrip("]") in row.replace("\\", "")
+        if bounds(option) != "a number":
+            assert bounds(option).removeprefix("a number ") in row
+
+
+# ----------------------------------------------------------------------------------------------- commands and scripts
+def commands(page: str) -> list[list[str]]:
+    """Arguments of each ``tistreamlines`` command in the blocks of code and in the running text."""
+    scripts = [body.replace("\\\n", " ") for language, body in BLOCK.findall(page) if language in ("", "bash")]
+    lines = [line for script in scripts for line in script.splitlines()]
+    lines += re.findall(r"`(tistreamlines [^`]+)`", re.sub(BLOCK, "", page))
+    found = [part.strip() for line in lines for part in re.split(r"&&|;", line)]
+    return [shlex.split(part)[1:] for part in found if part.startswith("tistreamlines ")]
+
+
+def check(arguments: list[str]) -> None:
+    """Parse a command without running it, and check that its options go together."""
+    name, *rest = arguments
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None, name
+    # a command named in the running text stands for itself, without the arguments that it needs
+    with command.make_context(name, rest, resilient_parsing=not rest) as context:
+        chosen = given(context)
+        if name == "track":
+            Parameters.given(chosen)
+            without = context.params["citations"] or context.params["dry_run"]
+            assert without or not rest or context.params["output"], arguments
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
+def test_commands_have_options_that_exist_and_go_together(name):
+    for arguments in commands(text(name)):
+        if "--help" not in arguments:
+            check(arguments)
+
+
+def test_commands_of_the_workflows_have_options_that_exist():
+    runs = "".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    found = [shlex.split(line) for line in re.findall(r"run: tistreamlines (.*)", runs)]
+    assert ["verify", "--arch", "metal", "--arch", "cpu"] in [arguments[:5] for arguments in found]
+    for arguments in found:
+        check(arguments)
+
+
+def test_most_guides_have_commands():
+    assert sum(bool(commands(text(name))) for name in PAGES) > 8
+    assert len(commands(text("docs/guides/dwi.md"))) > 4
+
+
+@pytest.mark.parametrize(
+    "wrong", ["track --no-such-option", "track --dg prob --angular-weight 1 -o a.trx", "track --sh a.nii -o a.trx"]
+)
+def test_a_wrong_command_is_found(wrong):
+    (arguments,) = commands(f"```\ntistreamlines {wrong}\n```\n")
+    with pytest.raises((click.UsageError, ValueError)):
+        check(arguments)
+
+
+def calls(source: str) -> list[tuple[str, ast.Call]]:
+    """Calls of ``ts.track`` and ``ts.stream`` in a script, with the function's name."""
+    found = [(ast.unparse(node.func), node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [(name.removeprefix("ts."), node) for name, node in found if name in ("ts.track", "ts.stream")]
+
+
+@pytest.mark.parametrize("name", ["README.md", *PAGES])
+def test_python_blocks_have_keywords_that_exist(name):
+    for language, body in BLOCK.findall(text(name)):
+        if language == "python":
+            for function, call in calls(body):
+                known = inspect.signature(getattr(ts, function)).parameters
+                assert {keyword.arg for keyword in call.keywords} <= {*known}
+
+
+def test_scripts_that_track_are_found():
+    found = calls("import tistreamlines as ts\nfor batch in ts.stream(nseeds=1):\n    ts.track(no_such_option=1)\n")
+    assert sorted(name for name, _ in found) == ["stream", "track"]
+    assert "no_such_option" not in inspect.signature(ts.track).parameters
+    blocks = [body for language, body in BLOCK.findall(text("docs/guides/dipy.md")) if language == "python"]
+    assert sum(len(calls(body)) for body in blocks) == 3

@@ -1,0 +1,122 @@
+"""The examples run as they are, without arguments, and print what they found."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+import tistreamlines
+
+EXAMPLES = ROOT / "examples"
+PACKAGES = str(Path(tistreamlines.__file__).parent.parent)
+
+
+def example(name, *arguments, folder):
+    """Run an example in an empty folder; return what it printed."""
+    path = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=240, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_has_a_test():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
+        "dipy_drop_in.py",
+    }  # fmt: skip
+
+
+def test_bootstrap(tmp_path):
+    shown = example("bootstrap.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    assert int(re.search(r"longest has (\d+) points", shown)[1]) > 40
+    assert not list(tmp_path.iterdir())
+
+
+def test_bootstrap_on_files(tmp_path, head):
+    example("bootstrap.py", *head.series, "brain.tck", folder=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"brain.tck", "brain.json"}
+
+
+def test_probabilistic(tmp_path):
+    shown = example("probabilistic.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    assert 0.5 < float(re.search(r"lie ([\d.]+) mm apart", shown)[1]) < 50
+    assert not list(tmp_path.iterdir())
+
+
+def test_deterministic(tmp_path):
+    shown = example("deterministic.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    assert int(re.search(r"longest has (\d+) points", shown)[1]) > 40
+    assert not list(tmp_path.iterdir())
+
+
+def test_ptt(tmp_path):
+    shown = example("ptt.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
+    short, long = (float(turn) for turn in re.findall(r"turns by ([\d.]+) degrees", shown))
+    assert 0 < long < short < 20
+    assert not list(tmp_path.iterdir())
+
+
+def test_beside_dipy(tmp_path):
+    """Both give nearly the same streamlines, and ours takes no more lines of code."""
+    shown = example("beside_dipy.py", folder=tmp_path)
+    found = re.findall(r"with_\w+: (\d+) streamlines of (\d+) mm", shown)
+    (their_count, their_mm), (our_count, our_mm) = [(int(count), int(mm)) for count, mm in found]
+    assert our_count == pytest.approx(their_count, rel=0.05)
+    assert our_mm == pytest.approx(their_mm, rel=0.1)
+    assert not list(tmp_path.iterdir())
+    lines = lines_of_code(EXAMPLES / "beside_dipy.py")
+    assert 0 < lines["with_tistreamlines"] <= lines["with_dipy"]
+
+
+def lines_of_code(path):
+    """Lines of each function, and of the imports that it alone needs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    used = {
+        name: {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)} for name, node in functions.items()
+    }
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {
+        name: node.end_lineno - node.lineno + 1
+        + sum(bool({one.asname or one.name for one in line.names} & used[name]) for line in imports)
+        for name, node in functions.items()
+    }  # fmt: skip
+
+
+def test_drop_in(tmp_path):
+    shown = example("drop_in.py", folder=tmp_path)
+    assert int(re.match(r"(\d+) streamlines from \d+ seeds", shown)[1]) > 300
+    for name in ("seeds", "seed_number", "direction_number", "stop_reasons"):
+        assert name in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_dipy_drop_in(tmp_path):
+    shown = example("dipy_drop_in.py", folder=tmp_path)
+    count, mm, seeds = map(int, re.match(r"(\d+) streamlines of (\d+) mm on average from (\d+) seeds", shown).groups())
+    assert 0.9 * seeds < count <= seeds
+    assert mm > 30
+    assert not list(tmp_path.iterdir())
+
+
+def test_dipy_drop_in_on_files(tmp_path, head):
+    example("dipy_drop_in.py", *head.series, "brain.trk", folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["brain.trk"]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_they_say_what_they_are(path):
+    assert path.read_text(encoding="utf-8").startswith('"""')

@@ -1,0 +1,142 @@
+"""The rooms of the package: who may import whom, and what importing costs."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from commands import python
+from places import ROOT
+
+import tistreamlines
+
+PACKAGE = Path(tistreamlines.__file__).parent
+MAP = ROOT / "ARCHITECTURE.md"
+COMPILERS = {"taichi", "numba", "llvmlite"}
+ASIDE = ("__init__", "__main__", "errors", "option", "helpers", "distributed")
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def mapped(within: str = "") -> dict[str, str]:
+    """What each room, or each folder of one, is for, from the bottom to the top, as ARCHITECTURE.md has it."""
+    return dict(re.findall(rf"^\| `{within}([a-z_]+)/` \| (.*) \|$", MAP.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+ROOMS, PARTS = mapped(), mapped("tracking/")
+BELOW, ABOVE = ("errors", "option", "helpers"), ("__init__", "__main__", "distributed")
+RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
+TOGETHER = ("selection", "products", "engine")  # these import one another
+PART_RANKS = {part: rank for rank, part in enumerate((*PARTS, "references", "registry"))}
+
+
+def room_of(path: Path) -> str:
+    """The folder or module of the top floor that a file belongs to."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+class Imports(ast.NodeVisitor):
+    """Collects the modules that a file imports, also in functions and for the type checker."""
+
+    def __init__(self, path: Path) -> None:
+        self.package = ("tistreamlines", *path.relative_to(PACKAGE).parts[:-1])
+        self.found: set[str] = set()
+        self.visit(ast.parse(path.read_text(encoding="utf-8")))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.found |= {alias.name for alias in node.names}
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = self.package[: len(self.package) + 1 - node.level] if node.level else ()
+        module = ".".join((*base, *(node.module or "").split("."))).strip(".")
+        self.found |= {f"{module}.{alias.name}" for alias in node.names}
+
+
+def own_imports(path: Path) -> list[list[str]]:
+    """Modules of this package that a file imports, as parts below the package."""
+    return [module.split(".")[1:] for module in Imports(path).found if module.startswith("tistreamlines.")]
+
+
+def test_the_map_names_every_room():
+    """ARCHITECTURE.md has a line for each, which is the first sentence of the room's own description."""
+    there = {room_of(path) for path in SOURCES} - set(ASIDE)
+    assert there == set(ROOMS)
+    assert {path.parent.name for path in (PACKAGE / "tracking").glob("*/__init__.py")} == set(PARTS)
+    for room, line in (ROOMS | {f"tracking/{part}": line for part, line in PARTS.items()}).items():
+        told = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+        assert told is not None
+        assert told.split("\n\n")[0].replace("\n", " ") == line
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    own = room_of(path)
+    for other, *_ in own_imports(path):
+        if other != own and not other.startswith("__version"):
+            assert RANKS[other] < RANKS[own], f"{own} must not import {other}"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_imports_within_tracking_point_downwards(part):
+    files = (PACKAGE / "tracking" / part).rglob("*.py")
+    found = {inner[0] for path in files for room, *inner in own_imports(path) if room == "tracking"} - {part}
+    for other in found - (set(TOGETHER) if part in TOGETHER else set()):
+        assert PART_RANKS[other] < PART_RANKS[part], f"tracking/{part} must not import {other}"
+
+
+def module_of(path: Path) -> str:
+    """Name of a file below the package; of a folder for its ``__init__``."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_within(room: str) -> dict[str, set[str]]:
+    """The modules of a room, and which of them each imports."""
+    files = {module_of(path): path for path in (PACKAGE / room).rglob("*.py")}
+    found: dict[str, set[str]] = {}
+    for name, path in files.items():
+        names = [[".".join(parts[:end]) for end in range(len(parts), 1, -1)] for parts in own_imports(path)]
+        nearest = {next((one for one in tried if one in files), name) for tried in names}
+        found[name] = nearest - {name}
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_modules_of_a_room_have_an_order(room):
+    """No module imports one that imports it, also not by way of others or within a function."""
+    waiting = imports_within(room)
+    while waiting:
+        ready = {name for name, needed in waiting.items() if not needed & waiting.keys()}
+        assert ready, f"these import each other: {sorted(waiting)}"
+        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_private_names_stay_in_their_room(path):
+    for other, *names in own_imports(path):
+        if other != room_of(path) and not other.startswith("__"):
+            assert not [name for name in names if name.startswith("_")]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_backends_know_compilers(path):
+    if room_of(path) != "backends" and not path.name.endswith("_kernels.py"):
+        assert not {module.split(".")[0] for module in Imports(path).found} & COMPILERS
+
+
+def imported(module, *before):
+    """Modules that an import loads besides some others."""
+    code = f"import {', '.join(['sys', *before])}; known = {{*sys.modules}}; {module}; print(*{{*sys.modules}} - known)"
+    return python("-c", code).stdout.split()
+
+
+def test_import_is_light():
+    """Few modules and no heavy one, which on any machine takes a fraction of what numpy's own import does."""
+    found = imported("from tistreamlines import track", "numpy")
+    heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
+    assert not heavy & {name.split(".")[0] for name in found}
+    assert 20 < len(found) < 270
+
+
+def test_what_heeds_signals_is_lighter_still():
+    found = imported("import tistreamlines.__main__")
+    assert [name for name in found if name.startswith("tistreamlines")]
+    assert not {name.split(".")[0] for name in found} & {"numpy", "click", "pathlib", "socket", "asyncio"}

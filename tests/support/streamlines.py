@@ -1,0 +1,27 @@
+"""Streamlines of a run, and what tells them apart."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from tistreamlines.space.batch import Batch
+
+
+def joined(batches) -> Batch:
+    """All batches as one."""
+    batches = list(batches)
+    ends = np.cumsum([0, *(b.offsets[-1] for b in batches)])
+    offsets = np.concatenate([[0], *(b.offsets[1:] + end for b, end in zip(batches, ends, strict=False))])
+    names = ("seeds", "seed_number", "direction_number", "stop_reasons")
+    points, *others = (np.concatenate([getattr(b, n) for b in batches]) for n in ("points", *names))
+    return Batch(points, offsets, *others)
+
+
+def lines(batch: Batch) -> list[np.ndarray]:
+    return np.split(batch.points, batch.offsets[1:-1])
+
+
+def fingerprint(batch: Batch) -> str:
+    return hashlib.sha256(batch.points.tobytes() + batch.offsets.tobytes() + batch.stop_reasons.tobytes()).hexdigest()

@@ -1,0 +1,433 @@
+"""Sizes: what fits a device, launches, 32 bits and a user's limit, and that no bit depends on how a run is cut."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+from unittest import mock
+
+import numba
+import numpy as np
+import pytest
+from commands import computed
+from crossings import crossing, same
+from dipy.data import get_sphere
+from distributions import CIRCLE_SEEDS, circle, fibres, whole
+from distributions import tracked as tracked_prob
+from peak_tables import tables as peak_tables
+from ptt_lines import tracked as tracked_ptt
+from tables import prepare_prob
+
+import tistreamlines as ts
+from tistreamlines.backends.numba import program as _numba
+from tistreamlines.devices import Device, choose, usable_cores
+from tistreamlines.errors import DeviceError
+from tistreamlines.linker.source import Source
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
+from tistreamlines.tracking.engine import growth as growth_module
+from tistreamlines.tracking.engine import room as room_module
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.pace import Pace
+from tistreamlines.tracking.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes, total
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.seeding.seeds import RandomSeeds
+from tistreamlines.tracking.tables.rows import build_volume
+
+SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
+BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10, "MARKS": 0}
+PTT, MOST = BOOT | {"CARRIED": 10, "CODE_BITS": 8}, BOOT | {"seeds_most": 992, "CODE_BITS": 11}
+FILLS = [BOOT, PTT, MOST]
+
+
+def engine(arch: str = "cpu", **settings: Any) -> Engine:
+    chosen = Settings(0.5, **{"max_steps": 40} | settings)
+    return Engine(crossing(), Space(np.eye(4), (24, 24, 5)), choose(arch), chosen)
+
+
+# ------------------------------------------------------------------------------------------------- the arithmetic
+@pytest.mark.parametrize("limit", [None, 2 * 10**9])
+@pytest.mark.parametrize("asked", [None, 3, 100_000, 1_000_000])
+@pytest.mark.parametrize("max_steps", [1, 500, 10_000])
+@pytest.mark.parametrize("fill", FILLS)
+def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
+    """With 139 GiB free, 10,000 steps and 100,000 seeds Taichi was asked for 2,800,520,000 codes."""
+    tables = 10**9
+    room = room_for(fill, max_steps, tables, asked=asked, limit=limit, free=None if limit else 139 * 2**30)
+    assert max(count for _, count in room.elements.values()) <= MOST_ELEMENTS
+    assert 4 * MOST_ELEMENTS < 2**31  # bytes
+    halves = 2 * room.streamlines
+    assert max(halves * max_steps + max_steps, (3 + fill["CARRIED"]) * halves, 2 * halves + 1) < 2**31
+    assert room.seeds * fill["seeds_most"] < 2**31
+    assert room.streamlines >= max(room.seeds, fill["seeds_most"])
+    words = -(-max_steps // (32 // fill["CODE_BITS"]))
+    assert room.elements["packed"][1] >= room.words + 2 * words
+    assert 4 * total(room.elements) + tables <= (limit or 139 * 2**30)
+    assert room.seeds <= (asked or 100_000)
+    if limit is None and max_steps == 500 and fill is BOOT:
+        assert room.seeds == min(asked or 100_000, 536_870)  # as before there were bounds
+        assert room.words == PART_WORDS
+
+
+@pytest.mark.parametrize("limit", np.geomspace(8e5, 1e10, 30).astype(int).tolist())
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
+    tables = 500_000
+    seed, streamline = sizes(fill, 100)
+    try:
+        room = room_for(fill, 100, tables, limit=limit)
+    except ts.ParameterError as error:
+        least = 4 * (total(seed) + fill["seeds_most"] * total(streamline))
+        assert limit < tables + 1.2 * least
+        assert "memory_limit" in str(error)
+        assert f"{tables / 1e9:.4g}" in str(error)
+        enough = float(str(error).split("give ")[1].split()[0])
+        assert room_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
+        return
+    taken = 4 * total(room.elements)
+    on_the_way = 4 * max(3 * room.seeds, 4 * room.streamlines, room.elements["packed"][1])
+    assert tables + taken + on_the_way <= limit
+
+
+# ------------------------------------------------------------------------------------------------- runs that are cut
+class Counted:
+    """Bytes of a program's arrays that are alive, and the most that ever were."""
+
+    def __init__(self) -> None:
+        self.alive = self.most = 0
+        self._within = False  # one way of making an array may take another
+
+    def watch(self, made: Any) -> Any:
+        made.array, made.empty = self._counting(made.array), self._counting(made.empty)
+        return made
+
+    def _counting(self, make: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
+            within, self._within = self._within, True
+            array = make(*arguments)
+            self._within = within
+            if within:
+                return array
+            size = 4 * int(np.prod(array.shape))
+            self.alive += size
+            self.most = max(self.most, self.alive)
+            weakref.finalize(array, self._gone, size)
+            return array
+
+        return counted
+
+    def _gone(self, size: int) -> None:
+        self.alive -= size
+
+
+@contextmanager
+def counted() -> Iterator[Counted]:
+    """Count what engines made in the block allocate on their device."""
+    counting, real = Counted(), growth_module.open_program
+    with mock.patch.object(growth_module, "open_program", lambda *a, **k: counting.watch(real(*a, **k))):
+        yield counting
+
+
+def cut_runs(arch: str) -> Iterator[tuple[str, Engine, Counted, int]]:
+    """Engines whose chunks are cut by small arrays, and by a limit where seeds have more directions than guessed."""
+    tables = 4 * sum(array.size for array in crossing().arrays.values())
+    with counted() as counting, mock.patch.object(room_module, "MOST_ELEMENTS", 2 * 40 * 50):
+        yield "small arrays", engine(arch), counting, 2**60
+    limit = tables + 60_000
+    for guess in (1, 4) if arch == "cpu" else (1,):
+        with counted() as counting, mock.patch.object(room_module, "DIRECTIONS", guess):
+            yield f"limit, {guess} guessed", engine(arch, memory_limit=limit), counting, limit
+    if arch == "cpu":
+        with counted() as counting:
+            yield "limit and chunk", engine(memory_limit=limit, chunk_size=30), counting, limit
+
+
+def compute(arch: str) -> dict[str, np.ndarray]:
+    """Points of all the runs of an arch, and that their limits held."""
+    found = {}
+    for name, made, counting, limit in cut_runs(arch):
+        batches = list(made.track(SEEDS, first_seed=5))
+        assert len(batches) > 2, name
+        assert sum(map(len, batches)) > 1.9 * len(SEEDS)
+        assert 0 < counting.most <= limit, (name, counting.most, limit)
+        batch = whole(batches)
+        found |= {f"{name}: {field.name}": getattr(batch, field.name) for field in fields(Batch)}
+    return found
+
+
+@pytest.mark.parametrize("arch", ["cpu", "vulkan", "cuda", "metal"])
+def test_cutting_a_run_changes_no_bit_and_keeps_the_limit(arch, tmp_path):
+    expected = whole(engine().track(SEEDS, first_seed=5))
+    for name, array in (compute(arch) if arch == "cpu" else computed(__file__, arch, tmp_path)).items():
+        assert np.array_equal(array, getattr(expected, name.split(": ")[1])), name
+
+
+def test_buffers_of_a_run_without_a_limit_are_no_larger_than_its_streamlines():
+    with counted() as counting:
+        made = engine(max_steps=10_000)
+        batch = whole(made.track(SEEDS))
+    assert counting.most < made.growth.prepared.arrays["volume_rows"].nbytes + 4 * 2 * 10_000 * len(batch) * 1.5 + 2**20
+
+
+def test_tables_beyond_the_limit_are_refused():
+    with pytest.raises(ts.ParameterError, match=r"memory_limit is 0\.0001 GB, but the tables .*: give .* or more"):
+        engine(memory_limit=100_000)
+
+
+def test_a_device_without_memory_says_what_helps(monkeypatch):
+    def full(*_: Any) -> None:
+        raise RuntimeError("[cuda_driver.h] out of memory\nand more")
+
+    monkeypatch.setattr(_numba.NumbaProgram, "empty", full)
+    with pytest.raises(DeviceError, match=r"has no memory for .* GB of seeds or .*memory_limit") as raised:
+        engine()
+    assert "\n" not in str(raised.value)
+
+
+def test_seeds_are_numbered_in_32_bits():
+    made = engine()
+    last = whole(made.track(SEEDS[:4], first_seed=2**32 - 4))
+    assert last.seed_number.max() == 2**32 - 1
+    with pytest.raises(ts.ParameterError, match=r"4294967293 to 4294967296.*2\*\*32 - 1"):
+        next(made.track(SEEDS[:4], first_seed=2**32 - 3))
+
+
+# ------------------------------------------------------------------------------------------------- launches
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Simulated:
+    """A device of some throughput (steps of halves a second), latency of a step and overhead of a launch.
+
+    It tells how long the steps of its launches took.
+    """
+
+    def __init__(self, rate: float, latency: float, overhead: float = 1e-3) -> None:
+        self.rate, self.latency, self.overhead, self.clock = rate, latency, overhead, Clock()
+        self.pace, self.launches = Pace(0.4, self.clock), []
+        with self.pace.idle():
+            self.clock.now += overhead
+
+    def chunk(self, lengths: np.ndarray, away: float = 0.0) -> None:
+        """Grow halves of these numbers of steps; ``away``: seconds that a caller has the last batches."""
+        done = 0
+        while (lengths > done).any():
+            growing = int((lengths > done).sum())
+            steps = self.pace.steps(growing)
+            self.pace.begin(growing, steps, anew=done == 0)
+            took = 0.0
+            for step in range(done, min(done + steps, int(lengths.max()))):
+                took += self.latency + int((lengths > step).sum()) / self.rate
+            begun = self.clock.now
+            if away and done == 0:
+                with self.pace.away():
+                    self.clock.now += away
+            self.clock.now = max(self.clock.now, begun + took + self.overhead)
+            done += steps
+            self.launches.append(took)
+            self.pace.end(int(np.minimum(lengths, done).sum()), int(min(lengths.max(), done)))
+
+
+def lengths(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).geometric(1 / 60, count).clip(1, 500)
+
+
+@pytest.mark.parametrize(
+    ("rate", "latency", "overhead"),
+    [(1e8, 4e-5, 1e-3), (1e6, 3e-4, 1e-4), (4e4, 1e-3, 1e-3), (1e3, 5e-3, 1e-3), (4e4, 2e-4, 0.35), (4e4, 2e-4, 2.0)],
+)
+def test_launches_are_short_on_any_device(rate, latency, overhead):
+    """Also where a launch takes long for nothing, as lavapipe's does on a busy machine."""
+    device = Simulated(rate, latency, overhead)
+    for count in (3, 24, 200):  # as the engine warms up
+        device.chunk(lengths(count))
+    most = device.pace.halves()
+    assert most is not None
+    assert most <= 0.41 * rate  # so many can take one step
+    for seed in range(4):
+        device.chunk(lengths(min(300_000, most), seed), away=30.0 * seed)
+    assert max(device.launches) <= 0.41 + latency
+    # and no more of them than need be
+    steps = sum(lengths(min(300_000, most), 3))
+    last = device.launches[-40:]
+    device.launches.clear()
+    device.chunk(lengths(min(300_000, most), 3))
+    assert len(device.launches) <= 4 + steps / rate / 0.1, last
+
+
+def test_a_callers_time_is_not_the_devices():
+    device = Simulated(1e6, 1e-5)
+    device.chunk(lengths(2000))
+    before = device.pace.steps(100_000)
+    for _ in range(5):
+        device.chunk(lengths(2000), away=600.0)
+    assert device.pace.steps(100_000) == before
+
+
+def test_a_device_that_slows_down_is_given_less():
+    device = Simulated(1e6, 1e-5)
+    device.chunk(lengths(20_000))
+    device.rate = 1e5  # another process takes its share
+    device.launches.clear()
+    for _ in range(3):
+        device.chunk(lengths(20_000), away=0.01)
+    assert max(device.launches[3:]) < 0.5
+
+
+def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
+    """A step costs a millisecond of a made-up clock: 400 of them are what a launch may take."""
+    many = np.tile(SEEDS, (20, 1))
+    expected, clock, launches = whole(engine().track(many)), Clock(), []
+
+    class Slow(_numba.NumbaProgram):
+        def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+            if name == "advance":
+                taken = values["halves_state"][: 2 * values["stride"] * count : 2]
+                before = int(taken.sum())
+                super().run(name, count, values)
+                count = int(taken.sum()) - before
+            else:
+                super().run(name, count, values)
+            if name in ("advance", "start"):
+                clock.now += 1e-3 * count
+                launches.append(1e-3 * count)
+
+    def opened(device: Device, source: Source, **_: Any) -> Any:
+        return Slow(source)
+
+    monkeypatch.setattr(growth_module, "open_program", opened)
+    monkeypatch.setattr(growth_module, "free_memory", lambda _: 2**34)
+    monkeypatch.setattr(growth_module, "Pace", lambda seconds: Pace(seconds, clock))
+    gpu = replace(choose("cpu"), arch="vulkan")
+    made = Engine(crossing(), Space(np.eye(4), (24, 24, 5)), gpu, Settings(0.5, max_steps=40))
+    batches = []
+    for batch in made.track(many):
+        clock.now += 100.0  # the caller takes its time
+        batches.append(batch)
+    assert same(whole(batches), expected)
+    assert len(batches) > 2
+    assert max(launches) <= 0.4
+    assert len(launches) < 3 * sum(launches) / 0.4 + 3 * len(batches) + 12  # and no more of them than need be
+
+
+def test_a_cpu_counts_by_its_own_rules():
+    made = engine()
+    made.growth.pace._rate = 1.0  # halves a second: a GPU would get a streamline at a time
+    assert len(list(made.track(SEEDS))) == 1
+
+
+# ------------------------------------------------------------------------------------------------- vertices and voxels
+def ball(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """A golden spiral's points on half the sphere, each with its nearest ones."""
+    from scipy.spatial import KDTree
+
+    k = np.arange(count) + 0.5
+    z, turn = 1 - k / count, k * np.pi * (3 - np.sqrt(5))
+    side = np.sqrt(1 - z**2)
+    vertices = np.stack([side * np.cos(turn), side * np.sin(turn), z], axis=1)
+    near = np.asarray(KDTree(vertices).query(vertices, 7)[1])[:, 1:]
+    return vertices, np.unique(np.sort(np.stack([np.repeat(np.arange(count), 6), near.ravel()], axis=1)), axis=0)
+
+
+def test_the_largest_sphere_has_its_peaks_and_draws_and_a_larger_one_is_refused():
+    """Vertex numbers beyond 31 chunks of 32 lost bits: of 1,281 vertices 8 of 20 peaks were 45 to 86 degrees off."""
+    vertices, edges = ball(MOST_VERTICES)
+    picked = np.random.default_rng(0).choice(MOST_VERTICES, 20, replace=False)
+    picked[:3] = 0, MOST_VERTICES - 1, 991 - 32
+    values = np.maximum((vertices @ vertices[picked].T).T, 0)[:, None, None, :] ** 80
+    values = np.repeat(np.repeat(values, 2, axis=1), 2, axis=2).astype(np.float32)
+    stop_map = np.ones(values.shape[:3], np.float32)
+    seeds = np.stack([np.arange(20), np.zeros(20), np.zeros(20)], axis=1)
+    options = {"sphere": (vertices, edges), "max_directions": 1, "pmf_threshold": 0.99}
+    prepared = prepare_prob("pmf", values, stop_map, 0.5, seeds, **options)
+    made = Engine(prepared, Space(np.eye(4), stop_map.shape), choose("cpu"), Settings(0.05, max_steps=3))
+    batch = whole(made.track(seeds))
+    assert len(batch) == 20
+    ways = batch.points[batch.offsets[1:] - 1] - batch.points[batch.offsets[:-1]]
+    cosines = np.abs((ways * vertices[picked]).sum(axis=1)) / np.linalg.norm(ways, axis=1)
+    assert cosines.min() > 0.9999
+    with pytest.raises(ts.ParameterError, match=r"the sphere has 993 vertices, but the limit is 992.*repulsion724"):
+        sphere_tables(*ball(MOST_VERTICES + 1))
+
+
+def test_a_vertex_without_an_edge_is_named():
+    sphere = get_sphere(name="symmetric362")
+    with pytest.raises(ts.ParameterError, match="vertex 7 of the sphere has no edge"):
+        sphere_tables(sphere.vertices, sphere.edges[(sphere.edges != 7).all(axis=1)])
+
+
+def test_constants_of_a_sphere_fit_their_words():
+    constants, _, _ = peak_tables("full", 0.5, 25.0)
+    assert constants["VERTEX_CHUNKS"] <= 31  # a bit each
+    assert sphere_tables(*ball(MOST_VERTICES))[0]["CODE_BITS"] <= 16
+
+
+def test_an_image_of_more_voxels_than_a_number_is_refused():
+    keep = np.lib.stride_tricks.as_strided(np.zeros(1, bool), (1024, 1024, 1024), (0, 0, 0))
+    with (
+        mock.patch("tistreamlines.tracking.tables.rows.np.flatnonzero", lambda _: np.zeros(0, int)),
+        pytest.raises(ts.InputError, match="1073741824 voxels"),
+    ):
+        build_volume(np.zeros((1, 1, 1, 1), np.float32), keep, 32, lambda *_: None, np.zeros((1, 1, 1, 1)))
+
+
+# ------------------------------------------------------------------------------------------------- directions, --fast
+def test_directions_beyond_255_have_their_number():
+    numbers = np.array([0, 255, 256, 991])
+    zeros = np.zeros((4, 3)), np.arange(5), np.zeros((4, 3)), np.zeros(4)
+    assert Batch(*zeros, numbers, np.zeros((4, 2))).direction_number.tolist() == numbers.tolist()
+
+
+def test_ptt_has_one_arithmetic_on_device_and_host():
+    """Laid out by other arithmetic than the device's, points drift from where the device was."""
+    settings = Settings(0.5, max_steps=200, exact=False)
+    values = fibres(circle())
+    fast, used = tracked_ptt(values, CIRCLE_SEEDS, settings=settings)
+    assert used.settings.exact
+    assert same(fast, tracked_ptt(values, CIRCLE_SEEDS)[0])
+    assert len(tracked_prob(values, CIRCLE_SEEDS, settings=settings)) == len(CIRCLE_SEEDS)
+
+
+# ------------------------------------------------------------------------------------------------- threads
+@pytest.fixture
+def callers_threads() -> Iterator[int]:
+    """Numba's threads as a caller has set them: one."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield 1
+    numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, 1), (1, 1), (3, 3)])
+def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypatch, asked, expected):
+    real, pools = _numba.thread_pool, []
+
+    def told(name: str, count: int) -> ThreadPoolExecutor:
+        pools.append(count)
+        return real(name, count)
+
+    monkeypatch.setattr(_numba, "thread_pool", told)
+    made = engine(threads=asked)
+    assert made.growth.program.threads == expected
+    assert made.points.pool._max_workers == (asked or usable_cores())
+    list(made.track(SEEDS[:9]))
+    RandomSeeds(np.zeros((1, 3), np.int32), 100, 0, threads=asked).points(0, 100)
+    assert set(pools) == ({expected - 1} if expected > 1 else set())  # the thread that calls is one
+    assert numba.get_num_threads() == callers_threads
+
+
+def test_no_more_threads_than_a_job_may_use(monkeypatch):
+    monkeypatch.setattr(_numba, "usable_cores", lambda: 1)
+    assert _numba.NumbaProgram(Source([])).threads == 1
+    assert _numba.NumbaProgram(Source([]), threads=2).threads == 2  # who asks gets

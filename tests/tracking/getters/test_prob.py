@@ -1,0 +1,309 @@
+"""Draws from the distribution of directions, against DIPY's ProbabilisticDirectionGetter and by chi-square."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from commands import computed
+from dipy.direction import ProbabilisticDirectionGetter
+from distributions import (
+    CASES,
+    CIRCLE_SEEDS,
+    KEY,
+    SHAPE,
+    case,
+    chosen,
+    circle,
+    codes_on,
+    dipy_pmf,
+    dipy_sphere,
+    fibres,
+    go,
+    headings_in,
+    lines,
+    points_in,
+    sphere_of,
+    tracked,
+    weights,
+)
+from faces import ints, reals, run
+from scipy.stats import chi2
+from tables import prepare_prob
+
+from tistreamlines.devices import ARCHS
+from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.kernels.getters.prob import draw
+from tistreamlines.kernels.interpolate import Volume, interpolate_row
+from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, initial_directions, sample
+from tistreamlines.linker.lang import Ints, Reals, barrier, each, i32, minimum, real, twin, vec3
+from tistreamlines.space.harmonics import sampling_matrix
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.settings import Settings
+
+pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
+
+
+# ------------------------------------------------------------------------------------------------------ kernels
+@twin
+def sampled(item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, size: i32, out: Reals):
+    """Samples at point ``item``."""
+    interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
+    barrier()
+    sample(method, scratch, vec3(0.0, 0.0, 0.0), -1.0)
+    barrier()
+    for i in each(size):
+        out[item * size + i] = scratch.pmf[i]
+
+
+@twin
+def begun(
+    item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, most: i32, counts: Ints, found: Ints
+):
+    """Initial directions at point ``item``."""
+    interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
+    counts[item] = minimum(initial_directions(method, scratch), most)
+    for i in each(counts[item]):
+        found[item * most + i] = scratch.peaks.kept[i]
+
+
+@twin
+def placed(item: i32, scratch: PmfScratch, pmf: Reals, size: i32, low: real, shares: Reals, codes: Ints):
+    """The vertex at share ``item`` of a PMF."""
+    for i in each(size):
+        scratch.pmf[i] = pmf[i]
+    barrier()
+    codes[item] = draw(scratch, low, shares[item])
+
+
+# --------------------------------------------------------------------------------------------------------- data
+
+
+# --------------------------------------------------------------------------------------------- samples and peaks
+@pytest.mark.parametrize("name", CASES)
+def test_samples_are_dipys(name):
+    prepared, points = case(name), points_in(20)
+    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    got = go("python", sampled, 20, prepared, points=points, size=size, out=reals(20 * size))["out"].reshape(20, size)
+    expected = np.array([np.array(dipy_pmf(name).get_pmf(p)) for p in points])
+    count = expected.shape[1]
+    assert np.abs(got[:, :count] - expected).max() < 1e-5 * np.abs(expected).max()
+    assert not got[:, count:].any()
+
+
+@pytest.mark.parametrize("basis", ["descoteaux07", "tournier07"])
+def test_other_bases_are_converted(basis):
+    values = np.random.default_rng(3).normal(size=(*SHAPE, 15)).astype(np.float32)
+    prepared = prepare_prob("sh", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), basis=basis)
+    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    got = go("python", sampled, 1, prepared, points=np.ones(3), size=size, out=reals(size))["out"]
+    expected = sampling_matrix(dipy_sphere("default").vertices, 4, basis) @ values[1, 1, 1]
+    assert np.abs(got[: len(expected)] - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("options", [{}, {"relative_peak_threshold": 0.1, "min_separation_angle": 10}])
+@pytest.mark.parametrize("name", CASES)
+def test_initial_directions_are_dipys(name, options):
+    sphere, points = sphere_of(name), points_in(40)
+    threshold = CASES[name][1].get("pmf_threshold", 0.1)
+    symmetric = {} if "asymmetric" not in CASES[name][1] else {"is_symmetric": False}
+    getter = ProbabilisticDirectionGetter(dipy_pmf(name), 45.0, sphere, pmf_threshold=threshold, **options, **symmetric)
+    expected = [getter.initial_direction(p) for p in points]
+    found = {}
+    for most in (None, 1):
+        prepared = case(name, max_directions=most, **options)
+        width = prepared.scalars["seeds_most"]
+        held = go("python", begun, 40, prepared, points=points, most=width, counts=ints(40), found=ints(40 * width))
+        rows = zip(held["found"].reshape(40, width), held["counts"], strict=True)
+        found[most] = [sphere.vertices[row[:n]] for row, n in rows]
+    assert all(np.allclose(a, b) for a, b in zip(found[None], expected, strict=True))
+    assert all(np.allclose(a, b[:1]) for a, b in zip(found[1], expected, strict=True))
+    assert np.mean([len(e) for e in expected]) > 1
+
+
+# -------------------------------------------------------------------------------------------------------- draws
+@pytest.mark.parametrize("name", ["sh", "pmf"])
+def test_the_law_of_the_draws_is_dipys(name):
+    """The weights that the next tests draw by are those that DIPY draws by, number for number."""
+    sphere, count = sphere_of(name), 300
+    threshold = CASES[name][1].get("pmf_threshold", 0.1)
+    getter = ProbabilisticDirectionGetter(dipy_pmf(name), 45.0, sphere, pmf_threshold=threshold)
+    random.seed(4)
+    shares = [random.random() for _ in range(count)]
+    random.seed(4)
+    for point, heading, share in zip(points_in(count), headings_in(name, count), shares, strict=True):
+        sums = np.cumsum(weights(name, point, heading))
+        towards = heading.copy()
+        failed = getter.get_direction(point, towards)
+        assert failed == (sums[-1] == 0)
+        if failed:
+            random.random()  # DIPY has drawn none
+            continue
+        vertex = sphere.vertices[np.searchsorted(sums, share * sums[-1], side="right")]
+        assert np.allclose(towards, vertex if vertex @ heading > 0 else -vertex)
+
+
+def chi_square_p(counts: np.ndarray, probabilities: np.ndarray) -> float:
+    """Probability of a worse fit; rare vertices are counted together."""
+    expected = counts.sum() * probabilities
+    rare = expected < 8
+    pairs = np.array([*zip(counts[~rare], expected[~rare], strict=True), (counts[rare].sum(), expected[rare].sum())])
+    pairs = pairs[pairs[:, 1] > 0]
+    return chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1)
+
+
+def codes_at(face: str, name: str, point: np.ndarray, heading: np.ndarray, count: int) -> np.ndarray:
+    points, headings = np.tile(point, (count, 1)), np.tile(heading, (count, 1))
+    values = {"points": points, "headings": headings, "key": KEY, "codes": ints(count)}
+    return go(face, chosen, count, case(name), **values)["codes"]
+
+
+def rich_place(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A point and a heading that have much to choose from."""
+    places = zip(points_in(40), headings_in(name, 40), strict=True)
+    return max(places, key=lambda place: (weights(name, *place) > 0).sum())
+
+
+COMPILED = ("sh", "asymmetric")  # between them they have each of the kernels' branches
+DRAWN = [("python", name, 1500) for name in CASES] + [("numba32", name, 40000) for name in COMPILED]
+
+
+@pytest.mark.parametrize(("face", "name", "count"), DRAWN)
+def test_draws_follow_the_pmf(face, name, count):
+    point, heading = rich_place(name)
+    codes = codes_at(face, name, point, heading, count)
+    expected = weights(name, point, heading)
+    counts = np.bincount(codes >> 1, minlength=len(expected))
+    assert len(counts) == len(expected)
+    assert (expected > 0).sum() > 15
+    assert counts[expected == 0].sum() == 0
+    assert chi_square_p(counts, expected / expected.sum()) > 1e-3
+    towards = sphere_of(name).vertices[codes >> 1] * np.where(codes & 1, -1, 1)[:, None]
+    assert (towards @ heading).min() > np.cos(np.radians(45.0)) - 1e-6
+    if name == "asymmetric":
+        assert not (codes & 1).any()
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_what_has_no_probability_is_never_drawn(face):
+    prepared, rng = case("pmf"), np.random.default_rng(8)
+    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    shares = np.concatenate([[0.0, 2.0**-24, 1 - 2.0**-24], rng.integers(0, 2**24, 400) / 2**24])
+    for kept in (1, 2, 5, 60):
+        pmf = np.zeros(size)
+        pmf[rng.choice(size, kept, replace=False)] = 10.0 ** rng.uniform(-12, 0, kept)
+        pmf = pmf.astype(np.float32).astype(float)
+        values = {"pmf": pmf, "size": size, "low": 0.0, "shares": shares, "codes": ints(len(shares))}
+        scratch = prepared.scratch
+        drawn = run(face, placed, len(shares), values, prepared.fill, scratch)["codes"]
+        assert (pmf[drawn] > 0).all()
+        order = np.arange(size).reshape(-1, 32).T.ravel()  # the lanes' vertices in turn
+        ends = np.cumsum(pmf[order])
+        rank = np.argsort(order)[drawn]
+        slack = 1e-6 * ends[-1]
+        assert (ends[rank] >= shares * ends[-1] - slack).all()
+        assert (ends[rank] - pmf[drawn] <= shares * ends[-1] + slack).all()
+    values |= {"pmf": np.zeros(size)}
+    assert (run(face, placed, len(shares), values, prepared.fill, prepared.scratch)["codes"] == -1).all()
+
+
+def test_an_empty_cone_ends_the_streamline():
+    vertices = load_sphere("default")[0]
+    pmf = np.zeros((*SHAPE, len(vertices)), np.float32)
+    pmf[..., 7] = 1
+    prepared = prepare_prob("pmf", pmf, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=30.0)
+    headings = np.concatenate([vertices, -vertices])
+    values = {"points": np.ones((len(headings), 3)), "headings": headings, "key": KEY, "codes": ints(len(headings))}
+    codes = go("python", chosen, len(headings), prepared, **values)["codes"]
+    cosines = headings @ vertices[7]
+    assert np.array_equal(codes, np.where(np.abs(cosines) < np.cos(np.pi / 6), -1, np.where(cosines > 0, 14, 15)))
+
+
+def test_precisions_draw_the_same():
+    for name in COMPILED:
+        one, other = (codes_at(face, name, *rich_place(name), 400) for face in ("python", "numba32"))
+        assert np.mean(one == other) > 0.99
+
+
+# --------------------------------------------------------------------------------------------- whole streamlines
+
+
+def test_streamlines_stay_with_their_fibres():
+    seeds = np.tile(CIRCLE_SEEDS, (10, 1))
+    found = lines(tracked(fibres(circle()), seeds, pmf_threshold=0.5))
+    assert len(found) == 90
+    for line in found:
+        steps = np.diff(line, axis=0)
+        assert np.allclose(np.linalg.norm(steps, axis=1), 0.5, atol=1e-4)
+        assert (steps[1:] * steps[:-1]).sum(axis=1).min() > 0.25 * np.cos(np.radians(20.0)) - 1e-4
+    radii = [np.linalg.norm(line[:, :2] + 0.5, axis=1) for line in found]
+    drift = np.array([(r[0] + r[-1]) / 2 for r in radii]) - np.linalg.norm(seeds[:, :2] + 0.5, axis=1)
+    assert 0.05 < np.abs(drift).mean() < 1.5  # they wander, and to no side
+    assert abs(drift.mean()) < 0.4
+    assert np.median([len(line) for line in found]) > 25
+
+
+# -------------------------------------------------------------------------------------------------- other devices
+
+
+def compute(arch: str) -> dict[str, np.ndarray]:
+    """What has to be the same everywhere: whole streamlines, and draws that keep both senses."""
+    settings = Settings(0.5, max_steps=25, rng_seed=2**40 + 5, chunk_size=None if arch == "cpu" else 7)
+    batch = tracked(fibres(circle()), np.tile(CIRCLE_SEEDS, (2, 1)), arch, settings=settings, max_angle=30.0)
+    return {
+        "points": batch.points, "offsets": batch.offsets, "stop_reasons": batch.stop_reasons,
+        "codes": codes_on(arch, "asymmetric", case("asymmetric")),
+    }  # fmt: skip
+
+
+# Taichi's own x64 has no barrier of a block, which teams need
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_draw_the_cpus_bits(arch, tmp_path):
+    got = computed(__file__, arch, tmp_path)
+    for name, expected in compute("cpu").items():
+        assert np.array_equal(got[name], expected), name
+        assert len(np.unique(expected)) > (1 if name == "stop_reasons" else 18)
+
+
+# -------------------------------------------------------------------------------------------------------- tables
+@pytest.mark.parametrize(
+    ("source", "count", "options", "words"),
+    [
+        ("sh", 44, {}, "44 coefficients fit no order"),
+        ("sh", 1, {}, "no direction"),
+        ("pmf", 361, {}, "361 samples per voxel, but the sphere has 362"),
+        ("sh", 81, {"basis": "tournier07_full"}, "half a sphere"),
+        ("pmf", 362, {"asymmetric": True}, "half a sphere"),
+        ("sh", 45, {"pmf_threshold": -0.1}, "pmf.threshold is -0.1"),
+        ("sh", 45, {"max_directions": 0}, "max.directions is 0"),
+        ("sh", 45, {"det_rule": "best"}, "det.rule is 'best'"),
+        ("sh", 45, {"basis": "tournier"}, "the basis is 'tournier'"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(source, count, options, words):
+    values, others = np.ones((*SHAPE, count), np.float32), (np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)))
+    with pytest.raises((InputError, ParameterError), match=words):
+        prepare_prob(source, values, *others, **options)
+    with pytest.raises(InputError, match="on one grid"):
+        prepare_prob(source, values[:, :, 1:], *others)
+
+
+def test_a_full_basis_keeps_both_senses():
+    vertices = load_sphere("full")[0]
+    values = np.random.default_rng(9).normal(size=(*SHAPE, 25)).astype(np.float32)
+    options = {"basis": "descoteaux07_full", "sphere": "full"}
+    prepared = prepare_prob("sh", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), **options)
+    assert prepared.fill["SYMMETRIC"] == 0
+    row = prepared.arrays["volume_rows"].reshape(28, -1)[14]
+    expected = np.maximum(sampling_matrix(vertices, 4, "descoteaux07_full") @ values[1, 1, 1], 0)
+    assert np.allclose(row[: len(vertices)], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_team_needs_little_memory(name):
+    prepared = case(name)
+    size = sum(4 * n for key, (_, n) in prepared.scratch.items() if key not in prepared.shares)
+    assert size <= (4700 if name == "asymmetric" else 2560)
+    for guest, (host, start) in prepared.shares.items():
+        assert start + prepared.scratch[guest][1] <= prepared.scratch[host][1]

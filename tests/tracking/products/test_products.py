@@ -1,0 +1,139 @@
+"""What an engine makes of accepted streamlines besides their points, and who accepts them, with toys of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from crossings import crossing, same
+from distributions import CIRCLE_SEEDS, whole
+
+from tistreamlines.devices import choose
+from tistreamlines.kernels.growth import Halves
+from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
+from tistreamlines.kernels.verdicts import Verdict
+from tistreamlines.linker.lang import Ints, i32, real, twin, vec3
+from tistreamlines.linker.records import spread
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.growth import Chunk, Growth
+from tistreamlines.tracking.engine.settings import Settings
+
+SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
+
+
+@twin
+def add_steps(item: i32, taken: Ints, halves: Halves, sums: Ints):
+    """Put the steps of streamline ``taken[item]`` beside those of earlier chunks."""
+    streamline = taken[item]
+    sums[item] = halves.state[4 * streamline] + halves.state[4 * streamline + 2]
+
+
+class Steps:
+    """A product: the steps of all accepted streamlines, added up on the device's side."""
+
+    roots = (add_steps,)
+
+    def __init__(self) -> None:
+        self.total = self.chunks = 0
+
+    def compile(self, growth: Growth) -> None:
+        """Nothing is left of it."""
+        self._steps(growth, np.zeros(1, np.int32))
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Add a chunk."""
+        self.total += int(self._steps(growth, accepted.number).sum())
+        self.chunks += 1
+
+    @staticmethod
+    def _steps(growth: Growth, numbers: np.ndarray) -> np.ndarray:
+        program, sums = growth.program, growth.program.empty(len(numbers), "ints")
+        program.run("add_steps", len(numbers), growth.values | {"taken": program.array(numbers), "sums": sums})
+        return growth.fetch(sums, len(numbers))
+
+
+class EvenSeeds:
+    """A filter that looks at ended streamlines alone."""
+
+    fill: dict[str, Any] = {}  # noqa: RUF012
+    values: dict[str, Any] = {}  # noqa: RUF012
+
+    def verdicts(self, chunk: Chunk) -> np.ndarray:
+        """Streamlines of seeds with even numbers."""
+        return np.where((chunk.first_seed + chunk.seed) % 2 == 0, Verdict.ACCEPTED, Verdict.TOO_LONG)
+
+
+class Plane(Demands):
+    """A plane that no streamline may cross."""
+
+    x: real
+
+
+@twin
+def beyond_plane(filter: Plane, p: vec3, word: i32) -> i32:
+    """Exclude what comes beyond the plane."""
+    found = 0
+    if p[0] > filter.x:
+        found = EXCLUDE
+    return found
+
+
+class Below:
+    """A filter that ends streamlines early where they come beyond a plane."""
+
+    def __init__(self, x: float) -> None:
+        self.fill = {"Filter": Plane, "marks": beyond_plane, "MARKS": 1}
+        nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0, "ends": 0}
+        self.values = spread("filter", Plane(x=x, counted=EXCLUDE, **nothing))
+
+    def verdicts(self, chunk: Chunk) -> np.ndarray:
+        """Streamlines without such an end."""
+        return chunk.verdict
+
+
+def engine(**options: Any) -> Engine:
+    settings = Settings(0.5, max_steps=12, chunk_size=options.pop("chunk_size", None))
+    return Engine(crossing(), Space(np.eye(4), (24, 24, 5)), choose("cpu"), settings, **options)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    return whole(engine().track(SEEDS))
+
+
+@pytest.mark.parametrize("chunk_size", [None, 7])
+def test_a_product_sees_every_accepted_streamline_once(plain, chunk_size):
+    product = Steps()
+    made = engine(products=[product], chunk_size=chunk_size)
+    assert product.total == product.chunks == 0
+    batch = whole(made.track(SEEDS))
+    assert same(batch, plain)
+    assert product.total == len(batch.points) - len(batch)
+    assert product.chunks == (1 if chunk_size is None else -(-len(SEEDS) // chunk_size))
+
+
+def test_a_filter_decides_what_products_see(plain):
+    product = Steps()
+    made = engine(filters=[EvenSeeds()], products=[product], chunk_size=7)
+    batch = whole(made.track(SEEDS))
+    even = plain.seed_number % 2 == 0
+    assert 0 < even.sum() < len(even)
+    assert np.array_equal(batch.seed_number, plain.seed_number[even])
+    assert np.array_equal(batch.lengths, plain.lengths[even])
+    assert product.total == len(batch.points) - len(batch)
+    assert made.tally.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
+    assert made.tally.verdicts[Verdict.TOO_LONG] == (~even).sum()
+    assert made.tally.verdicts[Verdict.ACCEPTED] == even.sum()
+
+
+def test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end(plain):
+    x = np.median(plain.points[:, 0])
+    lines = np.split(plain.points, plain.offsets[1:-1])
+    below = np.array([line[:, 0].max() <= x for line in lines])
+    made = engine(filters=[Below(float(x))])
+    batch = whole(made.track(SEEDS))
+    assert 0 < below.sum() < len(below)
+    assert np.array_equal(batch.seed_number, plain.seed_number[below])
+    assert np.array_equal(batch.lengths, plain.lengths[below])

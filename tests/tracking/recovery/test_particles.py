@@ -1,0 +1,366 @@
+"""Particle filtering: steps against DIPY's algorithm, laws, whole streamlines against DIPY's, and the options."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import computed
+from faces import ints, program, run
+from filtering import Tracker, Walk, WalkMemory, choose_walk, moved_walk, track
+from scipy import stats
+from streamlines import fingerprint, joined, lines
+
+import tistreamlines as ts
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.kernels import growth
+from tistreamlines.kernels.getters.vertex_steps import read_row
+from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
+from tistreamlines.kernels.stop_reasons import VALID, Stop
+from tistreamlines.kernels.stopping import act
+from tistreamlines.linker.lang import Ints, barrier, i32, lane, put, take, twin, u32
+from tistreamlines.options.parameters import Parameters
+from tistreamlines.space.batch import Space
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import PLAIN
+from tistreamlines.tracking.engine.pace import Pace
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.getters import pmf
+from tistreamlines.tracking.recovery.particles import particle_fill, team_memory
+from tistreamlines.tracking.registry import STOPPING_RULES
+from tistreamlines.tracking.tables.given import Given, OrientationFunctions
+
+SHAPE, CHUNKS, KEY, FIRST_SEED = (11, 10, 9), 1, np.array([7, 9], np.int32), 3
+ROW = 32 * CHUNKS
+
+
+def options(**named: Any) -> Parameters:
+    return Parameters.given({"stopping": "act", "dg": "prob", "pft": True} | named)
+
+
+# ------------------------------------------------------------------------------------- step by step against DIPY's code
+def maps() -> np.ndarray:
+    """Chances of dead ends, include and exclude (x, y, z, 3); all faces interpolate the same at half voxels."""
+    rng = np.random.default_rng(5)
+    shares = rng.dirichlet([0.5, 0.25, 0.5], SHAPE)[..., [0, 1, 2]]
+    shares[..., 0] = 0.3 * (rng.uniform(size=SHAPE) < 0.2)
+    shares[..., 2][rng.uniform(size=SHAPE) < 0.1] = 0
+    shares[3:5, ..., 2] = 1 - shares[3:5, ..., 1]  # no way through
+    shares[7:9, 3:, :, 0] = 0.98  # particles die too
+    return np.floor(shares * 64) / 64
+
+
+def fill_of(**named: Any) -> dict[str, Any]:
+    own = {
+        "Method": Walk, "Scratch": WalkMemory, "Stopping": act.Act, "classify": act.classify, "choose": choose_walk,
+        "moved": moved_walk, "read": read_row, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS,
+        "STOP_CHANNEL": ROW - 2, "STOP_CHANNELS": 2,
+    }  # fmt: skip
+    return own | PLAIN | particle_fill(options(**named), 0.5)
+
+
+def starts(count: int) -> np.ndarray:
+    """Seeds (count, 3) at half voxels."""
+    return np.random.default_rng(6).integers(2, 2 * np.array(SHAPE) - 3, (count, 3)) / 2
+
+
+def walks(face: str, count: int, max_steps: int, launches: tuple[int, ...], **named: Any) -> list[tuple[list, Stop]]:
+    """Codes and stop reasons of the halves of ``count`` streamlines."""
+    rows = np.zeros((*SHAPE, ROW), np.float32)
+    rows[..., ROW - 3 :] = maps()
+    seeds, fill = starts(count), fill_of(**named)
+    values = {
+        "rules_max_steps": max_steps, "rules_key": KEY, "rules_first_seed": FIRST_SEED, "seeds_points": seeds.ravel(),
+        "halves_seed": np.arange(count, dtype=np.int32), "halves_branch": ints(count), "halves_initial": ints(count),
+        "halves_state": ints(4 * count), "halves_codes": ints(2 * count * max_steps), "volume_rows": rows.ravel(),
+        "halves_point": np.concatenate([np.repeat(seeds, 2, axis=0), np.zeros((2 * count, 2))], axis=1).ravel(),
+        "volume_index": CHUNKS * np.arange(rows[..., 0].size, dtype=np.int32),
+        "volume_shape": np.array(SHAPE, np.int32),
+    }  # fmt: skip
+    memory = {"scratch_row": ("reals", ROW)} | team_memory(fill)
+    linked = program(face, [growth.advance], fill, memory)
+    held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    linked.run("advance", count, held | {"steps": 1, "stride": 2, "offset": 0})
+    for steps in launches:
+        linked.run("advance", 2 * count, held | {"steps": steps, "stride": 1, "offset": 0})
+    codes = held["halves_codes"].reshape(-1, max_steps)
+    return [(c[:n].tolist(), Stop(r)) for c, (n, r) in zip(codes, held["halves_state"].reshape(-1, 2), strict=True)]
+
+
+def expected(count: int, max_steps: int, **named: Any) -> tuple[list[tuple[list, Stop]], int]:
+    """The same from DIPY's algorithm, and how often particles were resampled."""
+    chosen = options(**named)
+    found, resampled = [], 0
+    for number, seed in enumerate(starts(count)):
+        heading = 0
+        for side in range(2):
+            half = Tracker(
+                maps(), FIRST_SEED + number, side, tuple(map(int, KEY)), max_steps, int(np.ceil(chosen.pft_back / 0.5)),
+                int(np.ceil(chosen.pft_front / 0.5)), chosen.pft_max_trial, chosen.pft_particles, chosen.pft_min_wm,
+            )  # fmt: skip
+            found.append(track(half, tuple(seed), heading))
+            resampled += half.resampled
+            heading = 1 if not found[-1][0] else found[-1][0][0] ^ 1
+    return found, resampled
+
+
+CASES = {
+    "few": {"pft_particles": 4, "pft_max_trial": 3}, "dipy": {}, "many": {"pft_particles": 32, "pft_back": 3.7},
+    "white": {"pft_min_wm": 0.9, "pft_front": 0.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("face", "case", "count", "launches"),
+    [("python", "few", 12, (100,) * 9), ("numba64", "few", 300, (100,) * 9), ("numba64", "dipy", 300, (1,) * 300),
+     ("numba64", "many", 200, (9,) * 90), ("numba64", "white", 300, (30,) * 90),
+     ("numba32", "dipy", 300, (60,) * 60)],
+)  # fmt: skip
+def test_each_step_is_that_of_dipys_algorithm(face, case, count, launches):
+    max_steps = 40
+    theirs, resampled = expected(count, max_steps, **CASES[case])
+    ours = walks(face, count, max_steps, launches, **CASES[case])
+    # where a forward half takes back its only step, DIPY's backward half does not know of it
+    compared = [h for h in range(2 * count) if h % 2 == 0 or theirs[h - 1][0]]
+    assert len(compared) > 1.5 * count
+    for h in compared:
+        assert ours[h][0] == theirs[h][0], (h, ours[h], theirs[h])
+        reason = Stop.INVALID_END if ours[h][1] == Stop.NO_DIRECTION else ours[h][1]
+        assert reason == theirs[h][1], (h, ours[h], theirs[h])
+    assert (resampled > 0) == (case != "few")  # N_eff, which is at least 1, is never below a tenth of 4
+    if count > 100:
+        assert {reason for _, reason in ours} >= {Stop.VALID_END, Stop.OUTSIDE_IMAGE, Stop.INVALID_END}
+
+
+# ---------------------------------------------------------------------------------------------------------- particles
+@twin
+def draw_all(item: i32, particles: Particles, weights: Ints, key: Ints, out: Ints):
+    """The particles that are drawn by whole-numbered weights."""
+    for i in range(32):
+        particles.weight[i] = 1.0 * weights[i]
+    barrier()
+    put(out, 32 * item, drawn(particles, u32(item), u32(1), u32(2), 0, key))
+
+
+@twin
+def balance_all(item: i32, particles: Particles, weights: Ints, key: Ints, out: Ints):
+    """The weights after ``balance`` in millionths, and the particles' sources."""
+    for i in range(32):
+        particles.weight[i] = 1.0 * weights[32 * item + i]
+        particles.status[i] = 0
+    put(particles.codes, 0, lane())
+    balance(particles, 1, u32(item), u32(1), u32(2), key)
+    put(out, 64 * item, take(particles.codes, lane()))
+    for i in range(32):
+        out[64 * item + 32 + i] = i32(1.0e6 * particles.weight[i] + 0.5)
+    barrier()
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_particles_are_drawn_as_often_as_their_weights_say(face):
+    weights = np.pad([0, 5, 0, 1, 3, 0, 0, 2, 9], (0, 23)).astype(np.int32)
+    fill, items = particle_fill(options(pft_particles=9), 0.5), 20 if face == "python" else 2000
+    values = {"weights": weights, "key": KEY, "out": ints(32 * items)}
+    found = np.bincount(run(face, draw_all, items, values, fill, team_memory(fill))["out"], minlength=32)
+    assert (found[weights == 0] == 0).all()
+    share = weights[weights > 0] / weights.sum()
+    assert stats.chisquare(found[weights > 0], share * 32 * items).pvalue > 1e-3
+
+
+def test_particles_are_resampled_where_their_weights_are_uneven():
+    """1 / sum w^2 < 15 / 10: here, if the greatest of two weights is above about 0.79."""
+    fill, shares = particle_fill(options(), 0.5), np.arange(1000, 500, -5)
+    weights = np.zeros((len(shares), 32), np.int32)
+    weights[:, 4], weights[:, 11] = shares, 1000 - shares
+    values = {"weights": weights.ravel(), "key": KEY, "out": ints(64 * len(shares))}
+    found = run("numba32", balance_all, len(shares), values, fill, team_memory(fill))["out"].reshape(-1, 2, 32)
+    uneven = 1 / ((shares / 1000) ** 2 + (1 - shares / 1000) ** 2) < 1.5
+    assert 10 < uneven.sum() < 90
+    for codes, after, before, resampled in zip(found[:, 0], found[:, 1], weights, uneven, strict=True):
+        if resampled:
+            assert set(codes[:15]) <= {4, 11}
+            assert (after == [66667] * 15 + [0] * 17).all()
+        else:
+            assert (codes == np.arange(32)).all()
+            assert (after == 1000 * before).all()
+    sources = found[uneven][:, 0, :15]
+    assert stats.binomtest(int((sources == 4).sum()), sources.size, shares[uneven].mean() / 1000).pvalue > 1e-3
+
+
+# -------------------------------------------------------------------------------------------------- whole streamlines
+TUBE = (26, 13, 13)
+
+
+@cache
+def tube() -> tuple[np.ndarray, np.ndarray]:
+    """PMF of fibres along x that spread widely, and shares of grey matter and fluid around a thin tube along x."""
+    vertices, _ = load_sphere("default")
+    spread = np.where(np.abs(vertices[:, 0]) > 0.5, np.abs(vertices[:, 0]) ** 4, 0)
+    x, y, z = np.meshgrid(*map(np.arange, TUBE), indexing="ij")
+    fluid = np.clip((np.hypot(y - 6, z - 6) - 1.5) / 2, 0, 1) * (x > 2) * (x < 23)
+    shares = np.stack([1.0 * (x <= 2) + (x >= 23), fluid], axis=-1)
+    return np.broadcast_to(spread, (*TUBE, len(vertices))).astype(np.float32), shares.astype(np.float32)
+
+
+def tracker(
+    rule: str = "act", arch: str = "cpu", shares: np.ndarray | None = None, named: dict | None = None, **settings: Any
+) -> Engine:
+    """Engine in the tube, with other shares or options if given."""
+    values, around = tube()
+    shares = around if shares is None else shares
+    chosen = Parameters.given({
+        "stopping": rule, "dg": "prob", "max_angle": 30.0, "step_size": "0.5mm", "pmf_threshold": 0.0,
+        **({"pft": True} if named is None else named),
+    })  # fmt: skip
+    found = {"include_map": shares[..., 0], "exclude_map": shares[..., 1]}
+    stop = STOPPING_RULES[rule].prepare(found, lambda: None, chosen, (1.0,) * 3)
+    given = Given(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)
+    chosen_settings = Settings(0.5, **{"max_steps": 120} | settings)
+    return Engine(pmf.prepare_prob(given, chosen), Space(np.eye(4), TUBE), choose(arch), chosen_settings)
+
+
+def seeds(count: int) -> np.ndarray:
+    return np.random.default_rng(8).uniform([11, 5.5, 5.5], [14, 6.5, 6.5], (count, 3)).astype(np.float32)
+
+
+def grown(engine: Engine, count: int):
+    return joined(engine.track(seeds(count)))
+
+
+def valid(batch) -> float:
+    return float(np.isin(batch.stop_reasons, VALID).all(axis=1).mean())
+
+
+@pytest.mark.parametrize("rule", ["act", "cmc"])
+def test_particles_get_through_a_tube_in_which_streamlines_end(rule):
+    plain, filtered = grown(tracker(rule, named={}), 400), grown(tracker(rule), 400)
+    assert valid(plain) < 0.5
+    assert valid(filtered) > valid(plain) + 0.3
+    assert len(filtered) == len(plain)
+    for line in lines(filtered):
+        steps = np.diff(line, axis=0)
+        assert np.allclose(np.linalg.norm(steps, axis=1), 0.5, atol=1e-5)
+        turns = (steps[1:] * steps[:-1]).sum(axis=1) / 0.25
+        assert turns.min(initial=1) > np.cos(np.radians(30.1))
+
+
+def test_no_particles_are_needed_where_all_ends_are_valid():
+    """Then the streamlines are the same, but the point where each ends is kept."""
+    shares = tube()[1] * [1, 0]
+    plain, filtered = (grown(tracker(shares=shares, named=named), 40) for named in ({}, None))
+    assert np.array_equal(plain.stop_reasons, filtered.stop_reasons)
+    for one, other, reasons in zip(lines(plain), lines(filtered), plain.stop_reasons, strict=True):
+        kept = (reasons == Stop.VALID_END).astype(int)
+        assert np.array_equal(one, other[kept[0] : len(other) - kept[1]])
+    assert (plain.stop_reasons == Stop.VALID_END).mean() > 0.9
+
+
+@pytest.mark.parametrize(("trials", "front"), [(20, 1.0), (3, 2.0), (2, 0.0)])
+def test_in_nothing_but_fluid_each_trial_wins_the_steps_in_front(trials, front):
+    """Each step ends invalidly, but particles go on: a trial wins a step and those in front; then comes one more."""
+    shares = np.broadcast_to(np.float32([0, 0.6]), (*TUBE, 2)).copy()
+    shares[0, 0, 0] = 0
+    batch = grown(tracker(shares=shares, named={"pft": True, "pft_max_trial": trials, "pft_front": front}), 30)
+    steps = trials * (1 + int(2 * front)) + 1
+    inside = np.isin(batch.stop_reasons, [Stop.INVALID_END]).all(axis=1)
+    assert set(batch.lengths[inside]) == {2 * steps + 1} if inside.any() else trials == 20
+    assert batch.lengths.max() <= 2 * steps + 1
+    assert set(np.unique(batch.stop_reasons)) <= {Stop.INVALID_END, Stop.OUTSIDE_IMAGE}
+
+
+@pytest.mark.parametrize("rule", ["act", "cmc"])
+def test_chunks_threads_and_launches_change_no_bit(rule, monkeypatch):
+    once = fingerprint(grown(tracker(rule), 150))
+    for settings in ({"threads": 1}, {"threads": 2, "chunk_size": 137}, {"chunk_size": 7}):
+        assert fingerprint(grown(tracker(rule, **settings), 150)) == once
+    for steps in (1, 7):
+        monkeypatch.setattr(Pace, "steps", lambda *_, steps=steps: steps)
+        assert fingerprint(grown(tracker(rule), 150)) == once
+
+
+@pytest.mark.parametrize("rule", ["act", "cmc"])
+def test_streamlines_are_dipys(rule):
+    """Numbers, lengths and ends of ``ParticleFilteringTracking`` in the tube."""
+    from dipy.data import default_sphere
+    from dipy.direction import ProbabilisticDirectionGetter
+    from dipy.tracking import stopping_criterion as dipys
+    from dipy.tracking.local_tracking import ParticleFilteringTracking
+
+    values, shares = tube()
+    include, exclude = shares.astype(float).transpose(3, 0, 1, 2)
+    found = dipys.ActStoppingCriterion(include, exclude)
+    if rule == "cmc":
+        found = dipys.CmcStoppingCriterion(include, exclude, step_size=0.5, average_voxel_size=1.0)
+    getter = ProbabilisticDirectionGetter.from_pmf(
+        values.astype(float), max_angle=30.0, sphere=default_sphere, pmf_threshold=0.0
+    )
+    count = 300
+    every, kept = (
+        list(ParticleFilteringTracking(getter, found, seeds(count), np.eye(4), 0.5, maxlen=120, random_seed=2,
+                                       return_all=return_all, max_cross=1))
+        for return_all in (True, False)
+    )  # fmt: skip
+    ours = grown(tracker(rule, named={"pft": True}), count)
+    theirs = np.array([len(line) for line in every if len(line) > 1])
+    assert len(ours) == pytest.approx(len(theirs), abs=0.02 * count)
+    assert valid(ours) == pytest.approx(len(kept) / len(theirs), abs=0.08)
+    assert stats.mannwhitneyu(ours.lengths, theirs).pvalue > 1e-3
+    assert stats.ks_2samp(ours.lengths, theirs).pvalue > 1e-3
+
+
+def compute(arch: str) -> dict[str, np.ndarray]:
+    """Streamlines of both rules on a device."""
+    found = {}
+    for rule, more in (("act", {}), ("cmc", {"pft_min_wm": 0.9, "pft_particles": 20})):
+        batch = grown(tracker(rule, arch, named={"pft": True} | more), 12)
+        found |= {f"{rule}_{name}": getattr(batch, name) for name in ("points", "offsets", "stop_reasons")}
+    return found
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_give_the_cpus_bits(arch, tmp_path):
+    got = computed(__file__, arch, tmp_path)
+    for name, values in compute("cpu").items():
+        assert np.array_equal(got[name], values), name
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+def on_head(head, fractions, **others: Any) -> ts.TrackResult:
+    named = {name: path for name, path in fractions.items() if name.startswith("pve")}
+    return ts.track(*head.series, mask=head.mask, arch="cpu", nseeds=60, **named, **others)
+
+
+@pytest.mark.parametrize(("dg", "model"), [("prob", "csa"), ("boot", "opdt")])
+def test_from_files(head, fractions, tmp_path, dg, model):
+    chosen = {"dg": dg, "model": model, "stopping": "act", "cache_dir": tmp_path}
+    plain = on_head(head, fractions, **chosen)
+    first, again, other = (
+        on_head(head, fractions, pft=True, **chosen | more) for more in ({}, {}, {"step_size": "0.25vox"})
+    )
+    ends = [result.stop_reasons for result in (plain, first, again, other)]
+    assert ends[1] == ends[2] != ends[3]
+    assert ends[1].get("valid_end", 0) > ends[0].get("valid_end", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stopping": "threshold"}, "pft can be used with stopping act or cmc, not with stopping threshold"),
+        ({"dg": "det"}, "pft can be used with dg boot or prob, not with dg det"),
+        ({"pft": None, "pft_back": 3.0}, "pft_back needs pft"),
+        ({"pft_particles": 33}, "pft_particles is 33: give a number from 1 to 32"),
+        ({"pft_back": 60.0}, "pft_back and pft_front are .* steps of 2.5 mm, but particles take at most 64"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_one_line(head, fractions, changes, words):
+    changes = {"stopping": "act", "dg": "prob", "pft": True} | changes
+    if changes["stopping"] == "threshold":
+        fractions = {}
+    if "pft_back" in changes and changes["pft"]:
+        changes["pft_back"] = 200.0
+    with pytest.raises(ts.ParameterError, match=words) as raised:
+        on_head(head, fractions, **changes)
+    assert "\n" not in str(raised.value)

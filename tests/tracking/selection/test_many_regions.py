@@ -1,0 +1,162 @@
+"""More include regions than one word has bits, against filtering after the fact; and regions of very small voxels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from region_runs import LoopState, digest, lines_of, same_lines, vulkan, whole, within
+
+import tistreamlines as ts
+from tistreamlines.errors import InputError
+from tistreamlines.kernels.selection.regions import MIXED, MOST_INCLUDES, WORD_BITS
+from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.selection.files import Mask
+from tistreamlines.tracking.selection.regions import Regions
+
+COUNTS = (MOST_INCLUDES + 2, 40, MOST_INCLUDES + WORD_BITS + 1)
+
+
+def around(spots: list[list[float]], count: int) -> list[list[float]]:
+    """Spheres about the middle of the head, of which the last ones are the smallest."""
+    rng, middle = np.random.default_rng(count), np.array(spots[0][:3])
+    return [[*map(float, middle + rng.uniform(-12, 12, 3)), radius] for radius in np.linspace(34.0, 20.0, count)]
+
+
+@pytest.mark.parametrize(("dg", "count"), [*(("prob", count) for count in COUNTS), ("ptt", COUNTS[-1])])
+def test_many_regions_keep_what_filtering_afterwards_would(tracked, spots, dg, count):
+    include, plain = around(spots, count), tracked(dg=dg)
+    visits = np.array([[within(line, one).any() for one in include] for line in whole(plain)])
+    kept = [line for line, visited in zip(whole(plain), visits, strict=True) if visited.all()]
+    assert 0 < len(kept) < visits[:, :MOST_INCLUDES].all(axis=1).sum()  # the last ones have a say
+    assert same_lines(lines_of(whole(tracked(dg=dg, include=include))), kept)
+
+
+def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots, mask_on_another_grid):
+    """With other roles beside them."""
+    one, two = spots[0], spots[1]
+    for mask in (mask_on_another_grid, head.mask):
+        roles: dict[str, Any] = {"exclude": [two], "limit_mask": [[*one[:3], 60.0]], "ends_in": [head.mask]}
+        few = tracked(include=[one, mask, spots[2]], **roles)
+        many = tracked(include=[*[one] * MOST_INCLUDES, mask, spots[2]], **roles)
+        assert few.streamlines > 0
+        assert digest(few) == digest(many)
+
+
+@pytest.mark.parametrize("dg", ["prob", "ptt"])
+def test_streamlines_stop_once_many_regions_are_visited(tracked, spots, dg):
+    few = tracked(dg=dg, include=spots[:2], stop_when_included=True)
+    for first, last in (spots[:2], spots[1::-1]):
+        many = tracked(dg=dg, include=[*[first] * MOST_INCLUDES, *[last] * (WORD_BITS + 1)], stop_when_included=True)
+        assert 0 < few.stop_reasons["all_included"] == many.stop_reasons["all_included"]
+        assert digest(few) == digest(many)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_many_ordered_regions(tracked, spots, count):
+    """Balls along the longest streamline, which overlap, besides one that is visited in any order."""
+    known: dict[str, Any] = {"one_way": True, "nseeds": 1000, "step_size": "1mm"}
+    plain = lines_of(whole(tracked(**known)))
+    longest = max(plain, key=len)
+    every = len(longest) // count
+    assert every > 1
+    ordered = [[*map(float, place), 0.8 * every] for place in longest[: every * count : every]]
+    expected = []
+    for line in plain:
+        state, inside = LoopState(count), np.array([within(line, one) for one in ordered])
+        for regions in inside.T:
+            state.enter(regions)
+        expected += [line] if state.passed else []
+    found = lines_of(whole(tracked(**known, include_ordered=ordered)))
+    assert 0 < len(expected) < len(plain) / 4
+    assert same_lines(found, expected)
+    beside = lines_of(whole(tracked(**known, include_ordered=ordered, include=[ordered[3]] * 30)))
+    assert same_lines(beside, expected)
+
+
+def test_particles_and_many_regions(tracked, head, spots, tmp_path):
+    save_phantom(head.phantom, tmp_path)
+    rules: dict[str, Any] = {"stopping": "act", "pft": True, "step_size": "1mm"}
+    rules |= {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in head.phantom.tissues}
+    few = tracked(**rules, include=spots[:2])
+    assert 0 < few.streamlines < tracked(**rules).streamlines
+    assert digest(few) == digest(tracked(**rules, include=[*[spots[0]] * MOST_INCLUDES, spots[1], spots[1]]))
+
+
+@pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
+@pytest.mark.parametrize("dg", ["prob"])
+def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid, dg):
+    options: dict[str, Any] = {
+        "include": [*around(spots, 40), mask_on_another_grid], "exclude": [spots[3]], "limit_mask": head.mask,
+        "ends_in": [[*spots[0][:3], 90.0]], "max_length": 200, "stop_when_included": True,
+    }  # fmt: skip
+    found, expected = (tracked(dg=dg, nseeds=60, arch=arch, **options) for arch in ("vulkan", "cpu"))
+    assert 0 < expected.streamlines == found.streamlines
+    assert digest(found) == digest(expected)
+
+
+MARK = """
+import resource, sys, time
+import numpy as np
+from tistreamlines.tracking.selection.regions import Regions
+from tistreamlines.tracking.selection.files import load_region
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.selection.options import check_regions
+
+def most():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+space, asked = Space(np.diag([5.0, 5, 5, 1]), (30, 36, 28)), {"include": [load_region("include", sys.argv[1])]}
+resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+before, begun = most(), time.perf_counter()
+check_regions(asked, space)
+Regions(asked, space, False)
+print(time.perf_counter() - begun, most() - before)
+"""
+
+
+def test_a_mask_of_very_small_voxels_takes_neither_time_nor_memory(tmp_path):
+    """Voxels of 0.005 mm on a grid of 5 mm: a voxel has a thousand of them along an axis."""
+    path = tmp_path / "small.nii.gz"
+    nib.save(nib.Nifti1Image(np.ones((60, 60, 60), np.uint8), np.diag([0.005, 0.005, 0.005, 1])), path)
+    done = subprocess.run([sys.executable, "-c", MARK, path], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-300:]
+    seconds, megabytes = map(float, done.stdout.split())
+    assert seconds < 5
+    assert megabytes < 200
+
+
+@pytest.mark.parametrize("scale", [0.9, 0.3, 0.11])
+def test_voxels_that_are_taken_together_are_certain_of_all_their_points(scale):
+    """Random voxels, in half of which a whole block is alike."""
+    rng, size = np.random.default_rng(7), round(30 / scale)
+    space = ts.Space(np.diag([2.0, 1.5, 2.5, 1.0]), (17, 14, 11))
+    affine = np.eye(4)
+    affine[:3, :3] = scale * np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    affine[:3, 3] = space.to_ras(np.array([8.0, 6.0, 5.0])) - affine[:3, :3] @ np.full(3, size / 2)
+    held = rng.random((size,) * 3) < 0.5
+    held[: size // 3], held[size // 2 :, : size // 2] = False, True
+    mask = Mask("mask", ts.Space(affine, held.shape), held)
+    found = Regions({"include": [mask]}, space, False).values["filter_voxels"].reshape(space.shape)
+    voxels = np.stack([rng.integers(0, side, 100_000) for side in space.shape], axis=1)
+    points = voxels + rng.uniform(-0.499, 0.499, voxels.shape)
+    nearest = np.floor(mask.space.to_voxel(space.to_ras(points)) + 0.5).astype(int)
+    inside = ((nearest >= 0) & (nearest < size)).all(axis=1)
+    expected = inside & held[tuple(np.where(inside[:, None], nearest, 0).T)]
+    bits = found[tuple(voxels.T)]
+    certain = bits < MIXED
+    assert np.array_equal(bits[certain] != 0, expected[certain])
+    assert (bits[certain] != 0).mean() > 0.02
+    assert 0.3 < certain.mean() < 0.99
+
+
+def test_a_mask_of_voxels_that_cannot_be_told_apart_is_refused(tracked, spots):
+    affine = np.diag([1e-5, 1e-5, 1e-5, 1])
+    affine[:3, 3] = spots[0][:3]
+    with pytest.raises(InputError, match=r"voxels of 1e-05 mm are too small .*: resample the mask") as error:
+        tracked(include=nib.Nifti1Image(np.ones((9, 9, 9), np.uint8), affine))
+    assert "\n" not in str(error.value)

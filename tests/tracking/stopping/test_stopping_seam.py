@@ -1,0 +1,257 @@
+"""The kernels' interface for stopping rules and filters, with toy rules of one kernel file each."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import computed
+from faces import FACES, ints, program, reals, run
+
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.kernels import growth
+from tistreamlines.kernels.getters.vertex_steps import read_row
+from tistreamlines.kernels.growth import Rules
+from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
+from tistreamlines.kernels.lanes import read_stop
+from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
+from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
+from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, real, twin, u32, vec3
+from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
+from tistreamlines.linker.source import Source
+from tistreamlines.tracking.engine.linking import PLAIN
+
+GROWING = int(Stop.GROWING)
+END = Constant("the reason with which the toy rule ends a streamline")
+REDRAWN = Constant("remainder by 3 of the numbers of the steps that take a second attempt")
+SIDE, CHUNKS, HALVES, STEPS = 40, 2, 64, 60
+FIRST = 32 * CHUNKS - 2  # two channels at the end of a row
+KEY = np.array([7, -9], np.int32)
+
+
+class Toy(Record):
+    """A rule of two maps."""
+
+    scale: real
+
+
+@twin
+def classify_toy(stopping: Toy, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+    """Go on where the first map exceeds the second times a random number."""
+    w = philox(c0, c1, c2, u32(STOPPING << STREAM), u32(key[0]), u32(key[1]))
+    reason = END
+    if row[STOP_CHANNEL] > stopping.scale * row[STOP_CHANNEL + 1] * uniform(w[0]):
+        reason = GROWING
+    return reason
+
+
+class Straight(Record):
+    """A method that steps along x."""
+
+    step: real
+
+
+class Memory(Record):
+    """Team memory of it."""
+
+    row: Reals
+
+
+@twin
+def choose_straight(
+    volume: Volume, p: vec3, code: i32, method: Straight, scratch: Memory, attempt: i32, c0: u32, c1: u32, c2: u32,
+    key: Ints,
+) -> i32:  # fmt: skip
+    """Step 5, but every third one only at a second attempt."""
+    choice = 5
+    if (i32(c1) % 3 == REDRAWN) & (attempt == 0):
+        choice = -2
+    return choice
+
+
+@twin
+def moved_straight(
+    p: vec3, code: i32, method: Straight, scratch: Memory, c0: u32, c1: u32, c2: u32, rules: Rules
+) -> vec3:
+    """The point one step along x."""
+    return vec3(p[0] + method.step, p[1], p[2])
+
+
+class Wall(Demands):
+    """A plane that no streamline may reach."""
+
+    x: real
+
+
+@twin
+def at_wall(filter: Wall, p: vec3, word: i32) -> i32:
+    """Exclude what comes to the wall."""
+    found = 0
+    if p[0] >= filter.x:
+        found = EXCLUDE
+    return found
+
+
+METHOD = {
+    "Method": Straight, "Scratch": Memory, "Stopping": Toy, "classify": classify_toy, "choose": choose_straight,
+    "moved": moved_straight, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST,
+    "STOP_CHANNELS": 2, "REDRAWN": 0,
+}  # fmt: skip
+WALL = PLAIN | {"Filter": Wall, "marks": at_wall, "MARKS": 1}
+SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
+
+
+def maps() -> np.ndarray:
+    """Two maps along x, of numbers that float32 interpolates half-way without rounding."""
+    return np.random.default_rng(4).integers(1, 64, (SIDE, 2)) * np.array([1 / 64, 1 / 32])
+
+
+def fill_of(reason: Stop, read: Any = read_row, filter: dict[str, Any] = PLAIN) -> dict[str, Any]:
+    return METHOD | filter | {"read": read, "END": int(reason)}
+
+
+def arguments(max_steps: int = STEPS) -> dict[str, Any]:
+    """Halves that all begin at x = 2, of as many seeds and branches."""
+    rows = np.zeros((SIDE, 32 * CHUNKS), np.float32)
+    rows[:, FIRST:] = maps()
+    streamlines = np.arange(HALVES // 2, dtype=np.int32)
+    return {
+        "stride": 1, "offset": 0, "steps": max_steps, "rules_max_steps": max_steps, "rules_key": KEY,
+        "rules_first_seed": 3,
+        "halves_seed": streamlines % 5, "halves_branch": streamlines // 5,
+        "halves_initial": ints(HALVES // 2), "halves_state": ints(2 * HALVES), "halves_codes": ints(HALVES * max_steps),
+        "halves_point": np.tile([2.0, 0.0, 0.0], HALVES).astype(np.float32), "volume_rows": rows.ravel(),
+        "volume_index": (CHUNKS * np.arange(SIDE)).astype(np.int32), "volume_shape": np.array([SIDE, 1, 1], np.int32),
+        "stopping_scale": 0.5, "method_step": 0.5, "filter_x": 5.0,
+        "halves_met": ints(3 * HALVES), "filter_counted": EXCLUDE, "filter_ordered": 0, "filter_first": 0,
+        "filter_wanted": 0, "filter_limited": 0, "filter_stops": 0, "filter_ends": 0,
+    }  # fmt: skip
+
+
+@twin
+def shares(item: i32, counters: Ints, key: Ints, out: Reals):
+    """Uniform numbers of the stopping rules' stream."""
+    c2 = u32(counters[3 * item + 2])
+    w = philox(u32(counters[3 * item]), u32(counters[3 * item + 1]), c2, u32(2 << 28), u32(key[0]), u32(key[1]))
+    out[item] = uniform(w[0])
+
+
+def expected(reason: Stop, max_steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
+    """Steps taken and stop reason of each half, by numpy from the rule's definition."""
+    at = np.arange(2.5, SIDE - 0.5, 0.5)[:max_steps]  # the points of steps 1, 2, ...
+    a, b = (np.interp(at, np.arange(SIDE), channel) for channel in maps().T)
+    seed, branch = np.arange(HALVES // 2) % 5 + 3, np.arange(HALVES // 2) // 5
+    counters = [(seed[h >> 1], k + 1, 2 * branch[h >> 1] + h % 2) for h in range(HALVES) for k in range(len(at))]
+    values = {"counters": np.array(counters), "key": KEY, "out": reals(len(counters))}
+    drawn = run("python", shares, len(counters), values)["out"].reshape(HALVES, -1)
+    goes_on = a > 0.5 * b * drawn
+    ended = ~goes_on.all(axis=1)
+    steps = np.where(ended, goes_on.argmin(axis=1) + KEEPS_LAST_POINT[reason], len(at))
+    last = Stop.MAX_LENGTH if len(at) == max_steps else Stop.OUTSIDE_IMAGE
+    return steps, np.where(ended, reason, last)
+
+
+def states(face: str, fill: dict[str, Any], launches: tuple[int, ...] = (STEPS,), max_steps: int = STEPS) -> np.ndarray:
+    """Steps and stop reasons of the halves after launches of so many steps each."""
+    linked = program(face, [growth.advance], fill, SCRATCH)
+    values = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments(max_steps).items()}
+    for steps in launches:
+        linked.run("advance", HALVES, values | {"steps": steps})
+    assert (values["halves_point"].reshape(-1, 3)[:, 0] == 2 + 0.5 * values["halves_state"][::2]).all()
+    return values["halves_state"].reshape(-1, 2)
+
+
+@pytest.mark.parametrize(("reason", "read"), [(Stop.END_POINT, read_row), (Stop.NO_DIRECTION, read_stop)])
+@pytest.mark.parametrize("face", FACES)
+def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(face, reason, read):
+    found = states(face, fill_of(reason, read))
+    steps, reasons = expected(reason)
+    assert np.array_equal(found[:, 0], steps)
+    assert np.array_equal(found[:, 1], reasons)
+    assert len(np.unique(steps)) > 5
+    assert (reasons == reason).any()
+
+
+@pytest.mark.parametrize("redrawn", [0, 1])
+@pytest.mark.parametrize("face", FACES)
+def test_no_rule_ends_a_streamline_at_its_seed(face, redrawn, monkeypatch):
+    """Nor if the first step takes a second attempt."""
+    low = maps()
+    low[2, 0] = 0
+    monkeypatch.setattr(sys.modules[__name__], "maps", lambda: low)
+    found = states(face, fill_of(Stop.END_POINT) | {"REDRAWN": redrawn})
+    steps, reasons = expected(Stop.END_POINT)
+    assert np.array_equal(found, np.stack([steps, reasons], axis=1))
+    assert (steps > 0).any()
+
+
+def test_no_draw_depends_on_how_launches_are_cut():
+    fill = fill_of(Stop.END_POINT)
+    assert np.array_equal(states("numba32", fill, (1, 2, 4, STEPS)), states("numba32", fill))
+
+
+def test_an_end_point_that_is_the_last_step_has_the_rules_reason():
+    steps, _ = expected(Stop.NO_DIRECTION)
+    most = int(np.median(steps))
+    found = states("numba32", fill_of(Stop.NO_DIRECTION), (most,), most)
+    ended, reasons = expected(Stop.NO_DIRECTION, most)
+    assert np.array_equal(found, np.stack([ended, reasons], axis=1))
+    assert set(reasons[ended == most]) == {Stop.NO_DIRECTION, Stop.MAX_LENGTH}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_filter_can_end_streamlines_early(face):
+    assert at_the_wall(states(face, fill_of(Stop.END_POINT, filter=WALL)))
+
+
+def at_the_wall(found: np.ndarray) -> bool:
+    """Whether exactly the streamlines with a point at the wall are rejected, and the others are as without it."""
+    steps, reasons = expected(Stop.END_POINT)
+    beyond = (2 + 0.5 * steps >= 5.0).reshape(-1, 2).any(axis=1).repeat(2)
+    rejected = (found[:, 1] == Stop.REJECTED).reshape(-1, 2).any(axis=1).repeat(2)
+    assert 0 < beyond.sum() < HALVES
+    assert np.array_equal(found[~beyond], np.stack([steps, reasons], axis=1)[~beyond])
+    return np.array_equal(rejected, beyond)
+
+
+def compute(arch: str) -> dict[str, np.ndarray]:
+    """What halves come to on a GPU."""
+    from tistreamlines.backends import open_program
+
+    found = {}
+    for name, fill in (("kept", fill_of(Stop.NO_DIRECTION)), ("wall", fill_of(Stop.END_POINT, read_stop, WALL))):
+        opened = open_program(choose(arch), Source([growth.advance], fill, SCRATCH))
+        values = {k: opened.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments().items()}
+        opened.run("advance", HALVES, values)
+        found[name] = opened.host(values["halves_state"], 2 * HALVES).reshape(-1, 2)
+    return found
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_ask_the_same(arch, tmp_path):
+    found = computed(__file__, arch, tmp_path)
+    assert np.array_equal(found["kept"], np.stack(expected(Stop.NO_DIRECTION), axis=1))
+    assert at_the_wall(found["wall"])
+
+
+@twin
+def both(item: i32, volume: Volume, row: Reals, out: Reals):
+    """A rule's channels, read alone and with the row."""
+    p = vec3(2.5 + real(item), 0.0, 0.0)
+    read_stop(volume, p, row)
+    for i in range(2):
+        out[4 * item + i] = row[STOP_CHANNEL + i]
+    interpolate_row(volume, p, row)
+    for i in range(2):
+        out[4 * item + 2 + i] = row[STOP_CHANNEL + i]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_channels_read_alone_are_those_of_the_row(face):
+    values = arguments() | {"out": reals(40)}
+    found = run(face, both, 10, values, fill_of(Stop.END_POINT), {"row": ("reals", 32 * CHUNKS)})["out"]
+    found = found.reshape(-1, 2, 2)
+    assert np.array_equal(found[:, 0], found[:, 1])
+    assert found.min() > 0

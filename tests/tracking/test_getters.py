@@ -1,0 +1,61 @@
+"""The one table of getters, models and references, and the documents that repeat it."""
+
+import re
+
+import pytest
+from places import ROOT
+
+from tistreamlines.fit.models import MODELS
+from tistreamlines.option import listed
+from tistreamlines.options.parameters import absent
+from tistreamlines.tracking.references import REFERENCES
+from tistreamlines.tracking.registry import METHODS, citations, table_rows, varying
+
+
+def text(name):
+    """A document on one line."""
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+def test_the_page_of_direction_getters_has_the_table():
+    page = text("docs/direction-getters.md")
+    for name, *cells in table_rows():
+        assert " | ".join([f"| `{name}`", *cells]) + " |" in page
+
+
+def test_the_page_of_citations_has_every_reference():
+    page = text("docs/citations.md")
+    for reference in REFERENCES.values():
+        assert reference in page
+
+
+def test_citation_file_has_no_others():
+    known = {reference.split("doi:")[1] for reference in REFERENCES.values()}
+    cited = re.findall(r'doi: "?([^\s"]+)', (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited
+    assert set(cited) <= known
+
+
+def test_names_of_references_are_known():
+    used = [name for known in (*METHODS.values(), *MODELS.values()) for name in known.references]
+    assert set(used) <= set(REFERENCES)
+    for name, reference in REFERENCES.items():
+        author, year = name.split()
+        assert reference.startswith(author)
+        assert f"{year}. doi:10." in reference
+
+
+@pytest.mark.parametrize("dg", METHODS)
+def test_citations(dg):
+    for model in (*METHODS[dg].models, None):
+        found = citations(dg, model)
+        assert len(found) == len(set(found)) >= 3
+        assert any("Salmon" in reference for reference in found)
+    assert any("Tournier" in reference for reference in citations("prob", "csd"))
+
+
+def test_words():
+    assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
+    assert varying("sm_lambda") == "0.006 for opdt, 0.003 for csa"
+    assert absent("sh_order") == "4 for opdt, 6 for csa, 8 for csd, or the highest that the directions determine"
+    assert varying("max_angle").startswith("30 for boot, 25 for prob, 20 for det")

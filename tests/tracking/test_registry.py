@@ -1,0 +1,117 @@
+"""A method and a stopping rule that the package does not know, each one kernel file, one host file and one row."""
+
+import ast
+import json
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import nibabel as nib
+import numpy as np
+import pytest
+from commands import computed
+from distributions import directions, fibres, unit
+from toys import CHANCE, FADING, STRAIGHTEST
+
+import tistreamlines as ts
+from tistreamlines.devices import ARCHS
+from tistreamlines.options.parameters import Parameters, applies_with
+from tistreamlines.run.from_arrays import prepare_arrays
+from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, owners, table_rows, varying
+from tistreamlines.tracking.tables.given import OrientationFunctions
+
+SHAPE, LEVEL = (24, 20, 9), 0.6
+SAMPLES = {"pmf_threshold": 0.3, "max_angle": 40.0}
+
+
+@pytest.fixture(autouse=True)
+def toys():
+    with registered():
+        yield
+
+
+@contextmanager
+def registered():
+    """The toys' rows, as long as a block lasts."""
+    with mock.patch.dict(METHODS, straightest=STRAIGHTEST), mock.patch.dict(STOPPING_RULES, fading=FADING):
+        yield
+
+
+def compute(arch: str) -> dict[str, np.ndarray]:
+    """Streamlines of the toy method and the toy rule, from files to a file."""
+    with registered(), tempfile.TemporaryDirectory() as folder:
+        axis = np.broadcast_to(unit(np.array([0.94, 0.33, 0.05])), (*SHAPE, 3))
+        files = {"sh": fibres(axis), "stop_map": np.full(SHAPE, LEVEL, np.float32)}
+        for name, values in files.items():
+            nib.save(nib.Nifti1Image(values, np.eye(4)), Path(folder, f"{name}.nii"))
+        seeds = np.random.default_rng(0).uniform((2, 2, 2), np.array(SHAPE) - 3, (300, 3))
+        np.save(Path(folder, "seeds.npy"), seeds)
+        named = {name: Path(folder, f"{name}.nii") for name in files} | {"seeds": Path(folder, "seeds.npy")}
+        stats = Path(folder, "stats.json")
+        ts.track(
+            output=Path(folder, "a.tck"), json_stats=stats, arch=arch, dg="straightest", stopping="fading",
+            sh_basis="descoteaux07_legacy", stop_threshold=0.5, max_directions=1, max_steps=90, **named,
+        )  # fmt: skip
+        lines = nib.streamlines.load(Path(folder, "a.tck")).streamlines
+        return {
+            "points": lines.get_data(), "lengths": np.array([len(line) for line in lines]),
+            "text": np.array(stats.read_text()),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("face", ["python", "numba32"])
+def test_the_toy_method_takes_the_straightest_direction(face):
+    vertices = load_sphere("default")[0]
+    rng = np.random.default_rng(1)
+    levels, headings = rng.uniform(0, 1, len(vertices)), unit(rng.normal(size=(200, 3)))
+    pmf = np.broadcast_to(levels.astype(np.float32), (3, 3, 3, len(levels)))
+    follows = OrientationFunctions("pmf", pmf)
+    prepared = prepare_arrays("straightest", follows, np.ones((3, 3, 3)), 0.5, np.ones((1, 3)), **SAMPLES)
+    codes = directions(prepared, face, np.ones((200, 3)), headings)[0]
+    cosines = headings @ vertices.T
+    allowed = (np.abs(cosines) >= np.cos(np.radians(40.0))) & (levels >= 0.3 * levels.max())
+    expected = np.where(allowed, np.abs(cosines), -1).argmax(axis=1)
+    assert (codes >> 1).tolist() == expected.tolist()
+    assert np.array_equal(codes & 1, cosines[np.arange(200), expected] <= 0)
+
+
+def test_the_toy_rule_ends_streamlines_by_chance():
+    got = compute("cpu")
+    reasons = json.loads(str(got["text"]))["stop_reasons"]
+    steps, chance = int((got["lengths"] - 1).sum()), CHANCE * (1 - LEVEL)
+    assert reasons["end_point"] == 0
+    assert steps > 3000
+    assert abs(reasons["max_length"] - chance * steps) < 3 * np.sqrt(chance * steps)
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_track_the_toys_with_the_cpus_bits(arch, tmp_path):
+    got, expected = computed(__file__, arch, tmp_path), compute("cpu")
+    for name in ("points", "lengths"):
+        assert np.array_equal(got[name], expected[name]), name
+
+
+def test_a_row_is_all_that_options_need():
+    assert Parameters(dg="straightest").max_angle == 30
+    assert Parameters(dg="straightest").model == "opdt"
+    assert "straightest" in owners("pmf_threshold")["dg"]
+    assert "straightest" in applies_with("sh")["dg"]
+    assert "30 for boot or straightest" in varying("max_angle")
+    assert "straightest" in [name for name, *_ in table_rows()]
+    with pytest.raises(ts.ParameterError, match="straightest"):
+        Parameters.given({"dg": "straightest", "det_rule": "max"})
+    with pytest.raises(ts.ParameterError, match=", ".join(STOPPING_RULES)):
+        Parameters(stopping="chance")
+
+
+def test_no_other_place_lists_the_methods():
+    """Outside the registry, the rooms that all methods pass through name none of them."""
+    package, names = Path(ts.__file__).parent, {"boot", "prob", "det", "ptt"}
+    tracking = (f"tracking/{part}" for part in ("seeding", "selection", "products", "engine"))
+    rooms = ("options", "space", "linker", "backends", "io", "fit", *tracking, "run", "cli")
+    for path in (path for room in rooms for path in (package / room).rglob("*.py")):
+        words = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found = names & {node.value for node in words if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        assert not found, f"{path}: {found}"
