@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import Command, Outcome
+from slow import SLOW
 
 from tistreamlines.cli.main import main
 from tistreamlines.phantom.phantom import Phantom, make_phantom, save_phantom
@@ -28,8 +29,13 @@ def place(item: pytest.Item) -> str:
     return item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix().replace("test_", "")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the files of FIRST to the front, in their order."""
+    """Mark slow tests, before pytest chooses by marks, and bring the files of FIRST to the front, in their order."""
+    for item in items:
+        name = item.nodeid.partition("::")[2].partition("[")[0]
+        if name in SLOW.get(place(item), ()):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: FIRST.index(place(item)) if place(item) in FIRST else len(FIRST))
 
 

@@ -36,6 +36,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 OTHERS = {
     "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
     "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
+    "pytest": {"--durations"},
 }  # fmt: skip
 
 

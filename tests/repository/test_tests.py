@@ -1,0 +1,37 @@
+"""The tests themselves: no file of tests needs another, and those that are called slow exist."""
+
+import ast
+
+from places import ROOT
+from slow import SLOW
+
+TESTS = ROOT / "tests"
+FILES = sorted(TESTS.rglob("test_*.py"))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """First names of the modules that a file imports."""
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {part for name in names for part in name.split(".")}
+
+
+def named_in(tree: ast.Module) -> set[str]:
+    """Tests of a file as pytest names them: functions, and methods after their class."""
+    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for group in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        found |= {f"{group.name}::{node.name}" for node in group.body if isinstance(node, ast.FunctionDef)}
+    return found
+
+
+def test_no_test_imports_another():
+    names = {path.stem for path in FILES} | {"conftest"}
+    for path in TESTS.rglob("*.py"):
+        assert not imported(ast.parse(path.read_text(encoding="utf-8"))) & names, path
+
+
+def test_slow_tests_exist():
+    for place, names in SLOW.items():
+        folder, _, name = f"/{place}".rpartition("/")
+        path = TESTS / folder.lstrip("/") / f"test_{name}.py"
+        assert set(names) <= named_in(ast.parse(path.read_text(encoding="utf-8"))), path

@@ -1,0 +1,220 @@
+"""Tests that take longest, by file as conftest.py names it: ``pytest -m "not slow"`` leaves them out.
+
+Where a fixture takes long, all tests that use it are here.
+"""
+
+SLOW = {
+    "attack/attack": ("test_a_few_tries",),
+    "backends/lost": (
+        "test_a_device_that_is_lost_again_ends_it", "test_a_run_with_resume_survives",
+        "test_one_line_and_nothing_left",
+    ),
+    "backends/metal": (
+        "test_every_kernel_is_there", "test_only_the_generator_takes_64_bits", "test_spirv_is_valid",
+        "test_subgroup_operations_are_not_used", "test_translates_to_metal_within_its_limits",
+    ),
+    "backends/one_taichi": (
+        "test_arrays_that_are_let_go_are_freed", "test_runs_share_taichi_and_what_it_has_compiled",
+        "test_taichi_is_not_taken_from_others_nor_by_them",
+    ),
+    "backends/taichi": (
+        "test_an_arch_that_is_missing_is_an_error", "test_engine_tracks_the_cpus_streamlines",
+        "test_fast_tracks_much_the_same", "test_kernels_compile_for_subgroups_of_32", "test_known_random_words",
+        "test_redrawn_fits_give_the_cpus_bits", "test_scalar_kernels_give_the_cpus_bits",
+        "test_taichi_leaves_the_hosts_arithmetic_alone", "test_team_kernels_give_the_cpus_bits",
+        "test_the_environment_cannot_change_the_arch",
+    ),
+    "backends/threads_apart": ("test_a_fit_goes_on_while_another_thread_imports",),
+    "backends/trial": (
+        "test_a_device_whose_subgroups_are_smaller_than_it_says_is_caught",
+        "test_devices_tell_what_they_are_tried_with", "test_drivers_with_other_subgroups_track_the_same",
+        "test_the_users_choice_of_a_vulkan_device_is_heeded",
+    ),
+    "backends/tried": (
+        "test_a_part_that_is_missing_is_done_without", "test_another_version_gives_the_same_bits_and_a_note",
+    ),
+    "benchmarks/files": (
+        "test_a_command_is_faster_with_its_caches", "test_a_peer_reads_files_and_writes_a_file",
+        "test_the_report_has_a_table_and_bars",
+    ),
+    "benchmarks/limits": ("test_a_gpus_limits",),
+    "benchmarks/page": ("test_colours_follow_light_and_dark", "test_page_is_whole_and_has_each_plot"),
+    "benchmarks/report": (
+        "test_equal_results_give_equal_bytes", "test_models_of_one_getter_are_kept_apart",
+        "test_nothing_half_written_stays", "test_reasons_are_told_and_names_escaped", "test_results_are_read_back",
+    ),
+    "benchmarks/suite": (
+        "test_a_planted_slowdown_is_found", "test_a_planted_wrong_result_is_found_against_the_committed_results",
+        "test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time", "test_devices_that_share_the_seeds",
+        "test_peers_track_what_archs_track",
+        "test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on",
+        "test_the_command_writes_three_reports", "test_what_a_process_started_ends_with_it",
+        "test_what_cannot_be_is_one_line",
+    ),
+    "benchmarks/truth/quality": ("test_the_script_scores_ways_and_tells_why_one_fails", "test_ways_follow_the_fibres"),
+    "benchmarks/truth/truth": ("test_the_strands_themselves_are_valid",),
+    "cli/cli": (
+        "TestDemo::test_table_and_files", "TestOutputs::test_chunks_and_threads_change_no_byte",
+        "TestOutputs::test_files_and_records",
+    ),
+    "cli/getters": ("TestGetters::test_without_a_series",),
+    "cli/printing": ("test_a_full_disk_is_told_of_once", "test_a_stream_that_is_closed_from_the_start_is_one_line"),
+    "cli/signals": (
+        "test_too_late", "test_while_a_gpu_compiler_keeps_python_from_running", "test_while_a_library_is_at_work",
+        "test_while_it_tracks", "test_while_the_file_is_finished",
+    ),
+    "cli/verify": (
+        "TestDifferences::test_do_not_count_when_fast", "TestDifferences::test_other_draws", "TestEqual::test_cpu",
+        "TestEqual::test_every_arch_and_getter_on_the_phantom_that_it_makes",
+        "TestFailures::test_one_does_not_stop_the_rest",
+    ),
+    "cuslines/tracker": ("TestProb::test_its_own_options", "TestSameAsTrack::test_on_another_device"),
+    "dipy/dipy": (
+        "TestCriteria::test_cmc_agrees", "TestCriteria::test_streamlines_end_where_dipys_do",
+        "TestFunctions::test_bootstrap_agrees", "TestFunctions::test_deterministic_streamlines_are_dipys",
+        "TestFunctions::test_parallel_transport_agrees",
+        "TestFunctions::test_samples_on_a_sphere_follow_dipys_streamlines",
+        "TestLocalTracking::test_deterministic_streamlines_are_dipys",
+        "TestLocalTracking::test_one_way_from_given_directions", "TestLocalTracking::test_random_streamlines_agree",
+        "TestParticles::test_particle_filtering_agrees",
+        "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large",
+    ),
+    "fit/csd_weight": ("test_more_streamlines_are_valid", "test_the_record_has_what_was_chosen"),
+    "fit/frames": (
+        "test_a_run_is_the_same_from_either_frame", "test_a_tracker_turns_coefficients_too",
+        "test_gradients_come_to_the_voxel_axes", "test_harmonics_that_mrtrix_samples",
+        "test_mrtrix_harmonics_come_to_the_voxel_axes",
+    ),
+    "fit/response": (
+        "TestRuns::test_auto_is_fa_or_tournier_where_few_voxels_have_a_high_fa",
+        "TestRuns::test_numbers_are_those_of_a_file", "TestRuns::test_the_record_has_the_response_and_its_file",
+    ),
+    "fit/shells": ("test_models_are_fitted_to_the_higher_shell", "test_one_shell_is_that_of_dwiextract"),
+    "helpers": (
+        "test_nor_by_the_tests_of_devices", "test_nothing_of_the_current_folder_is_imported",
+        "test_warnings_of_libraries_are_no_errors",
+    ),
+    "io/cache": ("test_every_array_is_as_long_as_the_kernels_take_it_for",),
+    "io/orientations": ("test_harmonics_come_back_as_functions",),
+    "io/picture": ("test_streamlines_lie_along_the_right_side_of_the_page",),
+    "io/stored": ("test_every_type_byte_order_and_scaling",),
+    "linker/link": ("test_numbas_cache_never_mixes_two_linkings",),
+    "linker/maths": ("test_reference_faces_have_float64",),
+    "linker/rng": ("test_all_residuals_are_equally_likely", "test_faces_draw_the_same"),
+    "linker/store": (
+        "test_a_run_that_finds_all_functions_compiled_does_without_numba",
+        "test_forked_workers_track_on_the_cpu_and_refuse_a_gpu", "test_taichi_runs_where_nothing_can_be_written",
+        "test_variables_that_keep_numba_from_compiling_are_one_line",
+    ),
+    "options/idle": ("test_an_option_alone_does_something_or_is_refused",),
+    "phantom/phantom": ("test_act_ends_streamlines_at_the_cortex", "test_the_seed_fixes_the_noise"),
+    "repository/examples": (
+        "test_beside_dipy", "test_bootstrap", "test_bootstrap_on_files", "test_deterministic", "test_dipy_drop_in",
+        "test_dipy_drop_in_on_files", "test_drop_in", "test_probabilistic", "test_ptt",
+    ),
+    "repository/layers": ("test_private_names_stay_in_their_room",),
+    "repository/site": ("test_pages_load_nothing_from_the_network",),
+    "run/apart": (
+        "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
+        "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables",
+        "test_tables_and_messages_are_the_same",
+    ),
+    "run/api_memory": ("TestSameBits::test_orientations", "TestSameBits::test_series"),
+    "run/cluster": (
+        "test_a_worker_tracks_one_part_at_a_time_in_one_process",
+        "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_and_images",
+        "test_killed_workers_change_no_byte", "test_many_subjects",
+    ),
+    "run/estimate": (
+        "TestRuns::test_a_part_has_its_share", "TestRuns::test_a_pilot_tells_what_a_run_gives",
+        "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
+        "TestRuns::test_seeds_in_a_grid_are_spread",
+    ),
+    "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
+    "run/plan": ("TestOptions::test_so_do_numbers",),
+    "run/schema": ("TestRecords::test_odd_values",),
+    "tracking/convergence": (
+        "test_arcs_are_of_the_second_order", "test_deterministic_errors_are_of_the_first_order",
+        "test_exact_arcs_solve_the_frames_equation", "test_shorter_steps_of_parallel_transport_stay_closer",
+    ),
+    "tracking/engine/sizes": (
+        "test_cutting_a_run_changes_no_bit_and_keeps_the_limit", "test_launches_are_short_on_any_device",
+    ),
+    "tracking/getters/asymmetric": (
+        "TestProb::test_no_step_of_no_probability", "TestProb::test_the_kernels_are_told",
+        "TestPtt::test_probes_look_ahead_only",
+    ),
+    "tracking/getters/boot": (
+        "test_a_direction_is_missing_as_often_as_dipys", "test_a_redraw_follows_its_rule",
+        "test_compiled_faces_draw_the_same_coefficients", "test_drawn_coefficients_have_dipys_mean_and_covariance",
+        "test_plain_coefficients_in_float32",
+    ),
+    "tracking/getters/det": (
+        "test_devices_choose_the_cpus_bits", "test_directions_are_dipys", "test_peaks_follow_their_options",
+        "test_single_precision_chooses_the_same",
+    ),
+    "tracking/getters/prob": (
+        "test_an_empty_cone_ends_the_streamline", "test_devices_draw_the_cpus_bits", "test_draws_follow_the_pmf",
+        "test_initial_directions_are_dipys", "test_precisions_draw_the_same",
+        "test_what_has_no_probability_is_never_drawn",
+    ),
+    "tracking/getters/ptt": (
+        "test_data_support_is_dipys", "test_steps_follow_dipys_law", "test_the_nearest_vertex_is_dipys",
+    ),
+    "tracking/getters/ptt_lines": (
+        "test_launches_chunks_and_threads_change_no_bit", "test_lengths_are_localtrackings",
+        "test_other_devices_give_the_same_bits",
+    ),
+    "tracking/getters/ptt_surface": ("TestCommands::test_verify", "TestDropIn::test_same_as_track"),
+    "tracking/parity": ("test_float64_faces_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
+    "tracking/products/products": (
+        "test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end",
+        "test_a_product_sees_every_accepted_streamline_once",
+    ),
+    "tracking/recovery/particles": (
+        "test_devices_give_the_cpus_bits", "test_each_step_is_that_of_dipys_algorithm", "test_from_files",
+    ),
+    "tracking/registry": ("test_devices_track_the_toys_with_the_cpus_bits",),
+    "tracking/seeding/seed_grids": ("test_another_order_of_axes_changes_nothing",),
+    "tracking/seeding/seeding": (
+        "TestDirections::test_they_are_moved_a_little", "TestRuns::test_a_cache_keeps_what_each_needs",
+        "TestRuns::test_devices_give_the_cpus_bits", "TestRuns::test_threads_and_chunks_change_nothing",
+        "test_tckgen_places_seeds_alike",
+    ),
+    "tracking/selection/dropped": (
+        "test_counts_do_not_depend_on_chunks_threads_and_devices", "test_ends_of_the_streamlines_written",
+        "test_regions_out_of_turn",
+    ),
+    "tracking/selection/many_regions": (
+        "test_a_gpu_takes_many_regions_of_every_kind", "test_many_ordered_regions",
+        "test_many_regions_keep_what_filtering_afterwards_would", "test_particles_and_many_regions",
+        "test_streamlines_stop_once_many_regions_are_visited",
+    ),
+    "tracking/selection/regions": (
+        "test_a_gpu_takes_every_kind_of_region_at_once",
+        "test_a_selection_is_the_first_accepted_streamlines_on_every_device",
+        "test_include_and_exclude_keep_what_filtering_afterwards_would",
+        "test_streamlines_stop_once_all_regions_are_visited", "test_the_same_streamlines_as_tckedit",
+        "test_truncated_streamlines_have_what_the_forward_half_leaves",
+    ),
+    "tracking/stopping/anatomy": ("test_devices_answer_alike", "test_valid_ends_are_what_is_kept"),
+    "tracking/stopping/stopping_seam": (
+        "test_a_filter_can_end_streamlines_early",
+        "test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not", "test_devices_ask_the_same",
+        "test_no_rule_ends_a_streamline_at_its_seed",
+    ),
+    "tracking/stopping/tissues": ("test_a_run_without_a_series_warns",),
+    "tracking/tables/rows": ("test_voxels_without_a_row_change_nothing",),
+    "workers/several": (
+        "TestLosses::test_a_device_that_is_lost", "TestLosses::test_a_device_that_is_lost_twice_is_left_out",
+        "TestLosses::test_a_device_without_memory", "TestLosses::test_a_worker_that_hangs",
+        "TestLosses::test_a_worker_that_is_killed",
+        "TestLosses::test_both_workers_die_while_a_selection_is_counted",
+        "TestMemoryOfOneDevice::test_half_as_many_seeds_are_tried", "TestRuns::test_a_file_and_its_record",
+        "TestRuns::test_one_line_if_no_device_is_left", "TestRuns::test_seeds_of_a_file",
+        "test_a_caller_that_stops_and_starts_again", "test_a_filter_travels_with_its_kernels",
+        "test_a_time_limit_leaves_whole_chunks", "test_given_directions_and_numbers",
+        "test_memory_is_free_when_batches_are_gone", "test_selected_streamlines",
+        "test_the_bits_and_counts_of_one_device", "test_two_workers_on_vulkan",
+    ),
+}  # fmt: skip
