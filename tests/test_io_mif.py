@@ -12,7 +12,7 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
-from tistreamlines.io.images import grid_of, open_image, read_array, read_series
+from tistreamlines.io.images import open_image, read_array, read_series
 from tistreamlines.io.mif import normalised
 from tistreamlines.io.nifti import load_dwi
 
@@ -54,8 +54,10 @@ def write(path, values=None, **fields):
     if values is None:
         rng, ends = np.random.default_rng(3), np.iinfo(kind) if "f" not in kind else None
         # mrconvert scales there and back, and so changes larger integers
-        some = rng.normal(size=SHAPE) if ends is None else rng.integers(max(ends.min, -2**40), min(ends.max, 2**40), SHAPE)
+        most = 2**40 if ends is None else min(ends.max, 2**40)
+        some = rng.normal(size=SHAPE) if ends is None else rng.integers(max(ends.min, -most), most, SHAPE)
         values = some.astype(kind).tobytes()
+    assert len(content) <= 4096
     content = content.ljust(4096, b"\0") + values
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
@@ -176,7 +178,7 @@ def test_gradients_are_those_of_mrconvert(tmp_path, name, transform):
         dim = f"5,4,3,{len(scheme)}"
         path = write(tmp_path / "a.mif", dim=dim, transform=transform, layout=layout, dw_scheme=rows)
         image = converted(path, "-export_grad_fsl", tmp_path / "bvec", tmp_path / "bval")
-        own = open_image(path)[1].gradients
+        own = open_image(path)[1].gradients()
         bvecs = np.loadtxt(tmp_path / "bvec").T
         if np.linalg.det(image.affine[:3, :3]) > 0:
             bvecs[:, 0] *= -1
@@ -211,24 +213,90 @@ def test_a_real_series_and_its_streamlines(tmp_path, strides):
     assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
 
 
-@pytest.fixture
-def small(head, tmp_path):
-    """The head's series, mask and FA-like map as .mif, with gradients of its own along the scanner's axes."""
-    image = nib.load(head.series[0])
-    data, bvecs = np.asarray(image.dataobj).astype("<f4"), np.loadtxt(head.series[2])
-    scheme = np.column_stack([bvecs.T if bvecs.shape[0] == 3 else bvecs, np.loadtxt(head.series[1])])
-    axes = image.affine[:3, :3] / np.linalg.norm(image.affine[:3, :3], axis=0)
-    scheme[:, :3] = scheme[:, :3] @ axes.T
-    grid = {
-        "vox": ",".join(map(repr, map(float, image.header.get_zooms()))),
-        "transform": [",".join(map(repr, map(float, row))) for row in np.column_stack([axes, image.affine[:3, 3]])],
-    }  # fmt: skip
-    rows = [",".join(map(repr, map(float, row))) for row in scheme]
-    text = {"dim": ",".join(map(str, data.shape)), "dw_scheme": rows, **grid}
-    write(tmp_path / "dwi.mif", data.tobytes(order="F"), **text)
-    write(tmp_path / "bare.mif", data.tobytes(order="F"), **text | {"dw_scheme": None})
-    mask = np.asarray(nib.load(head.mask).dataobj) > 0
-    text = {"dim": ",".join(map(str, mask.shape)), "layout": "+0,+1,+2", "dw_scheme": None, **grid}
-    write(tmp_path / "mask.mif", np.packbits(mask.ravel(order="F")).tobytes(), datatype="Bit", **text)
-    write(tmp_path / "map.mif.gz", mask.astype("<f4").tobytes(order="F"), **text)
-    return tmp_path
+# --------------------------------------------------------------------------------------------------------- damages
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"dim": None}, "no lines with 'dim'"), ({"dim": ["5,4,3,7", "5,4,3,7"]}, "2 lines with 'dim'"),
+        ({"dim": "5,4,0,7"}, "dim is '5,4,0,7'"), ({"dim": "5,4,-3,7"}, "dim is '5,4,-3,7'"),
+        ({"dim": "5,4"}, "three sizes or more"), ({"dim": "5,4,x,7"}, "not numbers"), ({"dim": "5,4,3.5,7"}, "3.5"),
+        ({"dim": "5,4,nan,7"}, "nan"), ({"dim": "9" * 5000 + ",1,1,1"}, "dim is '999"), ({"dim": "1,1,1,1e99"}, "1e99"),
+        ({"dim": "2147483647,2147483647,1,7"}, "need 129127208395707777052"), ({"dim": "5,4,4,7"}, "need 2240"),
+        ({"dim": "5,4,3"}, "layout has 4 axes, but dim has 3"), ({"layout": None}, "no lines with 'layout'"),
+        ({"layout": "+0,+1,+1,+3"}, "layout is '+0,+1,+1,+3'"), ({"layout": "+0,+1,+2,+4"}, "layout is"),
+        ({"layout": "+0,+1,+2"}, "layout has 3 axes"), ({"layout": "--0,1,2,3"}, "layout is"),
+        ({"layout": ""}, "layout is ''"),
+        ({"vox": None}, "no lines with 'vox'"), ({"vox": "2,2"}, "vox is '2,2'"), ({"vox": "2,nan,2,1"}, "vox is"),
+        ({"vox": "2,0,2,1"}, "vox is"), ({"vox": "2,-1,2,1"}, "vox is"), ({"vox": "inf,1,2,1"}, "vox is"),
+        ({"datatype": None}, "no lines with 'datatype'"), ({"datatype": "Int24LE"}, "datatype 'Int24LE' is none of"),
+        ({"datatype": "CFloat32LE"}, "datatype CFloat32LE has complex values; give"), ({"datatype": "LE"}, "datatype"),
+        ({"transform": ["nan,0,0,1", "0,1,0,1", "0,0,1,1"]}, "transform is [[nan"),
+        ({"transform": ["1,0,0,1", "0,1,0,1"]}, "three rows"), ({"transform": ["1,0,0"] * 3}, "three rows"),
+        ({"transform": ["1e300,0,0,1", "0,1,0,1", "0,0,1,1"]}, "cannot be inverted"),
+        ({"transform": ["0,0,0,0"] * 3}, "cannot be inverted"),
+        ({"transform": ["1,0.1,0,1", "0,1,0,1", "0,0,1,1"]}, "affine is sheared"),
+        ({"datatype": "Int16LE", "scaling": "1"}, "scaling is '1'"),
+        ({"datatype": "Int8", "scaling": "0,0"}, "scaling is '0,0'"),
+        ({"datatype": "Int8", "scaling": "nan,1"}, "scaling is 'nan,1'"), ({"file": None}, "no lines with 'file'"),
+        ({"file": "."}, "file is '.'"), ({"file": ". x"}, "cannot be read"), ({"file": "none.dat"}, "none.dat"),
+        ({"file": ". 99999999"}, "has 0 bytes of values from byte 99999999 on"), ({"file": "9" * 400}, "file is"),
+        ({"file": [". 4096", "b 0"]}, "2 lines with 'file'"),
+        ({"dw_scheme": ["1,2,3"] * 7}, "[1.0, 2.0, 3.0] in row 0"),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", ["mif", "mif.gz"])
+def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, told):
+    path = write(tmp_path / f"a.{suffix}", np.zeros(SHAPE, np.float32).tobytes(), **fields)
+    with pytest.raises(InputError) as caught:
+        load_dwi(path)
+    text = str(caught.value)
+    assert str(tmp_path) in text
+    assert told in text
+    assert "\n" not in text
+    assert len(text) < 400
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("scheme", "told"),
+    [
+        (B[:6], "dw_scheme has 6 rows, but the image 7 volumes"),
+        ([[1, 0, 0, 1000]] * 7, "no b0"), ([*B[:6], [1, 0, 0, -5]], "b-value -5"),
+        ([*B[:6], [1, 0, 0, float("nan")]], "b-value nan"), ([*B[:6], [float("nan"), 0, 0, 1000]], "has length nan"),
+        ([*B[:6], [1e200, 0, 0, 1000]], "volume 6"), ([[0, 0, 0, 0]] * 7, "highest b-value is 0"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_gradients_that_no_scanner_has(tmp_path, recwarn, scheme, told):
+    path = write(tmp_path / "a.mif", dw_scheme=[",".join(map(repr, row)) for row in scheme])
+    with pytest.raises(InputError, match=r"a\.mif: .*") as caught:
+        load_dwi(path)
+    assert told in str(caught.value)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("suffix", ["mif", "mif.gz"])
+def test_files_that_are_no_images(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    pack = gzip.compress if suffix == "mif.gz" else bytes
+    whole = write(tmp_path / "b.mif").read_bytes()
+    for content, told in (
+        (pack(b""), "begins with b''"), (pack(b"mrtrix tracks\nEND\n"), "begins with b'mrtrix track'"),
+        (pack(header()[:-5]), "has no line END"), (pack(whole[:-1]), "it is incomplete"),
+        (pack(whole[:4000]), "has 0 bytes"),
+        (b"\x1f\x8b\x08", "damaged" if suffix == "mif.gz" else "begins with"),
+    ):  # fmt: skip
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"a\.mif") as caught:
+            load_dwi(path)
+        assert told in str(caught.value)
+
+
+def test_a_damaged_value_of_a_compressed_image(tmp_path):
+    path = write(tmp_path / "a.mif.gz")
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"is damaged \(CRC"):
+        load_dwi(path)

@@ -121,7 +121,8 @@ def open_mif(path: Path) -> StoredImage:
     return StoredImage(
         tuple(shape[axis] for axis in axes), affine, kind,
         partial(_load, header, values, size, kind if bits > 1 else None, shape, ranks, axes), slope, inter,
-        gradients=_gradients(header, directions), header={} if "transform" in header.lines else UNPLACED,
+        partial(_gradients, header, directions, shape) if "dw_scheme" in header.lines else None,
+        {} if "transform" in header.lines else UNPLACED,
     )  # fmt: skip
 
 
@@ -241,11 +242,11 @@ def _affine(
 
 
 # ---------------------------------------------------------------------------------------------------------- gradients
-def _gradients(header: Header, directions: Floats) -> Gradients | None:
+def _gradients(header: Header, directions: Floats, shape: tuple[int, ...]) -> Gradients:
     """Return the gradients of ``dw_scheme``, rotated from the scanner's axes to those of the voxels."""
-    rows = [header.numbers("dw_scheme", line) for line in header.lines.get("dw_scheme", [])]
-    if not rows:
-        return None
+    rows = [header.numbers("dw_scheme", line) for line in header.lines["dw_scheme"]]
+    if len(rows) != math.prod(shape[3:4]):
+        raise header.fault(f"dw_scheme has {len(rows)} rows, but the image {math.prod(shape[3:4])} volumes")
     short = next((number for number, row in enumerate(rows) if len(row) < 4), None)
     if short is not None:
         raise header.fault(f"dw_scheme has {rows[short]} in row {short}, where x, y, z and b are needed")
@@ -269,15 +270,16 @@ def normalised(scheme: Floats) -> Floats:
         b-values are multiplied by the squared lengths of the directions, unless all lengths are 1 to within 0.5 %.
         A direction of no length counts as a deviation, as it does in MRtrix3 3.0.3, and gets a b-value of 0.
     """
-    squares = (scheme[:, :3] ** 2).sum(axis=1)
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(all="ignore"):  # what is not finite is reported with the gradients
+        squares = (scheme[:, :3] ** 2).sum(axis=1)
         most = np.abs(np.log(squares)).max()
     if not most > CHANGED:
         return scheme
     found = scheme.copy()
-    found[:, :3] /= np.where(squares > 0, np.sqrt(squares), 1)[:, None]
-    if most > SCALED:
-        found[:, 3] *= squares
+    with np.errstate(all="ignore"):
+        found[:, :3] /= np.where(squares > 0, np.sqrt(squares), 1)[:, None]
+        if most > SCALED:
+            found[:, 3] *= squares
     return np.array([[float(f"{number:.{DIGITS}g}") for number in row] for row in found])
 
 

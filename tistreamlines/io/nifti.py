@@ -203,9 +203,9 @@ def load_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, imag
 
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
-        own = getattr(image, "gradients", None)
-        if own is None:
-            raise InputError(f"{dwi}: has no gradients (dw_scheme); give BVALS and BVECS after it")
+        if getattr(image, "gradients", None) is None:
+            raise InputError(f"{dwi}: has no gradients of its own; give BVALS and BVECS after it")
+        own = image.gradients()
         (bvals_path, values), (bvecs_path, vectors) = (dwi, own.bvals), (dwi, own.bvecs)
     else:
         bvals_path, values = _read_numbers(bvals)

@@ -55,8 +55,8 @@ class StoredImage:
         Returns the stored values in that shape, of any strides.
     slope, inter : float
         A value is slope * stored + inter.
-    gradients : Gradients, optional
-        Those of the volumes, if the file has any.
+    gradients : callable, optional
+        Returns those of the volumes, if the file has any; what a map keeps of the series it came from may be wrong.
     header : mapping
         ``sform_code`` and ``qform_code`` of 0 if the file does not say where the image lies.
     """
@@ -67,7 +67,7 @@ class StoredImage:
     load: Callable[[], npt.NDArray[Any]]
     slope: float = 1.0
     inter: float = 0.0
-    gradients: Gradients | None = None
+    gradients: Callable[[], Gradients] | None = None
     header: Mapping[str, Any] = field(default_factory=dict)
 
     def get_data_dtype(self) -> np.dtype[Any]:
