@@ -17,7 +17,7 @@ from tistreamlines.io.mif import normalised
 from tistreamlines.io.nifti import load_dwi
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-CROP, WHOLE = DATA / "sherbrooke_crop", DATA / "sherbrooke_1p8mm"
+CROP, SIFT = DATA / "sherbrooke_crop", DATA / "mrtrix_sift_phantom"
 needs_mrtrix = pytest.mark.skipif(shutil.which("mrconvert") is None, reason="mrconvert is missing: install mrtrix3")
 needs_crop = pytest.mark.skipif(not CROP.is_dir(), reason="no real data at ../shared/data/sherbrooke_crop")
 SHAPE = (5, 4, 3, 7)
@@ -193,6 +193,15 @@ def test_lengths_of_directions_scale_b_values():
 
 
 @needs_mrtrix
+@pytest.mark.skipif(not SIFT.is_dir(), reason="no real data at ../shared/data/mrtrix_sift_phantom")
+@pytest.mark.parametrize("name", ["5tt", "dwi", "fods", "lower", "mask", "parc"])
+def test_images_that_mrtrix_comes_with(tmp_path, name):
+    """Older headers, of other layouts, with voxels of no size along the volumes."""
+    (tmp_path / "a.mif").write_bytes((SIFT / f"{name}.mif").read_bytes())
+    same(tmp_path / "a.mif")
+
+
+@needs_mrtrix
 @needs_crop
 @pytest.mark.parametrize("strides", ["1,2,3,4", "-1,2,3,4", "-2,4,-3,1"])
 def test_a_real_series_and_its_streamlines(tmp_path, strides):
@@ -220,7 +229,7 @@ def test_a_real_series_and_its_streamlines(tmp_path, strides):
         ({"dim": None}, "no lines with 'dim'"), ({"dim": ["5,4,3,7", "5,4,3,7"]}, "2 lines with 'dim'"),
         ({"dim": "5,4,0,7"}, "dim is '5,4,0,7'"), ({"dim": "5,4,-3,7"}, "dim is '5,4,-3,7'"),
         ({"dim": "5,4"}, "three sizes or more"), ({"dim": "5,4,x,7"}, "not numbers"), ({"dim": "5,4,3.5,7"}, "3.5"),
-        ({"dim": "5,4,nan,7"}, "nan"), ({"dim": "9" * 5000 + ",1,1,1"}, "dim is '999"), ({"dim": "1,1,1,1e99"}, "1e99"),
+        ({"dim": "5,4,nan,7"}, "nan"), ({"dim": "9" * 400 + ",1,1,1"}, "dim is '999"), ({"dim": "1,1,1,1e99"}, "1e99"),
         ({"dim": "2147483647,2147483647,1,7"}, "need 129127208395707777052"), ({"dim": "5,4,4,7"}, "need 2240"),
         ({"dim": "5,4,3"}, "layout has 4 axes, but dim has 3"), ({"layout": None}, "no lines with 'layout'"),
         ({"layout": "+0,+1,+1,+3"}, "layout is '+0,+1,+1,+3'"), ({"layout": "+0,+1,+2,+4"}, "layout is"),

@@ -119,6 +119,13 @@ def test_maps_and_masks(head, files, tmp_path, name):
     assert found[0][0] > 0
 
 
+def test_a_region_of_unknown_place_gets_a_warning(head, tmp_path):
+    """MRtrix3 takes an image without a transform to lie around the origin."""
+    as_mif(head.mask, tmp_path / "region.mif", transform=None)
+    with pytest.warns(UserWarning, match="region.mif: the header does not say where the image lies"):
+        ts.track(*head.series, mask=head.mask, include=tmp_path / "region.mif", **COMMON)
+
+
 @pytest.mark.parametrize("stopping", ["act", "cmc"])
 def test_tissues(head, files, tmp_path, stopping):
     found = []

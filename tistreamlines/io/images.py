@@ -148,7 +148,7 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
         with reading(path):
             image = reader_of(path).open(path)
     if not isinstance(image, SpatialImage | StoredImage):
-        raise InputError(f"{path}: {type(image).__name__} is not an image; give a NIfTI file")
+        raise InputError(f"{path}: {type(image).__name__} is not an image; give e.g. a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":
         raise InputError(f"{path}: data type {image.get_data_dtype()} is not supported; save it as e.g. float32")
     if 0 in image.shape:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import gzip
 import math
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,19 +34,12 @@ TYPES = {
     "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
 }  # fmt: skip
 ORDERS = {"le": "<", "be": ">", "": "="}
+UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
 Floats = npt.NDArray[np.float64]
 
 
 class Values(NamedTuple):
-    """Where the values lie.
-
-    Parameters
-    ----------
-    path : Path
-        The file itself, or that beside a .mih.
-    offset : int
-        Bytes before the first value, once the file is unpacked.
-    """
+    """The file of the values, and how many bytes are before the first one, once it is unpacked."""
 
     path: Path
     offset: int
@@ -126,25 +117,16 @@ def open_mif(path: Path) -> StoredImage:
     )  # fmt: skip
 
 
-UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
-
-
 def files_of_mif(path: Path) -> list[Path]:
     """Return the files that make up an image: itself, and that of the values if it is another one."""
     values = _values(_read_header(path))
     return [path] if values.path == path else [path, values.path]
 
 
-@contextmanager
-def _unpacking(path: Path) -> Generator[IO[bytes], None, None]:
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        yield file  # type: ignore[misc]
-
-
 def _read_header(path: Path) -> Header:
     """Read the lines up to END, which a .mih can do without."""
-    content = b""
-    with _unpacking(path) as file:
+    content, unpacked = b"", gzip.open if path.suffix.lower() == ".gz" else Path.open
+    with unpacked(path, "rb") as file:
         while not (end := END.search(content)):
             block = file.read(1 << 16)
             content += block

@@ -113,7 +113,7 @@ def load_mask(
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file; every voxel of at least 0.5 is inside, as in MRtrix3.
+        3-D image; every voxel of at least 0.5 is inside, as in MRtrix3.
     space : Space
         Grid that the mask must have; its axes may be in another order and have other signs.
     note, warn : callable
@@ -153,7 +153,7 @@ def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0)
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file, or a 4-D one with so many ``volumes``.
+        3-D image, or a 4-D one with so many ``volumes``.
     space : Space
         Grid that the map must have.
     note : callable
