@@ -28,7 +28,7 @@ same name as the tractogram records the parameters, inputs and results. If the r
 
 
 @click.command("track", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
-@click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
+@click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @grouped("Output")("-o", "--output", metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]")
 @parameter_options()
 @grouped("Running")(

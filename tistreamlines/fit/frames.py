@@ -5,7 +5,7 @@ frame       axes
 ==========  ======================================================================================================
 voxel       the axes of the array, with x along the first one, as DIPY uses them
 fsl         the same, but x is flipped if the determinant of the affine is positive, as in FSL's bvecs
-scanner     RAS, independent of the array, as in MRtrix3's harmonics and peaks
+scanner     RAS, independent of the array, as in MRtrix3's harmonics, peaks and gradients
 ==========  ======================================================================================================
 
 Files do not record their frame. If the frames differ, fibre coherence decides (:mod:`tistreamlines.fit.coherence`); if

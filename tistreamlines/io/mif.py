@@ -55,10 +55,13 @@ class Header:
         Its file, for messages.
     lines : dict
         What each key is followed by, once for each of its lines; keys are in lower case.
+    size : int
+        Bytes of the text.
     """
 
     path: Path
     lines: dict[str, list[str]]
+    size: int
 
     def one(self, key: str) -> str:
         """Return what the only line of a key says."""
@@ -137,11 +140,12 @@ def _read_header(path: Path) -> Header:
             if not block or len(content) > LONGEST:
                 raise InputError(f"{path}: its header has no line END; the file is incomplete, copy or create it again")
     lines: dict[str, list[str]] = {}
-    for line in content[: end.start() if end else None].decode("utf-8", "replace").split("\n")[1:]:
-        key, colon, text = line.partition(":")
+    text = content[: end.start()] if end else content
+    for line in text.decode("utf-8", "replace").split("\n")[1:]:
+        key, colon, words = line.partition(":")
         if colon:
-            lines.setdefault(key.strip().lower(), []).append(text.strip())
-    return Header(path, lines)
+            lines.setdefault(key.strip().lower(), []).append(words.strip())
+    return Header(path, lines, len(text))
 
 
 def _shape(header: Header) -> tuple[int, ...]:
@@ -179,10 +183,11 @@ def _kind(header: Header) -> tuple[np.dtype[Any], int]:
 
 def _values(header: Header) -> Values:
     text = header.one("file")
-    name, _, number = text.rpartition(" ") if text.rpartition(" ")[2].isdecimal() else (text, "", "0")
-    if not name or (name == "." and not _):
-        raise header.fault(f"file is {text[:60]!r}, where a name and a number of bytes are needed")
-    return Values(header.path if name == "." else header.path.parent / name.strip(), int(number))
+    name, _, number = text.rpartition(" ")
+    name, number = (name.strip(), number) if number.isdecimal() else (text, "0")
+    if not name or (name == "." and int(number) < header.size):
+        raise header.fault(f"file is {text[:60]!r}, where a name and the place of the first value are needed")
+    return Values(header.path if name == "." else header.path.parent / name, int(number))
 
 
 def _scaling(header: Header) -> tuple[float, float]:
