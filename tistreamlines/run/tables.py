@@ -278,7 +278,7 @@ def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
     space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), SHAPE)
     dwi = oriented = None
     if series:
-        gtab = nifti.load_gradients(series["bvals"], series["bvecs"], path, image.shape[3])
+        gtab = nifti.load_gradients(series.get("bvals"), series.get("bvecs"), path, image)
         dwi = nifti.Dwi(np.ones((*SHAPE, image.shape[3]), np.float32), space, gtab, path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     if source != "model":
