@@ -235,7 +235,7 @@ def _start(
     else:
         held.enter_context(reserved(path, check))
     series, chosen = _located(series, chosen, affine)
-    return start(series, replace(chosen, resume=chosen.resume and held is not None), watcher or Watcher()), path
+    return start(series, chosen.changed(resume=chosen.resume and held is not None), watcher or Watcher()), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:

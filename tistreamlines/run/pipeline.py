@@ -26,6 +26,7 @@ from ..io.tractogram import Batch, Space
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
+from ..methods.registry import METHODS
 from ..option import part_of
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
@@ -239,7 +240,10 @@ class Run:
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
-        return record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
+        made = record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
+        followed = METHODS[self.parameters.dg].low_order
+        made["parameters"] |= {name: value for name, value in self.plan.chosen.items() if name in followed}
+        return made
 
 
 def _in_python(texts: Iterable[str]) -> tuple[str, ...]:
