@@ -1,7 +1,7 @@
 """Score tractograms of data whose bundles are known, by this package, DIPY and MRtrix3.
 
     python benchmarks/quality.py [--geometries NAMES] [--scans B:SNR:DIRECTIONS:MM,...] [--fibercup FOLDER]
-        [--seeds SEEDS] [--nseeds N] [--ways NAMES] [--set WAY OPTION=VALUE ...] [--out FILE]
+        [--seeds SEEDS] [--nseeds N] [--ways NAMES] [--set WAY OPTION=VALUE ...] [--jobs N] [--out FILE]
 
 The geometries are those of benchmarks/truth/strands.py, each turned, jittered and measured with each of
 --seeds. A scan of several shells joins their b-values and numbers of directions: 1000+3000:20:32+64:2. With --fibercup,
@@ -11,19 +11,25 @@ as "det-sharp" with dg=det csd_lambda=0.1. docs/truth.md explains the scores. Wa
 --like dipy. DIPY itself runs as in its examples: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with
 dwi2response tournier and dwi2fod csd, or with dwi2response dhollander and dwi2fod msmt_csd (mrtrix-msmt-...), and the
 defaults of tckgen's algorithms but no minimal length. DIPY's CSD and MRtrix3's csd take the highest shell up to
-3500 s/mm2.
+3500 s/mm2. With --jobs, as many data are scored at a time, each on its share of the cores, so that the seconds of a row
+are longer than those of a way alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +62,34 @@ def data_of(given: argparse.Namespace) -> Iterator[Known]:
 
 def rows(given: argparse.Namespace, chosen: dict[str, Way]) -> Iterator[dict[str, Any]]:
     """Score each way on all data."""
-    for known in data_of(given):
-        with tempfile.TemporaryDirectory() as folder:
-            known.save(Path(folder))
-            peaks: Peaks = {}
-            for name, way in chosen.items():
-                yield {"way": name, **known.about} | scored(known, Path(folder), given.nseeds, way, peaks)
+    of_one = partial(rows_of, count=given.nseeds, chosen=chosen)
+    if given.jobs == 1:
+        yield from chain.from_iterable(map(of_one, data_of(given)))
+        return
+    spawn = get_context("spawn")
+    numbers = spawn.SimpleQueue()
+    for number in range(given.jobs):
+        numbers.put(number)
+    with ProcessPoolExecutor(given.jobs, spawn, take_cores, (numbers, given.jobs)) as pool:
+        yield from chain.from_iterable(pool.map(of_one, data_of(given)))
+
+
+def take_cores(numbers: Any, jobs: int) -> None:
+    """Leave this process, and the programs that it calls, every so many of the cores."""
+    cores, number = sorted(os.sched_getaffinity(0)), numbers.get()
+    os.sched_setaffinity(0, cores[number % len(cores) :: jobs])
+    warnings.simplefilter("ignore")
+
+
+def rows_of(known: Known, count: int, chosen: dict[str, Way]) -> list[dict[str, Any]]:
+    """Score each way on the same data."""
+    with tempfile.TemporaryDirectory() as folder:
+        known.save(Path(folder))
+        peaks: Peaks = {}
+        return [
+            {"way": name, **known.about} | scored(known, Path(folder), count, way, peaks)
+            for name, way in chosen.items()
+        ]
 
 
 def scored(known: Known, folder: Path, count: int, way: Way, peaks: Peaks) -> dict[str, Any]:
@@ -114,6 +142,7 @@ def main() -> None:
     parser.add_argument("--nseeds", type=int, default=5000)
     parser.add_argument("--ways", default=",".join(ways()))
     parser.add_argument("--set", nargs="+", action="append", default=[], metavar="WAY OPTION=VALUE")
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
-from quality import scans
+from truth.scan import Scan
 from truth.truth import ACROSS, ALONG, SIGNAL, Truth
 
 from tistreamlines.benchmarks.machine import commit, machine
@@ -69,10 +69,10 @@ def main() -> None:
     given = parser.parse_args()
     rows = []
     for geometry in given.geometries.split(","):
-        for scan in scans(given.scans):
+        for scan in map(Scan.read, given.scans.split(",")):
             with tempfile.TemporaryDirectory() as folder:
                 Truth(geometry, scan, 1).save(Path(folder))
-                rows.append({"series": geometry, **vars(scan)} | compared(Path(folder), tensor=True))
+                rows.append({"series": geometry, **scan.about} | compared(Path(folder), tensor=True))
             sys.stdout.write(f"{json.dumps(rows[-1])}\n")
     if given.data is not None:
         rows.append({"series": given.data.name} | compared(given.data, tensor=False))

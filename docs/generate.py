@@ -247,7 +247,7 @@ PARTS = {
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,
     "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
-    "truth-third": partial(truth, "two-cores-truth-third.json", "valid_bundles", "mm", "median_mm"),
+    "truth-last": partial(truth, "h200-host-truth-last.json", "valid_bundles", "mm", "median_mm"),
     "fibercup": partial(truth, "two-cores-fibercup.json", *SCAN),
     "changed-defaults": changed_defaults,
     "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),

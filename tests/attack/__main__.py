@@ -54,6 +54,7 @@ CLASSES = {
     "fuzz-options": Class(WARM, 200, fuzz.options),
     "fuzz-kinds": Class(WARM, 70, fuzz.kinds),
     "fuzz-headers": Class(WARM, 70, fuzz.headers),
+    "fuzz-mif": Class(WARM, 70, fuzz.mif_headers),
     "fuzz-tables": Class(WARM, 50, fuzz.tables),
     "fuzz-arrays": Class(WARM, 20, fuzz.arrays),
     "fuzz-strides": Class(WARM, 20, fuzz.strides),

@@ -15,7 +15,9 @@ INPUTS = {
     "mask.nii": ("boot", "mask.nii.gz"), "dwi.bval": ("boot", "dwi.bval"), "dwi.bvec": ("boot", "dwi.bvec"),
     "peaks.nii.gz": ("det", "peaks.nii.gz"), "stop.nii.gz": ("det", "stop.nii.gz"),
     "peaks.nii": ("det", "peaks.nii.gz"), "stop.nii": ("det", "stop.nii.gz"),
-    "seeds.npy": ("det", "seeds.npy"), "seeds.txt": ("det", "seeds.npy"),
+    "seeds.npy": ("det", "seeds.npy"), "seeds.txt": ("det", "seeds.npy"), "mask.mif": ("boot", "mask.nii.gz"),
+    "peaks.mif": ("det", "peaks.nii.gz"), "stop.mif": ("det", "stop.nii.gz"), "stop.mif.gz": ("det", "stop.nii.gz"),
+    "dwi.mif.gz": ("boot", "dwi.nii.gz"),
 }  # fmt: skip
 TEXT = (".bval", ".bvec", ".txt")
 

@@ -8,7 +8,7 @@ import random
 import struct
 from pathlib import Path
 
-from .material import track
+from .material import MIF_OFFSET, track
 from .room import Room, some
 
 NUMBERS = (
@@ -62,6 +62,11 @@ EXTREMES = {
     "B": (0, 1, 2, 3, 255),
     "4s": (b"n+1\0", b"ni1\0", b"n+2\0", b"\0\0\0\0", b"\1\0\0\0", b"abcd"),
 }
+MIF_VALUES = (
+    "18,22,17", "18,22,17,34", "0,22,17,34", "999999999,1,1,1", "1,1,1,1", "-0,-1,-2,+3", "+3,-0,+1,+2", "+0,+1,+2",
+    "+0,+0,+1", "Bit", "Int8", "CFloat64LE", "Float64BE", "UInt64LE", "variable", "0,0", "1e300,1e300", "8,8,8", "nan",
+    "1,0,0,0", "0,0,0,0", ". 0", ". 999999999", "mask.nii", "../in/dwi.nii 352", "/dev/zero", "/dev/null 1", ".", "..",
+)  # fmt: skip
 # values that change something wherever the option has an effect, of options with which no kernels are compiled
 TELLING = {
     "mask": "stop.nii.gz", "seed_mask": "stop.nii.gz", "seed_image": "stop.nii.gz", "seed_sphere": "30,20,20,30",
@@ -186,6 +191,33 @@ def headers(rng: random.Random, room: Room) -> list[str]:
         room.did.append(f"{name} of {place} is {value!r}")
     _replace(room.inputs / place, bytes(content))
     return room.faults(room.track(run))
+
+
+def mif_headers(rng: random.Random, room: Room) -> list[str]:
+    """Change, leave out or repeat lines of a header of MRtrix3's format."""
+    run, original = rng.choice((("boot", "dwi.nii.gz"), ("boot", "mask.nii.gz"), ("det", "peaks.nii.gz"),
+                                ("det", "stop.nii.gz")))  # fmt: skip
+    name = original.replace(".nii.gz", rng.choice((".mif", ".mif.gz")))
+    whole = (room.inputs / original.replace(".nii.gz", ".mif")).read_bytes()
+    lines = whole[: whole.index(b"\nEND\n")].decode().split("\n")
+    for _ in range(some(rng, 4)):
+        place = rng.randrange(len(lines))
+        key = lines[place].partition(":")[0]
+        lines[place : place + 1] = rng.choice(([], [lines[place]] * 2, [_odd_line(rng, key, lines[place])]))
+        room.did.append(f"{key} of {name} becomes {[line[:60] for line in lines[place : place + 1]]}")
+    text = "\n".join([*lines, "END", ""]).encode(errors="surrogateescape")
+    _replace(room.inputs / name, text.ljust(MIF_OFFSET, b"\0") + whole[MIF_OFFSET:])
+    arguments = [name if argument == original else argument for argument in track(run, "../out/a.trx")]
+    if name.startswith("dwi"):
+        arguments = [argument for argument in arguments if argument not in ("dwi.bval", "dwi.bvec")]
+    return room.faults(room.run(arguments))
+
+
+def _odd_line(rng: random.Random, key: str, line: str) -> str:
+    """A line with other words after its key: of other lines, or with one number replaced."""
+    words = line.partition(":")[2].split(",")
+    words[rng.randrange(len(words))] = rng.choice((*NUMBERS, *WORDS))
+    return f"{key}: " + rng.choice((",".join(words), rng.choice(MIF_VALUES), rng.choice(WORDS)))
 
 
 def tables(rng: random.Random, room: Room) -> list[str]:

@@ -5,6 +5,7 @@ Run as a program with a folder, in a process of its own, since whoever forks the
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import runpy
@@ -14,6 +15,7 @@ import time
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))  # of this package, and of all it needs
@@ -26,6 +28,7 @@ RUNS = {
     ],
 }  # fmt: skip
 SHAPE, VOXEL_MM, SEEDS = (18, 22, 17), 8.0, 40
+MIF, MIF_OFFSET = ("dwi", "mask", "peaks", "stop"), 4096  # images that are also there as .mif, and where values begin
 
 
 def track(run: str, output: str) -> list[str]:
@@ -63,10 +66,31 @@ def make_inputs(folder: Path) -> None:
         nib.Nifti1Image(values, phantom.affine).to_filename(folder / f"{name}.nii.gz")
     for packed in folder.glob("*.nii.gz"):
         nib.load(packed).to_filename(packed.with_suffix(""))
+    bvecs, bvals = (np.loadtxt(folder / f"dwi.{name}") for name in ("bvec", "bval"))
+    for name in MIF:
+        image = nib.load(folder / f"{name}.nii")
+        content = as_mif(np.asarray(image.dataobj), phantom.affine, np.column_stack([bvecs.T, bvals]), name == "dwi")
+        (folder / f"{name}.mif").write_bytes(content)
+        (folder / f"{name}.mif.gz").write_bytes(gzip.compress(content, 1))
     voxels = rng.permutation(np.argwhere(phantom.mask))[:SEEDS]
     seeds = nib.affines.apply_affine(phantom.affine, voxels)
     np.save(folder / "seeds.npy", seeds)
     np.savetxt(folder / "seeds.txt", seeds, fmt="%.17g")
+
+
+def as_mif(values: Any, affine: Any, scheme: Any, series: bool) -> bytes:
+    """Return the content of an image of MRtrix3, with its values from byte MIF_OFFSET on."""
+    import numpy as np
+
+    sides = np.linalg.norm(affine[:3, :3], axis=0)
+    rows = np.column_stack([affine[:3, :3] / sides, affine[:3, 3]])
+    lines = [
+        "mrtrix image", f"dim: {','.join(map(str, values.shape))}", f"vox: {','.join(map(str, [*sides, 1.0]))}",
+        f"layout: {','.join(f'+{axis}' for axis in range(values.ndim))}", "datatype: Float32LE",
+        *(f"transform: {','.join(map(str, row))}" for row in rows), f"file: . {MIF_OFFSET}",
+        *(f"dw_scheme: {','.join(map(str, row))}" for row in scheme if series), "END", "",
+    ]  # fmt: skip
+    return "\n".join(lines).encode().ljust(MIF_OFFSET, b"\0") + values.astype("<f4").tobytes(order="F")
 
 
 def make(folder: Path) -> None:

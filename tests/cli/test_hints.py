@@ -72,11 +72,3 @@ def test_our_own_options_and_typing_errors_are_left_alone():
     assert "Did you mean" in CliRunner().invoke(command, ["--max-angl", "3"]).output
     with pytest.raises(ParameterError):
         refuse_foreign(["--act"], KNOWN)
-
-
-@pytest.mark.parametrize("name", ["dwi.mif", "dwi.MIF.gz", "dwi.mih"])
-def test_mrtrix_images(run, tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(b"mrtrix image\n")
-    done = run("track", path, path, path, "-o", tmp_path / "a.trx", "--arch", "cpu")
-    one_line(done, 1, f"mrconvert {name} dwi.nii.gz", "-export_grad_fsl dwi.bvec dwi.bval")

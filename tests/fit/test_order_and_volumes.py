@@ -1,5 +1,7 @@
 """The lines that are said where a model has more coefficients than a series has volumes."""
 
+import json
+
 import pytest
 
 import tistreamlines as ts
@@ -33,3 +35,17 @@ def test_csd_is_told_of(few):
 @pytest.mark.parametrize(("volumes", "order"), [(6, 2), (14, 2), (15, 4), (28, 6), (32, 6), (45, 8), (300, 22)])
 def test_the_highest_order(volumes, order):
     assert highest_order(volumes) == order
+
+
+CASES = [({}, 30), ({"max_angle": 25}, 25), ({"sh_order": 8}, 25), ({"like": "dipy"}, 20), ({"model": "csa"}, 25)]
+
+
+def test_the_angle_of_prob_follows_the_order_unless_it_is_given(few, tmp_path):
+    """Also when the tables come from the cache: with the default of 25 degrees, and with 25 that are given."""
+    for options, angle in [*CASES, *CASES]:
+        plain = few | {"dg": "prob", "nseeds": 200} | options
+        record, cached = tmp_path / "a.json", {"cache_dir": tmp_path / "cache", "force": True}
+        found = ts.track(**plain, output=tmp_path / "a.trx", **cached)
+        assert json.loads(record.read_text())["parameters"]["max_angle"] == angle
+        expected = ts.track(**(plain | {"max_angle": angle}))
+        assert (found.streamlines, found.points) == (expected.streamlines, expected.points)

@@ -234,10 +234,11 @@ def test_the_fibercup_needs_no_option(tmp_path):
     seeds = {"seed_mask": FIBERCUP / "wm_mask.nii.gz", "fa_threshold": 0.05, "nseeds": 500, "arch": "cpu"}
     for number, mask in enumerate(({}, {"mask": FIBERCUP / "wm_mask.nii.gz"})):
         found = ts.track(*files, tmp_path / f"{number}.trx", dg="det", **seeds, **mask)
-        told = json.loads((tmp_path / f"{number}.json").read_text())["chosen"]["response"]
+        chosen = json.loads((tmp_path / f"{number}.json").read_text())["chosen"]
+        told = chosen["response"]
         assert told["way"] == "tournier"
-        assert 150 < told["zonal"][0] < 190
-        assert -50 < told["zonal"][1] < -35
+        assert chosen["csd_lambda"] == 1
+        assert told["zonal"][:3] == pytest.approx([147.88, -32.96, 6.13], rel=0.05)  # of dwi2response tournier
         assert found.mean_mm > 20
         with pytest.raises(ts.InputError, match="fa_response") if mask else nullcontext():
             ts.track(*files, dg="det", response="fa", **seeds, **mask)
@@ -288,7 +289,8 @@ class TestRuns:
         assert told["way"] == "fa"
         assert told == self.chosen(head, tmp_path, response="fa")[0]
         assert not any("tournier" in note for note in notes)
-        told, _, notes = self.chosen(head, tmp_path, fa_response=0.999)
+        told, record, notes = self.chosen(head, tmp_path, fa_response=0.999)
+        assert record["chosen"]["csd_lambda"] == 1
         assert told == self.chosen(head, tmp_path, response="tournier")[0]
         assert any("an FA above 0.999" in note and note.endswith("response tournier") for note in notes)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..io.readers import has_gradients
 from ..options.parameters import Parameters
 from ..run.api import estimate
 from ..run.api import track as run
@@ -17,8 +18,9 @@ from .progress import Display
 
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
-DWI is a 4-D NIfTI file; BVALS and BVECS are its gradients in FSL's format. Volumes with b <= 50 s/mm2 are b0s. Of
-several shells, models are fitted to the highest one up to b = 3500, and FA to the one nearest to b = 1000 (--shells).
+DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format, which MRtrix3's .mif can do without, as it has
+its own. Volumes with b <= 50 s/mm2 are b0s. Of several shells, models are fitted to the highest one up to b = 3500, and
+FA to the one nearest to b = 1000 (--shells). Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih.
 No series is needed if you give orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm,
 angles in degrees, points in RASmm. Streamlines shorter than 5 voxels are dropped (--min-length). A JSON file with the
 same name as the tractogram records the parameters, inputs and results. If the run fails, no tractogram is written.
@@ -26,7 +28,7 @@ same name as the tractogram records the parameters, inputs and results. If the r
 
 
 @click.command("track", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
-@click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
+@click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @grouped("Output")("-o", "--output", metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]")
 @parameter_options()
 @grouped("Running")(
@@ -47,12 +49,12 @@ def track(
         chosen = Parameters.given(given(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
-    if len(series) not in (0, 3):
+    if len(series) not in (0, 3) and not (len(series) == 1 and has_gradients(series[0])):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
     if output is None and not dry_run:
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
-        dwi, bvals, bvecs = series or (None, None, None)
+        dwi, bvals, bvecs = (*series, None, None, None)[:3]
         if output is None or dry_run:
             made = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context))
             told = "\n".join(f"{name:24}{text}" for name, text in made.table().items())

@@ -5,7 +5,7 @@ frame       axes
 ==========  ======================================================================================================
 voxel       the axes of the array, with x along the first one, as DIPY uses them
 fsl         the same, but x is flipped if the determinant of the affine is positive, as in FSL's bvecs
-scanner     RAS, independent of the array, as in MRtrix3's harmonics and peaks
+scanner     RAS, independent of the array, as in MRtrix3's harmonics, peaks and gradients
 ==========  ======================================================================================================
 
 Files do not record their frame. If the frames differ, fibre coherence decides (:mod:`tistreamlines.fit.coherence`); if
@@ -46,8 +46,8 @@ class Placing:
     frame : 'voxel', 'fsl' or 'scanner'
     coherence : mapping of str to float
         Mean score of each frame that was tried; empty if there was no choice.
-    decided_by : 'option', 'default', 'coherence' or 'grid'
-        'grid' if the frames are identical.
+    decided_by : 'option', 'default', 'coherence', 'grid' or 'file'
+        'grid' if the frames are identical, 'file' if the format of the file defines the frame.
     notes, warnings : tuple of str
         Messages to the user; warnings if the result may be wrong.
     """
@@ -70,12 +70,12 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     Parameters
     ----------
     dwi : Dwi
-        The series, with gradients as in their file.
+        The series, with gradients as in their file, or along the voxel axes if they are its own.
     mask : (x, y, z) bool, optional
         Brain mask; by default the voxels with a bright b0.
     asked : 'voxel', 'fsl' or 'auto'
     name : str
-        Name of the bvecs file, for messages.
+        Name of the file of the gradients, for messages.
 
     Returns
     -------
@@ -90,14 +90,15 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     """
     scores = gradient_scores(dwi, mask)
     differ = np.linalg.det(dwi.space.affine[:3, :3]) > 0
-    placing = _choose_gradients(scores, differ, asked, name)
+    placing = Placing("scanner", decided_by="file") if dwi.own else _choose_gradients(scores, differ, asked, name)
     taken = FLIPPED_X if differ and placing.frame == "fsl" else AS_GIVEN
     best = max(scores, key=lambda turn: _mean(scores[turn]))
     ahead = lead(scores[best], scores[taken])
     if ahead.clear:
         text = (
             f"{name}: fibre coherence is {ahead.share:.0%} higher with the gradients {best} "
-            f"than {'as they are' if taken == AS_GIVEN else 'with ' + taken}; check the file and --bvecs-frame"
+            f"than {'as they are' if taken == AS_GIVEN else 'with ' + taken}; check the file"
+            f"{'' if dwi.own else ' and --bvecs-frame'}"
         )
         placing = replace(placing, warnings=(*placing.warnings, text))
     if taken == AS_GIVEN:

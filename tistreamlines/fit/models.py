@@ -127,10 +127,11 @@ def _fit_csd(
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, way = _response(options.response, data, gtab, mask, options, threads)
+        response, way, few = _response(options.response, data, gtab, mask, options, threads)
         weight = weight_of(options.csd_lambda)
         if weight is None:
-            weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
+            # where fibres have a low FA, cross-validation does not tell them from noise: see docs/truth.md
+            weight = DIPYS_WEIGHT if few else chosen_weight(data, gtab, mask, response, options.sh_order, threads)
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
         found = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
     return found, {"csd_lambda": weight, "response": described(response) | {"way": way}}
@@ -138,27 +139,28 @@ def _fit_csd(
 
 def _response(
     way: Any, data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None
-) -> tuple[Any, str]:
-    """Return the response, DIPY's, and in which way it was found."""
+) -> tuple[Any, str, bool]:
+    """Return the response, DIPY's, in which way it was found, and whether ``auto`` found too few voxels of high FA."""
     if way not in WAYS:
         shell = float(gtab.bvals[~gtab.b0s_mask].mean())
-        return read_response(way).of_shell(shell, options.sh_order), "given"
+        return read_response(way).of_shell(shell, options.sh_order), "given", False
     if way == TOURNIER:
-        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
+        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER, False
     try:
-        return csd_response(data, gtab, mask, options.fa_response, threads, FEWEST_FIBRES if way == AUTO else 1)[0], FA
+        fewest = FEWEST_FIBRES if way == AUTO else 1
+        return csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0], FA, False
     except InputError as error:
         few = error.on_command_line
         if way == FA:
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
     try:
-        found = _response(TOURNIER, data, gtab, mask, options, threads)
+        found = iterative_response(data, gtab, mask, options.sh_order, threads)
     except InputError:  # in a small mask
         return _response(FA, data, gtab, mask, options, threads)
     told = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(told, stacklevel=2)
-    return found
+    return found, TOURNIER, True
 
 
 def weight_of(text: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""Reading of images in the formats that nibabel supports, with checks.
+"""Reading of images, with checks; :mod:`tistreamlines.io.readers` has their formats.
 
 nibabel is imported inside the functions, so that importing this module is fast.
 """
@@ -24,8 +24,8 @@ import numpy.typing as npt
 from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory
-from .mif import refuse_mif
-from .stored import floats, unpacked
+from .readers import reader_of
+from .stored import StoredImage, floats, unpacked
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32
@@ -131,14 +131,13 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
     Returns
     -------
     path : Path
-    image : nibabel.spatialimages.SpatialImage
+    image : nibabel.spatialimages.SpatialImage or StoredImage
 
     Raises
     ------
     InputError
         If the file is missing or damaged, or contains no image of real numbers.
     """
-    import nibabel as nib
     from nibabel.spatialimages import SpatialImage
 
     if isinstance(path, InMemory):
@@ -146,11 +145,10 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
             path, image = Path(path), path.image()
     else:
         path = existing(path)
-        refuse_mif(path)
         with reading(path):
-            image = nib.load(path)
-    if not isinstance(image, SpatialImage):
-        raise InputError(f"{path}: {type(image).__name__} is not an image; give a NIfTI file")
+            image = reader_of(path).open(path)
+    if not isinstance(image, SpatialImage | StoredImage):
+        raise InputError(f"{path}: {type(image).__name__} is not an image; give e.g. a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":
         raise InputError(f"{path}: data type {image.get_data_dtype()} is not supported; save it as e.g. float32")
     if 0 in image.shape:

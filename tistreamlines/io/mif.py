@@ -1,20 +1,306 @@
-"""MRtrix3's image format, which is not supported."""
+"""Reading of MRtrix3's image format: a text header, and values in any order of the axes.
+
+An image is read as MRtrix3's ``mrconvert`` writes it to NIfTI: the spatial axes in the order and sense in which the
+file stores them, volumes in the order of their numbers, and the affine and the scaling rounded to float32. So one
+voxel has the same index in both files. Gradients are those that ``mrconvert -export_grad_fsl`` writes.
+"""
 
 from __future__ import annotations
 
+import gzip
+import math
+import re
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError
+from .stored import Gradients, StoredImage, content_of
 
-ENDINGS = (".mif", ".mif.gz", ".mih")
+MAGIC = b"mrtrix image"
+END = re.compile(rb"\nEND\s*\n")
+LONGEST = 1 << 24  # bytes of a header; the histories of commands in it may be long
+AXES = range(3, 17)
+LARGEST_SIZE = 2**31 - 1  # of an axis
+DIGITS = 10  # significant ones, with which MRtrix3 keeps gradients that it has changed
+CHANGED = 1e-5  # largest |log| of squared norms with which MRtrix3 leaves directions as they are
+SCALED = 0.01  # largest |log| of squared norms with which it leaves b-values as they are
+TYPES = {
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
+    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+ORDERS = {"le": "<", "be": ">", "": "="}
+UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
+Floats = npt.NDArray[np.float64]
 
 
-def refuse_mif(path: Path) -> None:
-    """Raise an InputError for an image in MRtrix3's format, with the command that converts it."""
-    ending = next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
-    if ending is not None:
-        stem = path.name[: -len(ending)]
+class Values(NamedTuple):
+    """The file of the values, and how many bytes are before the first one, once it is unpacked."""
+
+    path: Path
+    offset: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """The text of a header.
+
+    Parameters
+    ----------
+    path : Path
+        Its file, for messages.
+    lines : dict
+        What each key is followed by, once for each of its lines; keys are in lower case.
+    size : int
+        Bytes of the text.
+    """
+
+    path: Path
+    lines: dict[str, list[str]]
+    size: int
+
+    def one(self, key: str) -> str:
+        """Return what the only line of a key says."""
+        found = self.lines.get(key, [])
+        if len(found) != 1:
+            raise self.fault(f"the header has {len(found) or 'no'} lines with {key!r}, where one is needed")
+        return found[0]
+
+    def numbers(self, key: str, line: str) -> list[float]:
+        """Return the numbers of a line, which commas or spaces separate."""
+        try:
+            return [float(word) for word in line.partition("#")[0].replace(",", " ").split()]
+        except ValueError:
+            raise self.fault(f"{key} is {line[:60]!r}, which are not numbers") from None
+
+    def fault(self, what: str) -> InputError:
+        """Return the error that says what is wrong."""
+        return InputError(f"{self.path}: {what}; check how the file was created, or create it again with mrconvert")
+
+
+# ------------------------------------------------------------------------------------------------------------- header
+def open_mif(path: Path) -> StoredImage:
+    """Read the header of an image of MRtrix3.
+
+    Parameters
+    ----------
+    path : Path
+        File that exists: .mif, .mif.gz, or .mih with the values in a file beside it.
+
+    Returns
+    -------
+    StoredImage
+        Its values are read when they are asked for; those of an uncompressed file are mapped.
+
+    Raises
+    ------
+    InputError
+        If the header is damaged, or if the file is too short.
+    """
+    header = _read_header(path)
+    shape, ranks = _shape(header), _ranks(header)
+    if len(ranks) != len(shape):
+        raise header.fault(f"layout has {len(ranks)} axes, but dim has {len(shape)}")
+    kind, bits = _kind(header)
+    # the spatial axes as they lie in the file, since NIfTI has no other order, and then the volumes
+    axes = [*sorted(range(3), key=lambda axis: abs(ranks[axis])), *range(3, len(shape))]
+    values, size = _values(header), (math.prod(shape) * bits + 7) // 8
+    directions, affine = _affine(header, shape, ranks, axes[:3])
+    slope, inter = _scaling(header) if kind.kind in "iu" and bits > 1 else (1.0, 0.0)  # MRtrix3 scales no others
+    _check_length(header, values, size)
+    return StoredImage(
+        tuple(shape[axis] for axis in axes), affine, kind,
+        partial(_load, header, values, size, kind if bits > 1 else None, shape, ranks, axes), slope, inter,
+        partial(_gradients, header, directions, shape) if "dw_scheme" in header.lines else None,
+        {} if "transform" in header.lines else UNPLACED,
+    )  # fmt: skip
+
+
+def files_of_mif(path: Path) -> list[Path]:
+    """Return the files that make up an image: itself, and that of the values if it is another one."""
+    values = _values(_read_header(path))
+    return [path] if values.path == path else [path, values.path]
+
+
+def _read_header(path: Path) -> Header:
+    """Read the lines up to END, which a .mih can do without."""
+    content, unpacked = b"", gzip.open if path.suffix.lower() == ".gz" else Path.open
+    with unpacked(path, "rb") as file:
+        while not (end := END.search(content)):
+            block = file.read(1 << 16)
+            content += block
+            if not content.startswith(MAGIC):
+                raise InputError(f"{path}: begins with {content[:12]!r}, not with {MAGIC!r}; give an image of MRtrix3")
+            if not block and path.suffix.lower() == ".mih":
+                break
+            if not block or len(content) > LONGEST:
+                raise InputError(f"{path}: its header has no line END; the file is incomplete, copy or create it again")
+    lines: dict[str, list[str]] = {}
+    text = content[: end.start()] if end else content
+    for line in text.decode("utf-8", "replace").split("\n")[1:]:
+        key, colon, words = line.partition(":")
+        if colon:
+            lines.setdefault(key.strip().lower(), []).append(words.strip())
+    return Header(path, lines, len(text))
+
+
+def _shape(header: Header) -> tuple[int, ...]:
+    text = header.one("dim")
+    sizes = header.numbers("dim", text)
+    if len(sizes) not in AXES or not all(size.is_integer() and 1 <= size <= LARGEST_SIZE for size in sizes):
+        raise header.fault(f"dim is {text[:60]!r}, where three sizes or more are needed, each from 1 to {LARGEST_SIZE}")
+    return tuple(map(int, sizes))
+
+
+def _ranks(header: Header) -> tuple[int, ...]:
+    """Return for each axis its place among the axes, 1 for the one whose neighbours lie side by side; < 0 if turned."""
+    text = header.one("layout")
+    found = [re.fullmatch(r"\s*([+-]?)([0-9]{1,2})\s*", word) for word in text.split(",")]
+    words = [(match[1], int(match[2])) for match in found if match]
+    if sorted(place for _, place in words) != [*range(len(found))]:
+        raise header.fault(f"layout is {text[:60]!r}, where each of 0 to {len(found) - 1} is needed once, with + or -")
+    return tuple(-(place + 1) if sign == "-" else place + 1 for sign, place in words)
+
+
+def _kind(header: Header) -> tuple[np.dtype[Any], int]:
+    """Return the type of the values, and how many bits each takes in the file."""
+    text = header.one("datatype")
+    name = text.lower()
+    if name == "bit":
+        return np.dtype(np.uint8), 1
+    order = name[-2:] if name[-2:] in ORDERS else ""
+    if name.startswith("cfloat"):
+        raise InputError(f"{header.path}: datatype {text} has complex values; give e.g. their size, by mrcalc X -abs Y")
+    if name.removesuffix(order) not in TYPES:
+        raise header.fault(f"datatype {text[:60]!r} is none of Bit, {', '.join(TYPES)} with LE or BE")
+    kind = np.dtype(ORDERS[order] + TYPES[name.removesuffix(order)])
+    return kind, kind.itemsize * 8
+
+
+def _values(header: Header) -> Values:
+    text = header.one("file")
+    name, _, number = text.rpartition(" ")
+    name, number = (name.strip(), number) if number.isdecimal() else (text, "0")
+    if not name or (name == "." and int(number) < header.size):
+        raise header.fault(f"file is {text[:60]!r}, where a name and the place of the first value are needed")
+    return Values(header.path if name == "." else header.path.parent / name, int(number))
+
+
+def _scaling(header: Header) -> tuple[float, float]:
+    """Return the factor of integers and what is added, rounded to float32 as in NIfTI."""
+    if "scaling" not in header.lines:
+        return 1.0, 0.0
+    text = header.one("scaling")
+    numbers = header.numbers("scaling", text)
+    if len(numbers) != 2 or not np.isfinite(numbers).all() or not numbers[1]:
+        raise header.fault(f"scaling is {text[:60]!r}, where an offset and a factor other than 0 are needed")
+    with np.errstate(over="ignore"):  # infinite values are reported when they are read
+        rounded = np.array(numbers, np.float32)
+    return float(rounded[1]), float(rounded[0])
+
+
+# ------------------------------------------------------------------------------------------------------------- affine
+def _affine(
+    header: Header, shape: tuple[int, ...], ranks: tuple[int, ...], axes: list[int]
+) -> tuple[Floats, npt.NDArray[np.float64]]:
+    """Return the direction of each axis as stored, (3, 3), one a column, and the affine."""
+    sides = header.numbers("vox", header.one("vox"))[:3]
+    if len(sides) < 3 or not all(0 < side < np.inf for side in sides):
+        raise header.fault(f"vox is {header.one('vox')[:60]!r}, where three lengths in mm are needed")
+    rows = [header.numbers("transform", line) for line in header.lines.get("transform", [])]
+    if rows and (len(rows) not in (3, 4) or any(len(row) != 4 for row in rows) or not np.isfinite(rows).all()):
+        raise header.fault(f"transform is {rows[:4]}, where three rows of four finite numbers are needed")
+    centred = [-side * (size - 1) / 2 for side, size in zip(sides, shape[:3], strict=True)]  # MRtrix3's default
+    matrix = np.array(rows[:3]) if rows else np.column_stack([np.eye(3), centred])
+    directions, first = matrix[:, :3].copy(), matrix[:, 3].copy()
+    for axis in axes:
+        if ranks[axis] < 0:
+            first += directions[:, axis] * ((shape[axis] - 1) * sides[axis])
+            directions[:, axis] *= -1
+    affine = np.eye(4)
+    with np.errstate(over="ignore"):  # numbers beyond float32 are reported with the affine
+        affine[:3, :3] = (directions * sides)[:, axes].astype(np.float32)
+        affine[:3, 3] = first.astype(np.float32)
+    return directions[:, axes], affine
+
+
+# ---------------------------------------------------------------------------------------------------------- gradients
+def _gradients(header: Header, directions: Floats, shape: tuple[int, ...]) -> Gradients:
+    """Return the gradients of ``dw_scheme``, rotated from the scanner's axes to those of the voxels."""
+    rows = [header.numbers("dw_scheme", line) for line in header.lines["dw_scheme"]]
+    if len(rows) != math.prod(shape[3:4]):
+        raise header.fault(f"dw_scheme has {len(rows)} rows, but the image {math.prod(shape[3:4])} volumes")
+    short = next((number for number, row in enumerate(rows) if len(row) < 4), None)
+    if short is not None:
+        raise header.fault(f"dw_scheme has {rows[short]} in row {short}, where x, y, z and b are needed")
+    scheme = normalised(np.array([row[:4] for row in rows]))
+    # the rotation nearest to the axes, as in MRtrix3: they are orthogonal only to the digits of the header
+    left, _, right = np.linalg.svd(directions)
+    return Gradients(scheme[:, 3], scheme[:, :3] @ (left @ right))
+
+
+def normalised(scheme: Floats) -> Floats:
+    """Return gradients with unit directions, as MRtrix3 interprets those of a header.
+
+    Parameters
+    ----------
+    scheme : (n, 4) float64
+        x, y, z and b of each volume. Scanners often store a shell as the highest b-value and shorter directions.
+
+    Returns
+    -------
+    (n, 4) float64
+        b-values are multiplied by the squared lengths of the directions, unless all lengths are 1 to within 0.5 %.
+        A direction of no length counts as a deviation, as it does in MRtrix3 3.0.3, and gets a b-value of 0.
+    """
+    with np.errstate(all="ignore"):  # what is not finite is reported with the gradients
+        squares = (scheme[:, :3] ** 2).sum(axis=1)
+        most = np.abs(np.log(squares)).max()
+    if not most > CHANGED:
+        return scheme
+    found = scheme.copy()
+    with np.errstate(all="ignore"):
+        found[:, :3] /= np.where(squares > 0, np.sqrt(squares), 1)[:, None]
+        if most > SCALED:
+            found[:, 3] *= squares
+    return np.array([[float(f"{number:.{DIGITS}g}") for number in row] for row in found])
+
+
+# ------------------------------------------------------------------------------------------------------------- values
+def _check_length(header: Header, values: Values, size: int, packed: int | None = None) -> None:
+    """Raise an InputError if a file has fewer bytes than the values take; of a packed file when it is unpacked."""
+    if values.path.suffix.lower() == ".gz" and packed is None:
+        return
+    try:
+        there = values.path.stat().st_size if packed is None else packed
+    except (OSError, ValueError) as error:
+        raise header.fault(f"its values should be in {values.path.name}, which cannot be read") from error
+    if there - values.offset < size:
         raise InputError(
-            f"{path}: MRtrix3's format is not supported; run mrconvert {path.name} {stem}.nii.gz, and for a series add "
-            f"-export_grad_fsl {stem}.bvec {stem}.bval"
+            f"{values.path}: has {max(0, there - values.offset)} bytes of values from byte {values.offset} on, but dim "
+            f"and datatype of {header.path.name} need {size}; it is incomplete, copy or create it again"
         )
+
+
+def _load(
+    header: Header, values: Values, size: int, kind: np.dtype[Any] | None, shape: tuple[int, ...],
+    ranks: tuple[int, ...], axes: list[int],
+) -> npt.NDArray[Any]:  # fmt: skip
+    """Return the values as stored, as a view with the axes of the image; ``kind`` is None for bits."""
+    if values.path.suffix.lower() == ".gz":
+        content = content_of(str(values.path))
+        _check_length(header, values, size, len(content))
+        stored = np.frombuffer(content, np.uint8, size, values.offset)
+    else:
+        stored = np.memmap(values.path, np.uint8, "r", values.offset, (size,))
+    count = math.prod(shape)
+    flat = np.unpackbits(stored, count=count) if kind is None else np.frombuffer(stored, kind, count)
+    slowest = sorted(range(len(shape)), key=lambda axis: -abs(ranks[axis]))
+    array = flat.reshape([shape[axis] for axis in slowest]).transpose(np.argsort(slowest))
+    # the spatial axes run as stored, with an affine that fits; other axes have none
+    turned = tuple(slice(None, None, -1 if axis > 2 and ranks[axis] < 0 else None) for axis in range(len(shape)))
+    return array[turned].transpose(axes)

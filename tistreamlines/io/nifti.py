@@ -56,24 +56,31 @@ class Dwi:
         b-values (s/mm^2) and unit directions of the n volumes.
     path : Path
         File of the series.
+    own : bool
+        Whether the gradients came with the series, and so lie along the voxel axes for certain.
     """
 
     data: npt.NDArray[np.float32]
     space: Space
     gtab: GradientTable
     path: Path
+    own: bool = False
 
 
-def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
+def load_dwi(
+    dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
+) -> Dwi:  # fmt: skip
     """Read a diffusion series with its b-values and directions.
 
     Parameters
     ----------
     dwi : str or Path
-        NIfTI file (.nii, .nii.gz) of four axes; the array stays as stored.
-    bvals, bvecs : str or Path
+        Image of four axes; the array stays as stored.
+    bvals, bvecs : str or Path, optional
         Files in FSL's format, in rows or columns, or the content of a pipe; read as in DIPY. Signs stay as they are:
-        :mod:`tistreamlines.fit.frames` changes them.
+        :mod:`tistreamlines.fit.frames` changes them. Without them, the series must have gradients of its own.
+    note : callable
+        Receives a message if the series has gradients of its own that are not used.
 
     Returns
     -------
@@ -92,8 +99,10 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath, bvecs: AnyPath) -> Dwi:
         )
     space = grid_of(path, image)
     series = thread_pool("series", 1).submit(read_series, path, image)  # while DIPY is imported
-    gtab = load_gradients(bvals, bvecs, path, image.shape[3])
-    return Dwi(series.result(), space, gtab, path)
+    if bvals is not None and getattr(image, "gradients", None) is not None:
+        note(f"{path}: has gradients of its own, which are not used, since BVALS and BVECS are given")
+    gtab = load_gradients(bvals, bvecs, path, image)
+    return Dwi(series.result(), space, gtab, path, own=bvals is None)
 
 
 def load_mask(
@@ -104,7 +113,7 @@ def load_mask(
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file; every voxel of at least 0.5 is inside, as in MRtrix3.
+        3-D image; every voxel of at least 0.5 is inside, as in MRtrix3.
     space : Space
         Grid that the mask must have; its axes may be in another order and have other signs.
     note, warn : callable
@@ -144,7 +153,7 @@ def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0)
     Parameters
     ----------
     path : str or Path
-        3-D NIfTI file, or a 4-D one with so many ``volumes``.
+        3-D image, or a 4-D one with so many ``volumes``.
     space : Space
         Grid that the map must have.
     note : callable
@@ -188,11 +197,19 @@ def _load_volume(
     return path, data
 
 
-def load_gradients(bvals: AnyPath, bvecs: AnyPath, dwi: Path, volumes: int) -> GradientTable:
+def load_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Any) -> GradientTable:
+    """Read the gradients of an opened series, or return those that it has with it."""
     from dipy.core.gradients import gradient_table
 
-    bvals_path, values = _read_numbers(bvals)
-    bvecs_path, vectors = _read_numbers(bvecs)
+    volumes = image.shape[3]
+    if bvals is None or bvecs is None:
+        if getattr(image, "gradients", None) is None:
+            raise InputError(f"{dwi}: has no gradients of its own; give BVALS and BVECS after it")
+        own = image.gradients()
+        (bvals_path, values), (bvecs_path, vectors) = (dwi, own.bvals), (dwi, own.bvecs)
+    else:
+        bvals_path, values = _read_numbers(bvals)
+        bvecs_path, vectors = _read_numbers(bvecs)
     values = np.atleast_1d(values)
     if values.ndim != 1:
         raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume")

@@ -1,4 +1,4 @@
-"""Reading of orientations from NIfTI files: spherical harmonics, functions sampled on a sphere, or peaks.
+"""Reading of orientations from images: spherical harmonics, functions sampled on a sphere, or peaks.
 
 Values are read as stored. DIPY (``pam_to_niftis`` and its command line) writes directions along the voxel axes: x is
 the first axis of the array, and so on. MRtrix3 writes harmonics and peaks along the scanner axes (RAS);
@@ -72,7 +72,7 @@ def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orienta
     Parameters
     ----------
     path : str or Path
-        4-D NIfTI file with one coefficient per volume.
+        4-D image with one coefficient per volume.
     basis : str
         One of harmonics.BASES; it has to be given, since no test can identify a basis with certainty.
     space : Space, optional
@@ -100,7 +100,7 @@ def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orien
     Parameters
     ----------
     path : str or Path
-        4-D NIfTI file with one vertex per volume; values are not negative, except by rounding. The sum need not be 1.
+        4-D image with one vertex per volume; values are not negative, except by rounding. The sum need not be 1.
     sphere : str
         One of sphere.SPHERES, in DIPY's order of vertices.
     space : Space, optional
@@ -135,7 +135,7 @@ def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent
     Parameters
     ----------
     path : str or Path
-        NIfTI file with k peaks per voxel, (x, y, z, 3 k) or, as from DIPY's ``pam_to_niftis``, (x, y, z, k, 3), which
+        Image with k peaks per voxel, (x, y, z, 3 k) or, as from DIPY's ``pam_to_niftis``, (x, y, z, k, 3), which
         is reshaped. The length of a peak is its amplitude (1 in DIPY); a peak of length 0 or NaN is ignored.
     space : Space, optional
     note : callable

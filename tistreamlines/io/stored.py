@@ -5,8 +5,9 @@ NumPy and the decompressor compute in few long calls without Python's lock, besi
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,81 @@ LINE = 64  # bytes
 Scaling = list[tuple[np.ufunc, npt.NDArray[Any]]]  # operations, each with a number
 
 
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """The gradients that a file of a series has with it.
+
+    Parameters
+    ----------
+    bvals : (n,) float64
+        s/mm^2.
+    bvecs : (n, 3) float64
+        Unit directions along the voxel axes; those of b0s may have no length.
+    """
+
+    bvals: npt.NDArray[np.float64]
+    bvecs: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredImage:
+    """An image of a format that nibabel does not know, with the members of a nibabel image that are used here.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of three axes or more.
+    affine : (4, 4) float64
+        Voxel coordinates (centre of a voxel = integer) to RASmm.
+    kind : numpy.dtype
+        Type of the stored values.
+    load : callable
+        Returns the stored values in that shape, of any strides.
+    slope, inter : float
+        A value is slope * stored + inter.
+    gradients : callable, optional
+        Returns those of the volumes, if the file has any; what a map keeps of the series it came from may be wrong.
+    header : mapping
+        ``sform_code`` and ``qform_code`` of 0 if the file does not say where the image lies.
+    """
+
+    shape: tuple[int, ...]
+    affine: npt.NDArray[np.float64]
+    kind: np.dtype[Any]
+    load: Callable[[], npt.NDArray[Any]]
+    slope: float = 1.0
+    inter: float = 0.0
+    gradients: Callable[[], Gradients] | None = None
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    def get_data_dtype(self) -> np.dtype[Any]:
+        """Return the type of the stored values."""
+        return self.kind
+
+    @property
+    def dataobj(self) -> npt.NDArray[Any]:
+        """The values, scaled."""
+        values = self.load()
+        for step, number in _scaling(self.kind, self.slope, self.inter):
+            values = step(values, number)
+        return values
+
+
 def unpacked(image: Any) -> Any:
-    """Return a compressed image with its files unpacked in memory, any other as it is."""
+    """Return a compressed image of nibabel with its files unpacked in memory, any other as it is."""
+    if isinstance(image, StoredImage):
+        return image
     from nibabel.openers import ImageOpener
 
     endings = ImageOpener.compress_ext_map
     holders = [part for part in image.file_map.values() if Path(part.filename or "").suffix.lower() in endings]
     for holder in holders:
-        holder.fileobj = BytesIO(_content(holder.filename))
+        holder.fileobj = BytesIO(content_of(holder.filename))
     return type(image).from_file_map(image.file_map) if holders else image
 
 
-def _content(name: str) -> bytes:
+def content_of(name: str) -> bytes:
+    """Return the content of a compressed file."""
     from nibabel.openers import ImageOpener
 
     try:
@@ -54,7 +118,7 @@ def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
 
     Parameters
     ----------
-    image : nibabel.spatialimages.SpatialImage
+    image : nibabel.spatialimages.SpatialImage or StoredImage
         Image from :func:`unpacked`.
     limit : float
         Largest absolute value that is expected, above any of an integer type.
@@ -73,7 +137,7 @@ def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     def convert(place: Any) -> bool:
         block, part = stored[place], values[place]
         with np.errstate(all="ignore"):
-            block = _spaced(block) if block.strides[0] < block.strides[3] else block
+            block = _spaced(block) if block.strides[0] < abs(block.strides[3]) else block
             for step, number in scaling[:-1]:
                 block = step(block, number)
             for step, number in scaling[-1:]:
@@ -92,8 +156,9 @@ def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
 
 def _stored(image: Any) -> tuple[npt.NDArray[Any], Scaling]:
     """Return the values without scaling, and the operations that scale them, as nibabel does."""
+    if isinstance(image, StoredImage):
+        return image.load(), _scaling(image.kind, image.slope, image.inter)
     from nibabel.arrayproxy import ArrayProxy
-    from nibabel.volumeutils import apply_read_scaling
 
     proxy = image.dataobj
     if type(proxy) is not ArrayProxy:  # values in memory, or of a rarer format, whose scaling varies
@@ -103,10 +168,17 @@ def _stored(image: Any) -> tuple[npt.NDArray[Any], Scaling]:
         stored = np.ndarray(proxy.shape, proxy.dtype, content, proxy.offset, order=proxy.order)  # type: ignore[arg-type]
     else:
         stored = proxy.get_unscaled()
-    steps = (np.multiply, np.float64(proxy.slope), 1), (np.add, np.float64(proxy.inter), 0)
+    return stored, _scaling(stored.dtype, proxy.slope, proxy.inter)
+
+
+def _scaling(stored: np.dtype[Any], slope: float, inter: float) -> Scaling:
+    """Return the operations that scale values of a type, with numbers of the type that nibabel computes in."""
+    from nibabel.volumeutils import apply_read_scaling
+
+    steps = (np.multiply, np.float64(slope), 1), (np.add, np.float64(inter), 0)
     # once for all blocks, since it changes the filters of warnings for all threads
-    kind = apply_read_scaling(np.zeros(1, stored.dtype), steps[0][1], steps[1][1]).dtype
-    return stored, [(step, np.array([number], kind)) for step, number, nothing in steps if number != nothing]
+    kind = apply_read_scaling(np.zeros(1, stored), steps[0][1], steps[1][1]).dtype
+    return [(step, np.array([number], kind)) for step, number, nothing in steps if number != nothing]
 
 
 def _bounded(kind: np.dtype[Any], scaling: Scaling, limit: float) -> bool:

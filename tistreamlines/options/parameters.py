@@ -245,6 +245,36 @@ class Parameters(
                 raise ParameterError(f"{flag(name)} {reason}")
         return made
 
+    def gives(self, name: str) -> bool:
+        """Return whether an option was given, even with its default.
+
+        Parameters
+        ----------
+        name : str
+            Name of the option.
+
+        Returns
+        -------
+        bool
+            False if the value is a default.
+        """
+        return name in vars(self)["_given"]
+
+    def changed(self, **values: Any) -> Parameters:
+        """Return the options with other values; defaults stay defaults.
+
+        Parameters
+        ----------
+        **values
+            Values by option name.
+
+        Returns
+        -------
+        Parameters
+            The options.
+        """
+        return type(self)(**{**vars(self)["_given"], **values})
+
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Return the step size in mm.
 

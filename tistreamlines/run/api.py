@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
+from ..io.readers import has_gradients
 from ..io.writer import SINKS
 from ..options.option_groups import SOURCES
 from ..options.parameters import INPUTS, Parameters, defaults, options
@@ -69,7 +70,8 @@ def track(
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
         or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere`` or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
-        Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0.
+        Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0. They
+        and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif.
     bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
@@ -233,7 +235,7 @@ def _start(
     else:
         held.enter_context(reserved(path, check))
     series, chosen = _located(series, chosen, affine)
-    return start(series, replace(chosen, resume=chosen.resume and held is not None), watcher or Watcher()), path
+    return start(series, chosen.changed(resume=chosen.resume and held is not None), watcher or Watcher()), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
@@ -248,7 +250,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     series = {name: source_of(name, value) for name, value in given.items() if value is not None}
-    if series and len(series) < len(given):
+    if series and len(series) < len(given) and not (set(series) == {"dwi"} and has_gradients(series["dwi"])):
         raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
     return series
 

@@ -19,6 +19,7 @@ from ..fit import frames, shells
 from ..io import images, nifti, orientations, pipes, sidecar
 from ..io.in_memory import InMemory
 from ..io.orientations import Orientations
+from ..io.readers import reader_of
 from ..option import flag, listed
 from ..options.option_groups import PLACES, SOURCES
 from ..options.parameters import Parameters
@@ -75,13 +76,18 @@ def needs_series(parameters: Parameters) -> str:
 
 
 def refuse_idle(series: Series, parameters: Parameters) -> None:
-    """Raise a ParameterError if a mask or shells are given, but nothing is fitted.
+    """Raise a ParameterError if a mask or shells are given, but nothing is fitted, or a frame that the file defines.
 
     Parameters
     ----------
     series : the diffusion series, or nothing.
     parameters : all options.
     """
+    if series and "bvecs" not in series and parameters.bvecs_frame != "auto":
+        raise ParameterError(
+            f"--bvecs-frame says what the axes of BVECS are, and {series['dwi']} has gradients of its own, along the "
+            "scanner's axes: leave it out"
+        )
     fits = STOPPING_RULES[parameters.stopping].needs_fa(parameters) or not placed(parameters)
     if parameters.source == "model" or (series and fits):
         return
@@ -113,12 +119,13 @@ def hashing(sources: Series) -> Callable[[], dict[str, str]]:
 
 
 def _parts(path: PathLike) -> list[PathLike]:
-    """Return the existing files of an input: two hold the image of an Analyze-style pair."""
+    """Return the existing files of an input, since an image may have its header and its values in two."""
     if isinstance(path, pipes.Drained):
         return [path]
-    path = Path(path)
-    pair = [path.with_suffix(suffix) for suffix in (".hdr", ".img")] if path.suffix in (".hdr", ".img") else [path]
-    return [images.existing(part) for part in pair]
+    path = images.existing(path)
+    with images.reading(path):
+        parts = reader_of(path).files(path)
+    return [images.existing(part) for part in parts]
 
 
 def _hash(parts: list[PathLike]) -> str:
@@ -136,7 +143,8 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
 
     Parameters
     ----------
-    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
+    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or of ``dwi`` alone if the format has gradients; empty
+        if :func:`needs_series` finds no need of them.
     parameters : all options.
     log : is told of choices made for the user and of possible mistakes.
 
@@ -166,7 +174,8 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
-        dwi, placed["bvecs"] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series["bvecs"]))
+        name = "dwi" if dwi.own else "bvecs"
+        dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
     if oriented is not None and oriented.kind in ("sh", "peaks"):
         asked = parameters.peaks_frame if oriented.kind == "peaks" else parameters.sh_frame or "voxel"
         path = getattr(parameters, oriented.kind)
@@ -180,7 +189,7 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
 
 def _series(series: Series, parameters: Parameters, log: Log) -> nifti.Dwi:
     """Read the diffusion series, and say which of several shells are fitted."""
-    dwi = nifti.load_dwi(series["dwi"], series["bvals"], series["bvecs"])
+    dwi = nifti.load_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
     known = shells.b_values_told(dwi.gtab)

@@ -26,6 +26,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import Engine
 from ..tracking.engine.settings import Settings, steps_within
+from ..tracking.registry import METHODS
 from ..tracking.selection.files import Region, load_region
 from ..tracking.selection.filters import Filter, ValidEnds
 from ..tracking.selection.options import check_regions
@@ -239,7 +240,10 @@ class Run:
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
-        return record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
+        made = record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
+        followed = METHODS[self.parameters.dg].low_order
+        made["parameters"] |= {name: value for name, value in self.plan.chosen.items() if name in followed}
+        return made
 
 
 def _in_python(texts: Iterable[str]) -> tuple[str, ...]:

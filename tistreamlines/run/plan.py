@@ -99,6 +99,8 @@ def _causes(parameters: Parameters) -> dict[str, Any]:
     """Return the options that the tables depend on, besides the inputs."""
     inputs = (*INPUTS, *parameters.inputs())
     causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *inputs)}
+    # a default may follow from the order of the fit
+    causes |= {f"{name} given": parameters.gives(name) for name in METHODS[parameters.dg].low_order}
     if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables or parameters.pft:
         causes["step_size"] = parameters.step_size
     return causes

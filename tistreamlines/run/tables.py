@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache as cached
 from typing import Any, NamedTuple
 
@@ -172,24 +172,32 @@ def _prepare(
 
 
 def _chosen(inputs: Inputs, parameters: Parameters) -> dict[str, Any]:
-    """Return the shells and the order that are fitted, for the record."""
-    order = {} if parameters.model is None else {"sh_order": parameters.sh_order}
-    return {} if inputs.dwi is None else {"shells": b_values_told(inputs.dwi.gtab), **order}
+    """Return the shells and the order that are fitted, and the defaults that follow from the order, for the record."""
+    names = () if parameters.model is None else ("sh_order", *METHODS[parameters.dg].low_order)
+    chosen = {name: getattr(parameters, name) for name in names}
+    return {} if inputs.dwi is None else {"shells": b_values_told(inputs.dwi.gtab), **chosen}
 
 
 def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[str], object]) -> Parameters:
-    """Return the options with the order of the model's harmonics, which the number of directions may limit."""
-    if dwi is None or parameters.model is None or parameters.sh_order is not None:
+    """Return the options with the order of the model's harmonics, which the number of directions may limit.
+
+    Defaults of the direction getter follow the order.
+    """
+    if dwi is None or parameters.model is None:
         return parameters
-    row, directions = MODELS[parameters.model], int(shell_of_models(dwi.gtab).sum())
-    residuals = METHODS[parameters.dg].follows == "signals"  # a direction more than coefficients leaves some
-    order = order_for(parameters.model, directions - residuals)
-    if order < row.order:
-        note(
-            f"{dwi.path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
-            f"{order}, not {row.order}"
-        )
-    return replace(parameters, sh_order=order)
+    method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
+    if order is None:
+        directions = int(shell_of_models(dwi.gtab).sum())
+        residuals = method.follows == "signals"  # a direction more than coefficients leaves some
+        order = order_for(parameters.model, directions - residuals)
+        if order < most:
+            note(
+                f"{dwi.path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
+                f"{order}, not {most}"
+            )
+    own = {} if order >= most or parameters.like else method.low_order
+    follow = {name: value for name, value in own.items() if not parameters.gives(name)}
+    return parameters.changed(sh_order=order, **follow)
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
@@ -278,7 +286,7 @@ def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
     space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), SHAPE)
     dwi = oriented = None
     if series:
-        gtab = nifti.load_gradients(series["bvals"], series["bvecs"], path, image.shape[3])
+        gtab = nifti.load_gradients(series.get("bvals"), series.get("bvecs"), path, image)
         dwi = nifti.Dwi(np.ones((*SHAPE, image.shape[3]), np.float32), space, gtab, path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     if source != "model":

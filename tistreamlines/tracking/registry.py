@@ -54,6 +54,8 @@ class Method:
         Returns whether its steps follow peaks, not only the first ones, from the options.
     dipys : mapping
         DIPY's defaults, where they differ.
+    low_order : mapping
+        Defaults where a fitted model has a lower order than its own, because a series has few directions.
     """
 
     title: str
@@ -71,6 +73,7 @@ class Method:
     draws: bool = True
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
     dipys: Mapping[str, Any] = field(default_factory=dict)
+    low_order: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def needs(self) -> str:
@@ -138,7 +141,7 @@ METHODS: dict[str, Method] = {
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
         pmf.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
         ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True, particles=True,
-        dipys={"max_angle": 20.0, "pmf_threshold": 0.1},
+        dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,

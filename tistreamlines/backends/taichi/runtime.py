@@ -82,6 +82,7 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
             _runtime.check_process()
         if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
             _refuse_to_disturb(device)
+            close()
             try:
                 _runtime = Runtime(_initialised(device, profile), device, profile)
             except (AttributeError, ImportError) as error:
@@ -95,9 +96,9 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
 
 
 def close() -> None:
-    """Stop Taichi, which only then writes to its cache what it has compiled."""
+    """Stop Taichi, which only then writes to its cache what it has compiled; another thread may have started it."""
     if _runtime is not None and _runtime.alive:
-        _runtime.ti.reset()
+        _runtime.stop()
 
 
 def _refuse_to_disturb(device: Device) -> None:
@@ -262,6 +263,12 @@ class Runtime:
     def _enter(self) -> None:
         if self._enter_context is not None:
             self._enter_context()
+
+    def stop(self) -> None:
+        """Stop Taichi, which waits for the device, in whose context this thread has to be."""
+        with self._lock:
+            self._enter()
+            self.ti.reset()
 
     def module(self, text: str, exact: bool) -> Any:
         """Load linked kernels; the same text is loaded and compiled only once."""

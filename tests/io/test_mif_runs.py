@@ -1,0 +1,205 @@
+"""Runs from MRtrix3's images: they give what the same values give as NIfTI, wherever an image is read."""
+
+import hashlib
+import json
+
+import nibabel as nib
+import numpy as np
+import pytest
+from mif_files import write
+
+import tistreamlines as ts
+from tistreamlines.run import apart
+from tistreamlines.run.log import Log, Watcher
+from tistreamlines.run.plan import make_plan
+from tistreamlines.run.tables import make_tables
+
+COMMON = {"arch": "cpu", "nseeds": 60}
+
+
+def numbers(values):
+    return ",".join(map(repr, map(float, values)))
+
+
+def as_mif(source, path, **more):
+    """Write the values of a NIfTI file along the same axes, so that no streamline may differ."""
+    image = nib.load(source)
+    values = np.asarray(image.dataobj).astype("<f4")
+    axes = image.affine[:3, :3] / np.linalg.norm(image.affine[:3, :3], axis=0)
+    rows = [numbers(row) for row in np.column_stack([axes, image.affine[:3, 3]])]
+    fields = {"dim": ",".join(map(str, values.shape)), "vox": numbers(image.header.get_zooms()), "transform": rows}
+    layout = ",".join(f"+{axis}" for axis in range(values.ndim))
+    return write(path, values.tobytes(order="F"), **fields | {"layout": layout, "dw_scheme": None} | more)
+
+
+def scheme(head, turn=(1, 1, 1)):
+    """Lines of the head's gradients along the scanner's axes, with other signs of the voxel axes."""
+    affine = nib.load(head.series[0]).affine[:3, :3]
+    bvecs = (np.loadtxt(head.series[2]).T * turn) @ (affine / np.linalg.norm(affine, axis=0)).T
+    return [numbers(row) for row in np.column_stack([bvecs, np.loadtxt(head.series[1])])]
+
+
+@pytest.fixture(scope="module")
+def files(head, tmp_path_factory):
+    """The head's series with its gradients along the scanner's axes and without them, and its mask."""
+    folder = tmp_path_factory.mktemp("mif")
+    as_mif(head.series[0], folder / "dwi.mif", dw_scheme=scheme(head))
+    as_mif(head.series[0], folder / "bare.mif")
+    as_mif(head.mask, folder / "mask.mif.gz")
+    return folder
+
+
+def tracked(path, *series, **named):
+    result = ts.track(*series, output=path, **COMMON | named)
+    assert result.streamlines > 20
+    return path.read_bytes()
+
+
+def test_a_series_with_its_own_gradients(head, files, tmp_path):
+    """As from NIfTI and FSL's files; the record says which gradients were used, and what was read."""
+    expected = tracked(tmp_path / "a.tck", *head.series, mask=head.mask, bvecs_frame="voxel")
+    assert tracked(tmp_path / "b.tck", files / "dwi.mif", mask=files / "mask.mif.gz") == expected
+    record = json.loads((tmp_path / "b.json").read_text())
+    assert set(record["inputs"]) == {"dwi", "mask"}
+    assert record["inputs"]["dwi"]["sha256"] == hashlib.sha256((files / "dwi.mif").read_bytes()).hexdigest()
+    assert record["frames"]["dwi"] == {"frame": "scanner", "decided_by": "file", "coherence": {}}
+    assert "bvecs" not in record["frames"]
+
+
+def test_on_the_command_line(head, files, run, tmp_path):
+    common = ["--mask", files / "mask.mif.gz", "--arch", "cpu", "--nseeds", 60, "-o"]
+    own = run("track", files / "dwi.mif", *common, tmp_path / "a.tck")
+    assert own.code == 0, own.err
+    assert "gradients of its own" not in own.err
+    given = run("track", files / "dwi.mif", *head.series[1:], *common, tmp_path / "b.tck", "-v")
+    assert "dwi.mif: has gradients of its own, which are not used, since BVALS and BVECS are given" in given.err
+    assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["bare.mif"], 1, "bare.mif: has no gradients of its own; give BVALS and BVECS after it"),
+        (["dwi.mif", "--bvecs-frame", "fsl"], 2, "dwi.mif has gradients of its own, along the scanner's axes"),
+        (["dwi.nii.gz"], 2, "give DWI, BVALS and BVECS"), (["dwi.mif", "a.bval"], 2, "give DWI, BVALS and BVECS"),
+        (["none.mif"], 1, "none.mif: no such file"),
+    ],
+)  # fmt: skip
+def test_one_line_says_what_to_do(files, run, monkeypatch, tmp_path, arguments, code, told):
+    monkeypatch.chdir(files)
+    done = run("track", *arguments, "--arch", "cpu", "-o", tmp_path / "a.tck")
+    assert done.code == code
+    assert told in done.err.splitlines()[-1]
+    assert not (tmp_path / "a.tck").exists()
+
+
+def test_gradients_that_appear_flipped_get_a_warning(head, files, tmp_path):
+    as_mif(head.series[0], tmp_path / "dwi.mif", dw_scheme=scheme(head, (-1, 1, 1)))
+    with pytest.warns(UserWarning, match="higher with the gradients x flipped than as they are; check the file"):
+        ts.track(tmp_path / "dwi.mif", mask=files / "mask.mif.gz", **COMMON)
+
+
+PLACES = ("mask", "seed_mask", "seed_image", "stop_map", "include", "exclude", "limit_mask")
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_maps_and_masks(head, files, tmp_path, name):
+    """Each option that takes an image."""
+    half = nib.load(head.mask)
+    values = np.asarray(half.dataobj).astype(np.float32)
+    values[: 8 if name == "exclude" else 15] = 0
+    nib.Nifti1Image(values, half.affine).to_filename(tmp_path / "half.nii")
+    as_mif(tmp_path / "half.nii", tmp_path / "half.mif")
+    common = {"mask": head.mask} | ({"nseeds": 400} if name in ("include", "exclude") else {})
+    found = []
+    for suffix in ("nii", "mif"):
+        result = ts.track(*head.series, **COMMON | common | {name: tmp_path / f"half.{suffix}"})
+        found.append((result.streamlines, [line.tobytes() for line in result.to_sft().streamlines]))
+    assert found[0] == found[1]
+    assert found[0][0] > 0
+
+
+def test_a_region_of_unknown_place_gets_a_warning(head, tmp_path):
+    """MRtrix3 takes an image without a transform to lie around the origin."""
+    as_mif(head.mask, tmp_path / "region.mif", transform=None)
+    with pytest.warns(UserWarning, match="region.mif: the header does not say where the image lies"):
+        ts.track(*head.series, mask=head.mask, include=tmp_path / "region.mif", **COMMON)
+
+
+@pytest.mark.parametrize("stopping", ["act", "cmc"])
+def test_tissues(head, files, tmp_path, stopping):
+    found = []
+    for make in (lambda path, _: path, as_mif):
+        maps = {f"pve_{t}": make(head.folder / f"pve_{t}.nii.gz", tmp_path / f"{t}.mif") for t in ("wm", "gm", "csf")}
+        result = ts.track(*head.series, mask=head.mask, stopping=stopping, **maps, **COMMON)
+        found.append((result.streamlines, result.stop_reasons))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["sh", "odf", "pmf", "peaks"])
+def test_orientations(head, tmp_path, kind):
+    """Functions of each voxel that are 1 in one direction, or the peak along it."""
+    count = {"sh": 15, "odf": 362, "pmf": 362, "peaks": 3}[kind]
+    mask = nib.load(head.mask)
+    values = np.zeros((*mask.shape, count), np.float32)
+    values[..., :2] = np.asarray(mask.dataobj)[..., None] * [1, 0.5]
+    nib.Nifti1Image(values, mask.affine).to_filename(tmp_path / "some.nii")
+    as_mif(tmp_path / "some.nii", tmp_path / "some.mif.gz")
+    more = {"sh": {"sh_basis": "tournier07"}, "peaks": {"dg": "det"}}.get(kind, {})
+    found = []
+    for suffix in ("nii", "mif.gz"):
+        source = {kind: tmp_path / f"some.{suffix}"}
+        result = ts.track(**source, stop_map=head.mask, seed_mask=head.mask, min_length=0, **more, **COMMON)
+        found.append([line.tobytes() for line in result.to_sft().streamlines])
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_a_header_with_its_values_beside_it(files, tmp_path):
+    """The record and the cache depend on both files."""
+    content = (files / "dwi.mif").read_bytes()
+    text = content[: content.index(b"\nEND\n")].replace(b"file: . 4096", b"file: dwi.dat")
+    (tmp_path / "dwi.mih").write_bytes(text + b"\n")
+    (tmp_path / "dwi.dat").write_bytes(content[4096:])
+    mask, folder = files / "mask.mif.gz", tmp_path / "cache"
+    expected = tracked(tmp_path / "a.tck", files / "dwi.mif", mask=mask)
+    assert tracked(tmp_path / "b.tck", tmp_path / "dwi.mih", mask=mask, cache_dir=folder) == expected
+    parts = [hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("dwi.mih", "dwi.dat")]
+    assert json.loads((tmp_path / "b.json").read_text())["inputs"]["dwi"]["sha256"] == "+".join(parts)
+    (tmp_path / "dwi.dat").write_bytes(content[4096:][::-1][: len(content)])
+    with pytest.raises(ts.TrackingError):  # values that are no image: the cache must not hide them
+        ts.track(tmp_path / "dwi.mih", mask=mask, cache_dir=folder, **COMMON)
+
+
+def test_the_cache_spares_reading(files, tmp_path, monkeypatch):
+    named = {"mask": files / "mask.mif.gz", "cache_dir": tmp_path / "cache"}
+    first = tracked(tmp_path / "a.tck", files / "dwi.mif", **named)
+    monkeypatch.setattr("tistreamlines.run.tables.read", None)
+    assert tracked(tmp_path / "b.tck", files / "dwi.mif", **named) == first
+
+
+def test_parts_and_a_run_that_can_go_on(files, tmp_path):
+    named = {"mask": files / "mask.mif.gz"}
+    whole = tracked(tmp_path / "a.tck", files / "dwi.mif", **named)
+    assert tracked(tmp_path / "b.tck", files / "dwi.mif", resume=True, **named) == whole
+    parts = [tmp_path / f"{k}.trx" for k in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        ts.track(files / "dwi.mif", output=part, part=f"{number}/2", **named, **COMMON)
+    ts.join(parts, tmp_path / "c.tck")
+    assert (tmp_path / "c.tck").read_bytes() == whole
+
+
+def test_tables_of_a_process_apart(files, monkeypatch):
+    """Shapes for the compiler come from the header, and the tables are those of this process."""
+    monkeypatch.setattr(apart, "usable_cores", lambda: 16)
+    series, shapes = {"dwi": str(files / "dwi.mif")}, []
+    named = {"mask": str(files / "mask.mif.gz")}
+    here = make_plan(series, ts.Parameters.given(named), Log(Watcher()), lambda _: None, make_tables)
+    parameters = ts.Parameters.given(named | {"arch": "cuda"})
+    with apart.process_for(series, parameters) as process:
+        there = make_plan(series, parameters, Log(Watcher()), shapes.append, process.make_tables)
+        prepared, _ = shapes[0]()
+    assert prepared.fill == here.prepared.fill == there.prepared.fill
+    assert there.frames == here.frames
+    for name, value in here.prepared.values.items():
+        np.testing.assert_array_equal(value, there.prepared.values[name], strict=True)
