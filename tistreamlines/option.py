@@ -58,6 +58,8 @@ class Option:
     only : mapping
         Values of 'model' or 'source' (of the orientations) with which the option has an effect; empty for all. Which
         direction getters and stopping rules have an option follows from their options classes.
+    common : bool
+        Whether ``track --help`` shows the option; ``--help-all`` shows all.
     """
 
     group: str
@@ -72,6 +74,7 @@ class Option:
     excludes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
+    common: bool = False
 
 
 def option(default: Any, group: str, help: str, **known: Any) -> Any:

@@ -33,7 +33,7 @@ class TestHelp:
             assert re.search(rf"^  {name} ", shown.out, re.MULTILINE)
 
     def test_track_tells_every_option_and_default(self, run):
-        shown = " ".join(run("track", "--help").out.split())
+        shown = " ".join(run("track", "--help-all").out.split())
         for name, option in options().items():
             assert flag(name) in shown
             assert option.help in shown
@@ -47,6 +47,18 @@ class TestHelp:
                 assert f"default: {default}" in shown
         for word in ("--fast", "--output", "-o", "--verbose", "--quiet", "mm", "degrees", "RASmm"):
             assert word in shown
+
+    def test_the_help_of_track_shows_the_common_options_and_how_many_more_there_are(self, run):
+        few, every = (run("track", asked) for asked in ("--help", "--help-all"))
+        assert few.code == every.code == 0
+        named, all_named = (re.findall(r"^  (?:-\w, )?(--[\w-]+)", one.out, re.MULTILINE) for one in (few, every))
+        assert {"--output", "--dg", "--mask", "--nseeds", "--arch", "--help-all"} <= set(named) < set(all_named)
+        known = options()
+        assert set(named) & set(map(flag, known)) == {flag(name) for name, option in known.items() if option.common}
+        left_out = len(all_named) - len(named)
+        assert few.out.endswith(f"{left_out} more options: tistreamlines track --help-all\n")
+        assert "more options" not in every.out
+        assert len(few.out.splitlines()) < 200
 
     def test_demo(self, run):
         shown = run("demo", "--help").out

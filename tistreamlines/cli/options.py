@@ -20,11 +20,11 @@ _TYPES |= dict.fromkeys(("path", "text", "list"), click.STRING)
 
 
 class GroupedOption(click.Option):
-    """An option that the help lists under a heading."""
+    """An option that the help lists under a heading, or only the help of all options if it is not ``common``."""
 
-    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, group: str, common: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.group = group
+        self.group, self.common = group, common
 
 
 def grouped(group: str) -> Callable[..., Any]:
@@ -33,7 +33,10 @@ def grouped(group: str) -> Callable[..., Any]:
 
 
 class GroupedCommand(click.Command):
-    """A command that lists its options by group, and gives advice on options of other programs."""
+    """A command that lists its options by group, and gives advice on options of other programs.
+
+    If some of its options are not common, ``--help`` leaves them out and ``--help-all`` has them.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, after a check for options of other programs."""
@@ -41,16 +44,48 @@ class GroupedCommand(click.Command):
         refuse_foreign(args, known)
         return super().parse_args(ctx, args)
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Add ``--help-all`` where ``--help`` leaves options out."""
+        known = super().get_params(ctx)
+        return known if all(map(_is_common, known)) else [*known, HELP_ALL]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section for each group, in order of first appearance."""
         groups: dict[str, list[tuple[str, str]]] = {}
+        left_out = 0
         for parameter in self.get_params(ctx):
             row = parameter.get_help_record(ctx)
-            if row is not None and isinstance(parameter, click.Option):
+            if row is None or not isinstance(parameter, click.Option):
+                continue
+            if ctx.meta.get(EVERY) or _is_common(parameter):
                 groups.setdefault(getattr(parameter, "group", VERBOSITY), []).append(row)
+            else:
+                left_out += 1
         for group, rows in groups.items():
             with formatter.section(group):
                 formatter.write_dl(rows)
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{left_out} more options: {ctx.command_path} --help-all")
+
+
+def _is_common(parameter: click.Parameter) -> bool:
+    return getattr(parameter, "common", True)
+
+
+def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the help of all options and exit."""
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[EVERY] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+EVERY = "tistreamlines.help_all"  # in a context's notes
+HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_help_all,
+    help="Show all options and exit.",
+)  # fmt: skip
 
 
 def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any]:
@@ -59,7 +94,7 @@ def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any
     Parameters
     ----------
     names : iterable of str, optional
-        Parameters to add; all of them by default.
+        Parameters to add, which the help then shows; by default all, of which it shows the common ones.
     """
     known = options()
     chosen = list(known if names is None else names)
@@ -67,7 +102,8 @@ def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any
     def decorate(function: Any) -> Any:
         for name in reversed(chosen):
             option = grouped(known[name].group)
-            function = option(*_names(name, known[name]), **_settings(name, known[name]))(function)
+            common = names is not None or known[name].common
+            function = option(*_names(name, known[name]), common=common, **_settings(name, known[name]))(function)
         return function
 
     return decorate

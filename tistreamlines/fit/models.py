@@ -211,6 +211,7 @@ class FitOptions:
     model: str = option(
         None, MODEL, "Orientation model: "
         + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
+        common=True,
     )  # fmt: skip
     sh_order: int = option(
         None, MODEL, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,

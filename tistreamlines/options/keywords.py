@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """Options of tracking, in the order in which ``tistreamlines track --help`` explains them."""
+    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
 
     # Seeds and region
     mask: ImageLike | None

@@ -31,12 +31,12 @@ class SeedOptions:
     mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
         "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds.",
-        unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass",
+        unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
         None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
         unit="FILE",
-        absent=f"FA > {SEED_FA} in the mask", excludes=("seeds", "seed_image", "seed_sphere"),
+        absent=f"FA > {SEED_FA} in the mask", excludes=("seeds", "seed_image", "seed_sphere"), common=True,
     )  # fmt: skip
     seed_image: ImageLike | None = option(
         None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
@@ -52,15 +52,16 @@ class SeedOptions:
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "
         "dx dy dz also give the direction in which a seed's one streamline starts, instead of the peaks. It is moved "
         "to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.", unit="FILE",
-        absent="random seeds", excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"),
+        absent="random seeds", excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"), common=True,
     )  # fmt: skip
     nseeds: int = option(
         100_000, SEEDS, "Number of random seeds.", unit="seeds", low=1, high=2**32 - 1,
-        excludes=("seeds_per_voxel", "seed_grid"),
+        excludes=("seeds_per_voxel", "seed_grid"), common=True,
     )  # fmt: skip
     seeds_per_voxel: int | None = option(
         None, SEEDS, "Number of random seeds in each voxel of --seed-mask, instead of --nseeds.", unit="seeds", low=1,
         high=1_000_000, absent="--nseeds in all", excludes=("nseeds", "seed_grid", "seed_image", "seed_sphere"),
+        common=True,
     )  # fmt: skip
     seed_grid: int | None = option(
         None, SEEDS, "Number of seeds along each side of a voxel of --seed-mask: a regular grid, of n^3 seeds in a "
@@ -87,15 +88,16 @@ class MethodChoice:
     stopping: str = option(
         "threshold", SEEDS, "Stopping rule: "
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items()) + ".",
-        choices=STOPPING_RULES.keys(),
+        choices=STOPPING_RULES.keys(), common=True,
     )  # fmt: skip
     like: str | None = option(
         None, MODEL, "Take DIPY's defaults for all options, in place of those that score better on phantoms whose "
-        "bundles are known.", choices=("dipy",), absent="this package's",
+        "bundles are known.", choices=("dipy",), absent="this package's", common=True,
     )  # fmt: skip
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
         choices=METHODS.keys(), absent=f"{DEFAULTS[0]}, or {DEFAULTS[1]} with {listed(map(flag, SOURCES))}",
+        common=True,
     )  # fmt: skip
 
 
@@ -106,11 +108,11 @@ class FileOptions:
     sh: ImageLike | None = option(
         None, FILES, "Spherical harmonic coefficients, one per volume; their number determines the order.",
         unit="FILE", absent="a model is fitted", excludes=("model", "odf", "pmf", "peaks"),
-        requires=("sh_basis",),
+        requires=("sh_basis",), common=True,
     )  # fmt: skip
     sh_basis: str | None = option(
         None, FILES, "Basis of --sh. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.",
-        choices=tuple(BASES), absent="none; required with --sh", requires=("sh",),
+        choices=tuple(BASES), absent="none; required with --sh", requires=("sh",), common=True,
     )  # fmt: skip
     sh_frame: str | None = option(
         None, FILES, "Axes of --sh: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.",
@@ -127,7 +129,7 @@ class FileOptions:
     peaks: ImageLike | None = option(
         None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
         "the sphere is made of them, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
-        excludes=("model",),
+        excludes=("model",), common=True,
     )  # fmt: skip
     peak_width: float = option(
         15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
@@ -149,7 +151,7 @@ class FileOptions:
 class RunningOptions:
     """Options of the output and of the device."""
 
-    force: bool = option(False, OUTPUT, "Overwrite existing files.")
+    force: bool = option(False, OUTPUT, "Overwrite existing files.", common=True)
     json_stats: PathLike | None = option(
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written",
@@ -162,22 +164,24 @@ class RunningOptions:
     resume: bool = option(
         False, RUNNING, "Keep what is tracked in a folder beside the output until the output is complete. If the run "
         "is ended by any cause, the same command goes on from there.",
-        excludes=("time_limit",),
+        excludes=("time_limit",), common=True,
     )  # fmt: skip
     arch: str = option(
         "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
-        choices=("auto", "cuda", "metal", "vulkan", "cpu"),
+        choices=("auto", "cuda", "metal", "vulkan", "cpu"), common=True,
     )  # fmt: skip
     devices: str | None = option(
         None, RUNNING, "GPUs to share the seeds among, with --arch cuda or vulkan: all, or their numbers, separated by "
         "commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",
-        absent="one device",
+        absent="one device", common=True,
     )  # fmt: skip
     exact: bool = option(
         True, RUNNING, "exact gives the same bits on every device; fast lets the compiler reorder arithmetic. ptt is "
         "always exact.", off="fast",
     )  # fmt: skip
-    threads: int | None = option(None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores")
+    threads: int | None = option(
+        None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores", common=True,
+    )  # fmt: skip
     chunk_size: int | None = option(
         None, RUNNING, "Greatest number of seeds tracked at a time. It does not change the result.", unit="seeds",
         low=1, high=1_000_000, absent="as many as fit the device",

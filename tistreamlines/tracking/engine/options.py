@@ -17,16 +17,18 @@ class GrowthOptions:
 
     step_size: str | float = option(
         "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
+        common=True,
     )  # fmt: skip
     max_steps: int = option(
         500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
     )  # fmt: skip
     min_length: str | float = option(
         None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "
-        "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy",
+        "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy", common=True,
     )  # fmt: skip
     max_length: float | None = option(
         None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
+        common=True,
     )  # fmt: skip
     too_long: str = option(
         "drop", GROWTH, "Drop streamlines that are too long, or truncate them: then the backward half is grown after "
@@ -52,7 +54,7 @@ class SelectionOptions:
     select: int | None = option(
         None, REGIONS, "Track until this number of streamlines is accepted: the first ones in the order of the seeds, "
         "the same on every device.", unit="streamlines", low=1, high=2**32 - 1, absent="those of all seeds",
-        excludes=("nseeds",),
+        excludes=("nseeds",), common=True,
     )  # fmt: skip
     max_seeds: int | None = option(
         None, REGIONS, "Greatest number of seeds of --select.", unit="seeds", low=1, high=2**32 - 1,

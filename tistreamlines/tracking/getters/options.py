@@ -29,5 +29,5 @@ class MethodOptions(FitOptions):
     max_angle: float = option(
         None, GROWTH, "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
         "most this angle times the mean voxel side in mm, as in DIPY. With prob it is 30 where few directions give a "
-        "model a lower order than its own.", unit="degrees", low=0, high=90, above=True,
+        "model a lower order than its own.", unit="degrees", low=0, high=90, above=True, common=True,
     )  # fmt: skip

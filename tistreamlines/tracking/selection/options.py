@@ -32,10 +32,11 @@ class RegionOptions:
 
     include: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Keep streamlines that visit this region: a mask image on any grid, or a sphere in RASmm. With "
-        "several regions, all must be visited.", unit=SPEC, absent="none",
+        "several regions, all must be visited.", unit=SPEC, absent="none", common=True,
     )  # fmt: skip
     exclude: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Drop streamlines that visit this region. They end at once.", unit=SPEC, absent="none",
+        common=True,
     )  # fmt: skip
     include_ordered: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Keep streamlines that enter these regions in the order in which they are given, and none "

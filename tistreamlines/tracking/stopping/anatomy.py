@@ -43,14 +43,15 @@ class FractionOptions:
     )  # fmt: skip
     pve_wm: ImageLike | None = option(
         None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
-        "may end.", unit="FILE", absent="none", requires=TISSUES[1:],
+        "may end.", unit="FILE", absent="none", requires=TISSUES[1:], common=True,
     )  # fmt: skip
     pve_gm: ImageLike | None = option(
         None, SEEDS, "Share of grey matter in each voxel.", unit="FILE", absent="none",
-        requires=(TISSUES[0], TISSUES[2]),
+        requires=(TISSUES[0], TISSUES[2]), common=True,
     )  # fmt: skip
     pve_csf: ImageLike | None = option(
         None, SEEDS, "Share of cerebrospinal fluid in each voxel.", unit="FILE", absent="none", requires=TISSUES[:2],
+        common=True,
     )  # fmt: skip
 
 

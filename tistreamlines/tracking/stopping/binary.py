@@ -26,7 +26,7 @@ class BinaryOptions:
 
     stop_mask: ImageLike | None = option(
         None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
-        "inside.", unit="FILE", absent="none; required with --stopping binary",
+        "inside.", unit="FILE", absent="none; required with --stopping binary", common=True,
     )  # fmt: skip
 
 
