@@ -24,7 +24,7 @@ from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import check_numbers
-from ..tracking.engine.room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
+from ..tracking.engine.memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
 from ..tracking.engine.settings import Settings
 from ..tracking.engine.tally import Tally
 from ..tracking.selection.filters import Filter

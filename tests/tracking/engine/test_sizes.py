@@ -30,10 +30,10 @@ from tistreamlines.linker.source import Source
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
 from tistreamlines.tracking.engine import growth as growth_module
-from tistreamlines.tracking.engine import room as room_module
+from tistreamlines.tracking.engine import memory as memory_module
 from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.memory import MOST_ELEMENTS, PART_WORDS, capacity_for, sizes, total
 from tistreamlines.tracking.engine.pace import Pace
-from tistreamlines.tracking.engine.room import MOST_ELEMENTS, PART_WORDS, room_for, sizes, total
 from tistreamlines.tracking.engine.settings import Settings
 from tistreamlines.tracking.seeding.seeds import RandomSeeds
 from tistreamlines.tracking.tables.rows import build_volume
@@ -57,20 +57,20 @@ def engine(arch: str = "cpu", **settings: Any) -> Engine:
 def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
     """With 139 GiB free, 10,000 steps and 100,000 seeds Taichi was asked for 2,800,520,000 codes."""
     tables = 10**9
-    room = room_for(fill, max_steps, tables, asked=asked, limit=limit, free=None if limit else 139 * 2**30)
-    assert max(count for _, count in room.elements.values()) <= MOST_ELEMENTS
+    capacity = capacity_for(fill, max_steps, tables, asked=asked, limit=limit, free=None if limit else 139 * 2**30)
+    assert max(count for _, count in capacity.elements.values()) <= MOST_ELEMENTS
     assert 4 * MOST_ELEMENTS < 2**31  # bytes
-    halves = 2 * room.streamlines
+    halves = 2 * capacity.streamlines
     assert max(halves * max_steps + max_steps, (3 + fill["CARRIED"]) * halves, 2 * halves + 1) < 2**31
-    assert room.seeds * fill["seeds_most"] < 2**31
-    assert room.streamlines >= max(room.seeds, fill["seeds_most"])
+    assert capacity.seeds * fill["seeds_most"] < 2**31
+    assert capacity.streamlines >= max(capacity.seeds, fill["seeds_most"])
     words = -(-max_steps // (32 // fill["CODE_BITS"]))
-    assert room.elements["packed"][1] >= room.words + 2 * words
-    assert 4 * total(room.elements) + tables <= (limit or 139 * 2**30)
-    assert room.seeds <= (asked or 100_000)
+    assert capacity.elements["packed"][1] >= capacity.words + 2 * words
+    assert 4 * total(capacity.elements) + tables <= (limit or 139 * 2**30)
+    assert capacity.seeds <= (asked or 100_000)
     if limit is None and max_steps == 500 and fill is BOOT:
-        assert room.seeds == min(asked or 100_000, 536_870)  # as before there were bounds
-        assert room.words == PART_WORDS
+        assert capacity.seeds == min(asked or 100_000, 536_870)  # as before there were bounds
+        assert capacity.words == PART_WORDS
 
 
 @pytest.mark.parametrize("limit", np.geomspace(8e5, 1e10, 30).astype(int).tolist())
@@ -79,17 +79,17 @@ def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
     tables = 500_000
     seed, streamline = sizes(fill, 100)
     try:
-        room = room_for(fill, 100, tables, limit=limit)
+        capacity = capacity_for(fill, 100, tables, limit=limit)
     except ts.ParameterError as error:
         least = 4 * (total(seed) + fill["seeds_most"] * total(streamline))
         assert limit < tables + 1.2 * least
         assert "memory_limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)
         enough = float(str(error).split("give ")[1].split()[0])
-        assert room_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
+        assert capacity_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
         return
-    taken = 4 * total(room.elements)
-    on_the_way = 4 * max(3 * room.seeds, 4 * room.streamlines, room.elements["packed"][1])
+    taken = 4 * total(capacity.elements)
+    on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, capacity.elements["packed"][1])
     assert tables + taken + on_the_way <= limit
 
 
@@ -135,11 +135,11 @@ def counted() -> Iterator[Counted]:
 def cut_runs(arch: str) -> Iterator[tuple[str, Engine, Counted, int]]:
     """Engines whose chunks are cut by small arrays, and by a limit where seeds have more directions than guessed."""
     tables = 4 * sum(array.size for array in crossing().arrays.values())
-    with counted() as counting, mock.patch.object(room_module, "MOST_ELEMENTS", 2 * 40 * 50):
+    with counted() as counting, mock.patch.object(memory_module, "MOST_ELEMENTS", 2 * 40 * 50):
         yield "small arrays", engine(arch), counting, 2**60
     limit = tables + 60_000
     for guess in (1, 4) if arch == "cpu" else (1,):
-        with counted() as counting, mock.patch.object(room_module, "DIRECTIONS", guess):
+        with counted() as counting, mock.patch.object(memory_module, "DIRECTIONS", guess):
             yield f"limit, {guess} guessed", engine(arch, memory_limit=limit), counting, limit
     if arch == "cpu":
         with counted() as counting:

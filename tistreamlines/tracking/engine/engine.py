@@ -85,7 +85,7 @@ class Engine:
 
     def chunk_size(self) -> int:
         """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
-        return self.growth.room.seeds
+        return self.growth.capacity.seeds
 
     def track(
         self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,

@@ -21,9 +21,9 @@ from ..selection.filters import Filter
 from ..tables.given import Prepared
 from .chunk import Chunk
 from .linking import source_of
+from .memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Capacity, capacity_for, memory_for
 from .ordering import exclusive_sum, near_together
 from .pace import Pace
-from .room import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Room, memory_for, room_for
 from .settings import Settings
 from .tally import Tally
 
@@ -80,10 +80,10 @@ class Growth:
             values |= one.values
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         self.table_bytes = 4 * sum(array.size for array in arrays.values())
-        self.room = self._fit(self.table_bytes, fill)
+        self.capacity = self._fit(self.table_bytes, fill)
         with memory_for("the tables"):
             self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
-        self.buffers = Buffers(self.program, self.room, self.values)
+        self.buffers = Buffers(self.program, self.capacity, self.values)
         self._density = 1.0  # streamlines a seed, at least one
         self.forget_pace()
 
@@ -91,13 +91,13 @@ class Growth:
         """Forget how fast the device has been."""
         self.pace = Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
 
-    def _fit(self, tables: int, fill: dict[str, Any]) -> Room:
+    def _fit(self, tables: int, fill: dict[str, Any]) -> Capacity:
         """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
         chosen, free = self.settings, None
         cpu = self.device.arch == "cpu"
         if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
-        return room_for(
+        return capacity_for(
             self.prepared.fill | self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
             limit=chosen.memory_limit, free=free,
             most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
@@ -109,19 +109,19 @@ class Growth:
         No system resets a CPU, however long a launch takes.
         """
         halves = None if self.device.arch == "cpu" else self.pace.halves()
-        return self.room.streamlines if halves is None else max(1, min(self.room.streamlines, halves // 2))
+        return self.capacity.streamlines if halves is None else max(1, min(self.capacity.streamlines, halves // 2))
 
     def ready(self) -> int:
         """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
-        return max(1, min(self.room.seeds, int(0.9 * self._most_streamlines() / self._density)))
+        return max(1, min(self.capacity.seeds, int(0.9 * self._most_streamlines() / self._density)))
 
     def halve(self, seeds: int) -> int:
         """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
         self.buffers.release()
         if seeds <= FEWEST_SEEDS:
             return 0
-        self.room = replace(self.room, seeds=max(seeds // 2, FEWEST_SEEDS))
-        return self.room.seeds
+        self.capacity = replace(self.capacity, seeds=max(seeds // 2, FEWEST_SEEDS))
+        return self.capacity.seeds
 
     def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
         """Start a chunk; the device may still be at work on return.

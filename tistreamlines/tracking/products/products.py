@@ -88,7 +88,7 @@ class Points(Product):
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time."""
         with growth.tally.stage("pack"):
-            part = np.cumsum(accepted.steps // growth.room.codes_a_word + 2) // growth.room.words
+            part = np.cumsum(accepted.steps // growth.capacity.codes_a_word + 2) // growth.capacity.words
             cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
             self._back += [self._packed(growth, accepted.some(slice(a, b))) for a, b in pairwise(cuts)]
 
@@ -104,10 +104,10 @@ class Points(Product):
     def _packed(self, growth: Growth, kept: Chunk) -> Grown:
         """Bring streamlines back as codes, several to a word."""
         program, count = growth.program, len(kept.number)
-        words = -(-kept.state[..., 0].ravel() // growth.room.codes_a_word)
+        words = -(-kept.state[..., 0].ravel() // growth.capacity.codes_a_word)
         slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
         # memory that earlier parts were in: fresh memory costs as much as the copy
-        packed = self._spare.pop() if self._spare else np.empty(growth.room.elements["packed"][1], np.int32)
+        packed = self._spare.pop() if self._spare else np.empty(growth.capacity.elements["packed"][1], np.int32)
         if total:
             values = growth.values | {
                 "accepted": program.upload(growth.buffers.hold("accepted", count), kept.number),

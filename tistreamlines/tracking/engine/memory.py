@@ -27,7 +27,7 @@ Arrays = dict[str, tuple[str, int]]  # kind and number of elements, by flat name
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """Maximum sizes of a chunk.
 
     Parameters
@@ -70,10 +70,10 @@ def _largest(arrays: Arrays) -> int:
     return max(count for _, count in arrays.values())
 
 
-def room_for(
+def capacity_for(
     fill: Mapping[str, Any], max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
     free: int | None = None, most_seeds: int = MOST_SEEDS,
-) -> Room:  # fmt: skip
+) -> Capacity:  # fmt: skip
     """Fit a chunk to a device.
 
     Arrays that Taichi copies to or from the device are counted twice, since it needs memory for both copies.
@@ -118,7 +118,7 @@ def room_for(
     seeds = max(min(seeds, streamlines), 1)
     elements = {name: (kind, size * seeds) for name, (kind, size) in seed.items()}
     elements |= {name: (kind, size * streamlines) for name, (kind, size) in streamline.items()}
-    return Room(seeds, streamlines, words, codes, seed | streamline, elements | {"packed": (INTS, words + longest)})
+    return Capacity(seeds, streamlines, words, codes, seed | streamline, elements | {"packed": (INTS, words + longest)})
 
 
 class Buffers:
@@ -127,18 +127,18 @@ class Buffers:
     Parameters
     ----------
     program : allocates the arrays.
-    room : their maximum sizes.
+    capacity : their maximum sizes.
     values : the kernels' arguments by flat name, where the arrays are stored.
     """
 
-    def __init__(self, program: Program, room: Room, values: dict[str, Any]) -> None:
-        self._program, self._room, self._values = program, room, values
+    def __init__(self, program: Program, capacity: Capacity, values: dict[str, Any]) -> None:
+        self._program, self._capacity, self._values = program, capacity, values
         self._held: dict[str, int] = {}
 
     def hold(self, name: str, count: int) -> Any:
         """Return an array with room for ``count`` seeds or streamlines; it grows by a quarter or more."""
-        kind, most = self._room.elements[name]
-        size, held = max(count, 1) * self._room.each[name][1], self._held.get(name, 0)
+        kind, most = self._capacity.elements[name]
+        size, held = max(count, 1) * self._capacity.each[name][1], self._held.get(name, 0)
         if held < size:
             self._values.pop(name, None)  # frees its memory before the new allocation
             self._held.pop(name, None)
@@ -156,7 +156,7 @@ class Buffers:
 
     def bytes_for(self, times: float) -> int:
         """Return the bytes of the arrays, if chunks were so many times as large as the largest one so far."""
-        return WORD * sum(min(int(times * held), self._room.elements[name][1]) for name, held in self._held.items())
+        return WORD * sum(min(int(times * held), self._capacity.elements[name][1]) for name, held in self._held.items())
 
 
 @contextmanager
