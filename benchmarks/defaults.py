@@ -70,7 +70,7 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
             a, b = map(visits, (first, again))
             reasons = first.stop_reasons
             yield {
-                "dg": dg, "like": like, "streamlines": first.streamlines, "dropped": first.dropped,
+                "dg": dg, "like": like, "streamlines": first.n_streamlines, "dropped": first.dropped,
                 "mean_mm": round(first.mean_mm, 1), "median_mm": round(first.median_mm, 1),
                 "no_direction": round(reasons["no_direction"] / max(sum(reasons.values()), 1), 3),
                 "repeated": round(correlation(a, b, (a > 0) | (b > 0)), 4),

@@ -24,7 +24,7 @@ def main(arguments):
         # Seeds are placed where FA is above 0.25. Streamlines stop where FA is 0.1 or less, or where they would have to
         # turn by more than 60 degrees. The best device is used; the streamlines are the same on every device.
         result = ts.track(*series, output, nseeds=2000, model="opdt", min_length=20)
-        print(f"{result.streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
+        print(f"{result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
         print(f"stop reasons: {result.stop_reasons}")
 
         # stream() yields the streamlines in batches while tracking goes on, and writes nothing.

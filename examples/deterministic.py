@@ -35,7 +35,7 @@ def main(arguments):
 
     # Each step follows the largest value within max_angle, so nothing is random but the seed points.
     result = ts.track(**inputs, dg="det", nseeds=2000, min_length=20)
-    print(f"{result.streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
+    print(f"{result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
     print(f"stop reasons: {result.stop_reasons}")
 
     # The default max_angle of 20 degrees is DIPY's. det_rule="closest" would follow the closest peak instead of the

@@ -27,7 +27,7 @@ def main(arguments):
         # Later runs on the same series read the fitted model from the cache.
         common = {**series, "dg": "prob", "nseeds": 2000, "max_directions": 1, "cache_dir": cache}
         result = ts.track(**common, min_length=20)
-        print(f"{result.streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
+        print(f"{result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
         print(f"stop reasons: {result.stop_reasons}")
         print(f"DIPY's tractogram has {len(result.to_sft())} streamlines")
 

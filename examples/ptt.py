@@ -28,7 +28,7 @@ def main(arguments):
         # A step turns by at most max_angle times the mean voxel side in mm: by 20 degrees on the phantom's 5 mm.
         common = {"dg": "ptt", "nseeds": 2000, "probe_rule": "paper", "max_angle": 4, "cache_dir": folder / "cache"}
         result = ts.track(*series, output, min_length=20, **common)
-        print(f"{result.streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
+        print(f"{result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average, on {result.arch}")
         print(f"stop reasons: {result.stop_reasons}")
 
         # A longer probe looks further ahead. The fitted model is read from the cache.

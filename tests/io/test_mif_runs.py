@@ -51,7 +51,7 @@ def files(head, tmp_path_factory):
 
 def tracked(path, *series, **named):
     result = ts.track(*series, output=path, **COMMON | named)
-    assert result.streamlines > 20
+    assert result.n_streamlines > 20
     return path.read_bytes()
 
 
@@ -114,7 +114,7 @@ def test_maps_and_masks(head, files, tmp_path, name):
     found = []
     for suffix in ("nii", "mif"):
         result = ts.track(*head.series, **COMMON | common | {name: tmp_path / f"half.{suffix}"})
-        found.append((result.streamlines, [line.tobytes() for line in result.to_sft().streamlines]))
+        found.append((result.n_streamlines, [line.tobytes() for line in result.to_sft().streamlines]))
     assert found[0] == found[1]
     assert found[0][0] > 0
 
@@ -132,7 +132,7 @@ def test_tissues(head, files, tmp_path, stopping):
     for make in (lambda path, _: path, as_mif):
         maps = {f"pve_{t}": make(head.folder / f"pve_{t}.nii.gz", tmp_path / f"{t}.mif") for t in ("wm", "gm", "csf")}
         result = ts.track(*head.series, mask=head.mask, stopping=stopping, **maps, **COMMON)
-        found.append((result.streamlines, result.stop_reasons))
+        found.append((result.n_streamlines, result.stop_reasons))
     assert found[0] == found[1]
 
 

@@ -283,7 +283,7 @@ def test_a_run_that_finds_all_functions_compiled_does_without_numba(head, tmp_pa
     code = (
         "import sys, tistreamlines as ts; *series, mask = sys.argv[1:]\n"
         "found = ts.track(*series, mask=mask, arch='cpu', nseeds=40, dg='prob', model='csd', sh_order=4)\n"
-        "print(found.streamlines, 'numba' in sys.modules)"
+        "print(found.n_streamlines, 'numba' in sys.modules)"
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     told = [python("-c", code, *head.series, head.mask).stdout.split() for _ in range(2)]

@@ -76,7 +76,7 @@ def batch(given):
 
 
 def points(result):
-    assert result.streamlines > 20
+    assert result.n_streamlines > 20
     return ts.Batch.concatenate(result.batches).points
 
 
@@ -268,7 +268,7 @@ class TestRefused:
 class TestResult:
     def test_it_sums_up_the_batches(self, given, result):
         lines = [line for batch in result.batches for line in batch]
-        assert result.streamlines == len(lines)
+        assert result.n_streamlines == len(lines)
         assert result.points == sum(map(len, lines))
         assert result.median_points == np.median([len(line) for line in lines])
         assert result.seconds["total"] > result.seconds["track"] > 0
@@ -311,7 +311,7 @@ class TestResult:
 
     def test_of_no_streamline(self, given):
         nothing = ts.track(*given.series, **given.files("mask"), **COMMON, min_length=1e6)
-        assert nothing.streamlines == len(nothing.to_sft()) == 0
+        assert nothing.n_streamlines == len(nothing.to_sft()) == 0
         assert "<img" in nothing._repr_html_()
 
 

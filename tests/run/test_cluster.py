@@ -103,9 +103,9 @@ def test_killed_workers_change_no_byte(client, options, whole, tmp_path):
         made = track(client, **options, output=tmp_path / "a.trx", parts=parts, retries=KILLS, watcher=watcher)
     assert kills.done == KILLS
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
-    assert (made["seeds"], made["streamlines"]) == (SEEDS, whole.streamlines)
+    assert (made["seeds"], made["streamlines"]) == (SEEDS, whole.n_streamlines)
     assert made["stop_reasons"] == whole.stop_reasons
-    assert watcher.seen[-1] == (SEEDS, SEEDS, whole.streamlines)
+    assert watcher.seen[-1] == (SEEDS, SEEDS, whole.n_streamlines)
     assert len(watcher.seen) == parts
     assert left_in(tmp_path) == {"a.json", "a.trx"}
 
@@ -118,7 +118,7 @@ def test_a_worker_tracks_one_part_at_a_time_in_one_process(options, whole, tmp_p
         track(own, **options, output=tmp_path / "a.trx", parts=5)
         assert (before,) == tuple(own.run(os.getpid).values())
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
-    assert len(nib.streamlines.load(tmp_path / "b.trk").streamlines) == whole.streamlines
+    assert len(nib.streamlines.load(tmp_path / "b.trk").streamlines) == whole.n_streamlines
 
 
 def test_arrays_and_images(client, options, whole, tmp_path):

@@ -40,7 +40,7 @@ class TestRuns:
     def test_a_pilot_tells_what_a_run_gives(self, options, whole, shorter, tmp_path):
         made = ts.estimate(output=tmp_path / "a.trx", nseeds=MANY, **options)
         assert (made.seeds, made.pilot_seeds) == (MANY, 2000)
-        assert made.streamlines == pytest.approx(whole.streamlines, rel=0.05)
+        assert made.streamlines == pytest.approx(whole.n_streamlines, rel=0.05)
         assert made.points == pytest.approx(whole.points, rel=0.05)
         assert made.file_bytes == {".trx": pytest.approx(whole.path.stat().st_size, rel=0.05)}
         assert 0 < made.spread["streamlines"] < made.spread["points"] < 0.1
@@ -54,7 +54,7 @@ class TestRuns:
     def test_all_seeds_of_a_short_run_are_tracked(self, options, suffix, tmp_path):
         made = ts.estimate(nseeds=700, **options)
         done = ts.track(output=tmp_path / f"a{suffix}", nseeds=700, **options)
-        assert (made.seeds, made.streamlines, made.points) == (700, done.streamlines, done.points)
+        assert (made.seeds, made.streamlines, made.points) == (700, done.n_streamlines, done.points)
         assert set(made.spread.values()) == {0.0}
         assert done.path.stat().st_size - made.file_bytes[suffix] in range(3000)  # headers
         assert set(made.file_bytes) == set(SUFFIXES)
@@ -66,7 +66,7 @@ class TestRuns:
         except DeviceError as error:
             pytest.skip(str(error))
         chosen = options | {"arch": "vulkan", "resume": True, "output": tmp_path / "a.trx"}
-        assert ts.estimate(nseeds=60, **chosen).streamlines == ts.track(nseeds=60, **options).streamlines
+        assert ts.estimate(nseeds=60, **chosen).streamlines == ts.track(nseeds=60, **options).n_streamlines
         assert not list(tmp_path.iterdir())
 
     def test_seeds_in_a_grid_are_spread(self, options, head, shorter):
@@ -85,7 +85,7 @@ class TestRuns:
     def test_a_selection_tells_the_seeds_that_it_needs(self, options, shorter):
         chosen = {"select": 5000, "min_length": 60}
         made, done = ts.estimate(**chosen, **options), ts.track(**chosen, **options)
-        assert made.streamlines == done.streamlines == 5000
+        assert made.streamlines == done.n_streamlines == 5000
         assert made.seeds == pytest.approx(done.seeds, rel=0.1)
         assert made.points == pytest.approx(done.points, rel=0.05)
         assert made.spread["streamlines"] == 0 < made.spread["seeds"]

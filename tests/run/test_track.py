@@ -45,7 +45,7 @@ class TestTrack:
         result = ts.track(*head.series, tmp_path / "a.trx", **settings)
         batches = list(ts.stream(*head.series, **settings, chunk_size=64))
         assert len(batches) == 5
-        assert result.streamlines == sum(map(len, batches)) > 100
+        assert result.n_streamlines == sum(map(len, batches)) > 100
         points = np.concatenate([b.points for b in batches])
         file = trx_file_memmap.load(str(tmp_path / "a.trx"))
         assert np.array_equal(np.asarray(file.streamlines._data), points)

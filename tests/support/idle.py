@@ -173,7 +173,7 @@ def tracked_with(kind: str) -> dict[str, Any]:
 def streamlines_of(kind: str) -> str:
     """Hash of the streamlines of a kind; it must have some."""
     result = ts.track(**kinds()[kind])
-    assert result.streamlines > 5, kind
+    assert result.n_streamlines > 5, kind
     return digest(result)
 
 

@@ -68,7 +68,7 @@ def summary(result: TrackResult, output: str) -> str:
     """Describe the result of a run: what was tracked, how many streamlines were dropped and why, and how they ended."""
     table = result.table()
     return (
-        f"{click.format_filename(output)}: {result.streamlines:,} streamlines from {result.seeds:,} seeds, "
+        f"{click.format_filename(output)}: {result.n_streamlines:,} streamlines from {result.seeds:,} seeds, "
         f"{result.mean_mm:.1f} mm on average ({result.mean_points:.1f} points); "
         f"{result.seconds['total']:.1f} s in all, tracking {result.seconds['track']:.1f} s "
         f"({result.streamlines_per_second:,.0f} streamlines/s) on {result.arch}: {result.device}\n"

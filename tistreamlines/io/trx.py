@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..space.batch import Batch, Space
 
@@ -34,6 +35,7 @@ MEMBERS = {
     "stop_reasons": "dps/stop_reasons.2.uint8",
 }
 POINTS_START = 1024  # where the points begin; the JSON header has up to 700 bytes
+POINTS_BEFORE = POINTS_START - 30 - len(POINTS)  # where their entry in the archive begins
 OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
@@ -108,6 +110,34 @@ class TrxSink:
             while len(starts := np.fromfile(source, "<u8", OFFSETS_AT_ONCE)):
                 target.write(starts.astype(dtype).data)
         return member
+
+
+def mapped(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Map the points of a file of :class:`TrxSink`; what is changed in them stays in memory.
+
+    Returns
+    -------
+    points : (p, 3) float32, RASmm
+    offsets : (n + 1,) int64
+        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
+
+    Raises
+    ------
+    ValueError
+        If another program has written the file.
+    """
+    with zipfile.ZipFile(path) as archive:
+        sizes = {one.filename: one.file_size for one in archive.infolist()}
+        if sizes.keys() == {"header.json"}:
+            return np.empty((0, 3), np.float32), np.zeros(1, np.int64)
+        found = next((name for name in sizes if name.startswith("offsets.")), "")
+        if POINTS not in sizes or not found or archive.getinfo(POINTS).header_offset != POINTS_BEFORE:
+            raise ValueError("another program has written it")
+        offsets = np.frombuffer(archive.read(found), np.dtype(found.split(".")[1]).newbyteorder("<")).astype(np.int64)
+    points = np.memmap(path, "<f4", "c", POINTS_START, (sizes[POINTS] // 12, 3))
+    if offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
+        raise ValueError("its arrays do not fit each other")
+    return points.view(np.ndarray), offsets
 
 
 def contents(archive: zipfile.ZipFile) -> str:

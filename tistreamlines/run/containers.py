@@ -1,9 +1,10 @@
-"""Conversion of batches to DIPY's StatefulTractogram and trx-python's TrxFile."""
+"""Streamlines as nibabel's ArraySequence, DIPY's StatefulTractogram and trx-python's TrxFile."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParameterError
+from ..errors import InputError, ParameterError
+from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
 
@@ -53,6 +55,35 @@ def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArrayS
     wrapped._offsets = np.cumsum(lengths) - lengths
     wrapped._lengths = lengths
     return wrapped
+
+
+def read_sequence(path: Path) -> ArraySequence:
+    """Read the points of a tractogram that this package has written; those of a .trx file are mapped.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or was written by another program that lays it out differently.
+    """
+    with unreadable(path):
+        if path.suffix.lower() == ".trx":
+            points, offsets = trx_format.mapped(path)
+            return sequence(points, np.diff(offsets))
+        import nibabel as nib
+
+        loaded: Any = nib.streamlines.load(path)
+        return loaded.streamlines
+
+
+@contextmanager
+def unreadable(path: Path) -> Generator[None, None, None]:
+    """Turn what zipfile, nibabel and NumPy raise for a damaged file, a dozen unrelated types, into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: cannot be read ({str(error) or type(error).__name__}): track it again") from error
 
 
 def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:

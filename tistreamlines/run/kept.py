@@ -51,7 +51,7 @@ class Stored:
             self.streamlines, self.points = int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
         told = self.record
         if (self.streamlines, self.points, found) != (
-            told.result.streamlines, told.result.points, told.tractogram.contents,
+            told.result.n_streamlines, told.result.points, told.tractogram.contents,
         ):  # fmt: skip
             raise InputError(
                 f"{path}: is not the tractogram that {sidecar.sidecar_path(path).name} describes: track it again"

@@ -213,11 +213,13 @@ class Run:
         """Sum up the run."""
         seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
         seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
+        counted = self.counts.summary(self.step_mm)
         return TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
             seeds=self.done[0],
-            **self.counts.summary(self.step_mm),
+            n_streamlines=counted.pop("streamlines"),
+            **counted,
             stop_reasons=stop_reasons(self.stop_reasons),
             dropped=dropped(self.engine.tally.verdicts + self.kept_verdicts),
             seconds={name: round(value, 4) for name, value in seconds.items()},

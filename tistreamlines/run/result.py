@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
 from ..io.images import existing
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.engine.tally import DROPPED, LABELS
 from . import containers
-from .schema import Result
+from .schema import Result, keys_of
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
+    from nibabel.streamlines.array_sequence import ArraySequence
 
 PICTURED, PICTURE_DPI = 1000, 50  # streamlines in the picture of a notebook, about; dots per inch
 
@@ -36,7 +39,7 @@ class TrackResult(Result):
         Where the streamlines were computed: 'cuda', 'vulkan', 'metal' or 'cpu', and the name of the device.
     seeds : int
         Number of seeds.
-    streamlines, points : int
+    n_streamlines, points : int
         Number of streamlines, and of their points in total.
     mean_points, median_points : float
         Points per streamline.
@@ -48,7 +51,7 @@ class TrackResult(Result):
         The same without those of dropped streamlines.
     dropped : dict of str to int
         How many streamlines were dropped for each reason. A streamline counts for the first reason that holds, so these
-        numbers and ``streamlines`` add up to the streamlines that were grown.
+        numbers and ``n_streamlines`` add up to the streamlines that were grown.
     seconds : dict of str to float
         Duration of each stage, and ``total``.
     path : Path or None
@@ -76,7 +79,35 @@ class TrackResult(Result):
     @property
     def streamlines_per_second(self) -> float:
         """Streamlines per second of tracking, without loading, fitting and compiling."""
-        return self.streamlines / max(self.seconds["track"], 1e-9)
+        return self.n_streamlines / max(self.seconds["track"], 1e-9)
+
+    @cached_property
+    def streamlines(self) -> ArraySequence:
+        """Points of each streamline, ``(n, 3)`` float32, RASmm, as nibabel's ArraySequence.
+
+        They are read when they are asked for, if a tractogram was written. A .trx file is mapped, so that only what is
+        used is read. Changes in place stay in memory: no file follows them.
+
+        Returns
+        -------
+        nibabel.streamlines.ArraySequence
+            The streamlines, in the order of their seeds.
+
+        Raises
+        ------
+        InputError
+            If the tractogram was written to a file that is no longer there, or has been replaced.
+        """
+        if self.path is not None:
+            found = containers.read_sequence(existing(self.path))
+            if len(found) != self.n_streamlines:
+                raise InputError(
+                    f"{self.path}: has {len(found):,} streamlines and had {self.n_streamlines:,}: track it again"
+                )
+            return found
+        whole = self.batches[0] if len(self.batches) == 1 else Batch.concatenate(self.batches)
+        object.__setattr__(self, "batches", (whole,))  # shares its points with the sequence: they are not kept twice
+        return containers.sequence(whole.points, whole.lengths)
 
     def to_sft(self) -> StatefulTractogram:
         """Return the streamlines as DIPY's StatefulTractogram in RASmm.
@@ -106,9 +137,10 @@ class TrackResult(Result):
         Returns
         -------
         dict
-            Values by name, as ``tistreamlines track --json-stats`` writes them.
+            Values by name, as ``tistreamlines track --json-stats`` writes them; the number of streamlines is called
+            ``streamlines`` there.
         """
-        return {one.name: getattr(self, one.name) for one in fields(Result)}
+        return {key: getattr(self, name) for name, key in keys_of(Result).items()}
 
     def table(self) -> dict[str, str]:
         """Return the main numbers as text.
@@ -121,7 +153,7 @@ class TrackResult(Result):
         return {
             "device": f"{self.arch}: {self.device}",
             "seeds": f"{self.seeds:,}",
-            "streamlines": f"{self.streamlines:,}",
+            "streamlines": f"{self.n_streamlines:,}",
             "dropped": self._dropped(),
             "ends of streamlines": self._ends(),
             "points": f"{self.points:,}",
@@ -136,11 +168,11 @@ class TrackResult(Result):
         """Say how many streamlines were dropped, and why."""
         count = sum(self.dropped.values())
         why = (f"{text} ({number:,})" for verdict, text in DROPPED.items() if (number := self.dropped[_name(verdict)]))
-        return f"{count:,} of {self.streamlines + count:,}" + (f": {', '.join(why)}" if count else "")
+        return f"{count:,} of {self.n_streamlines + count:,}" + (f": {', '.join(why)}" if count else "")
 
     def _ends(self) -> str:
         """Say why the halves of streamlines that were not dropped ended."""
-        halves = max(2 * self.streamlines, 1)
+        halves = max(2 * self.n_streamlines, 1)
         shares = {text: self.written_stop_reasons.get(_name(reason), 0) / halves for reason, text in LABELS.items()}
         return ", ".join(f"{text} ({share:.1%})" for text, share in shares.items() if share) or "none"
 
@@ -148,7 +180,7 @@ class TrackResult(Result):
         """Return the main numbers in one line."""
         place = "in memory" if self.path is None else str(self.path)
         return (
-            f"<TrackResult: {self.streamlines:,} streamlines from {self.seeds:,} seeds, {self.mean_mm:.1f} mm on "
+            f"<TrackResult: {self.n_streamlines:,} streamlines from {self.seeds:,} seeds, {self.mean_mm:.1f} mm on "
             f"average, on {self.arch}, {place}>"
         )
 
@@ -160,5 +192,5 @@ class TrackResult(Result):
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
         drawn = png(self.sample.points, self.sample.offsets, max_streamlines=PICTURED, dpi=PICTURE_DPI)
         picture = base64.b64encode(drawn).decode()
-        shown = f"{min(len(self.sample), PICTURED):,} of {self.streamlines:,} streamlines"
+        shown = f"{min(len(self.sample), PICTURED):,} of {self.n_streamlines:,} streamlines"
         return f'<table>{cells}</table><img alt="{shown}" title="{shown}" src="data:image/png;base64,{picture}">'

@@ -141,7 +141,7 @@ def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
         first += piece.record.result.seeds
         pieces.append(piece)
     results = [piece.record.result for piece in pieces]
-    run.kept = first - run.seed_range.start, sum(one.streamlines for one in results)
+    run.kept = first - run.seed_range.start, sum(one.n_streamlines for one in results)
     run.kept_reasons = sum((_counted(Stop, one.stop_reasons) for one in results), run.kept_reasons)
     run.kept_verdicts = sum((_counted(Verdict, one.dropped) for one in results), run.kept_verdicts)
     if pieces:

@@ -37,12 +37,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Result:
-    """The numbers of a run, which :class:`tistreamlines.run.result.TrackResult` describes."""
+    """The numbers of a run, which :class:`tistreamlines.run.result.TrackResult` describes.
+
+    The number of streamlines has the key ``streamlines``; in Python, this is the name of the streamlines themselves.
+    """
 
     arch: str
     device: str
     seeds: int
-    streamlines: int
+    n_streamlines: int = field(metadata={"key": "streamlines"})
     points: int
     mean_points: float
     median_points: float
@@ -180,8 +183,13 @@ def _is_count(value: Any) -> bool:
 
 def _object(name: str, kind: Any, value: dict[str, Any]) -> Any:
     """Return the object of a class above; fields that it does not list are left out."""
-    types, before = get_type_hints(kind), f"{name}." if name else ""
-    needed = {one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
+    types, before, keys = get_type_hints(kind), f"{name}." if name else "", keys_of(kind)
+    needed = {keys[one.name] for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
     if missing := sorted(needed - value.keys()):
         raise RecordError(f"lacks {before}{missing[0]}")
-    return kind(**{one: _checked(before + one, types[one], value[one]) for one in types if one in value})
+    return kind(**{one: _checked(before + key, types[one], value[key]) for one, key in keys.items() if key in value})
+
+
+def keys_of(kind: Any) -> dict[str, str]:
+    """Return the key in JSON of each field of a class above, which is its name unless it says another one."""
+    return {one.name: one.metadata.get("key", one.name) for one in fields(kind)}

@@ -61,7 +61,7 @@ def within(points: np.ndarray, spot: list[float]) -> np.ndarray:
 
 
 def grown(result: ts.TrackResult) -> int:
-    return result.streamlines + sum(result.dropped.values())
+    return result.n_streamlines + sum(result.dropped.values())
 
 
 def rows(result: ts.TrackResult) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -103,15 +103,15 @@ def test_each_streamline_is_dropped_for_the_first_reason_that_holds(tracked, pla
     assert without > 0
     assert set(counts) == set(Verdict) - {Verdict.OUT_OF_TURN, Verdict.SEED_OUTSIDE_LIMIT}, counts
     assert result.dropped == named(counts)
-    assert result.streamlines == counts[Verdict.ACCEPTED]
-    assert grown(result) == grown(plain) == plain.streamlines + plain.dropped["no_step"]
+    assert result.n_streamlines == counts[Verdict.ACCEPTED]
+    assert grown(result) == grown(plain) == plain.n_streamlines + plain.dropped["no_step"]
     assert sum(result.stop_reasons.values()) == 2 * grown(result)
 
 
 def test_ends_of_the_streamlines_written(tracked, plain):
     for result in (plain, tracked(**DEMANDS), tracked(max_length=30, one_way=True)):
         assert result.written_stop_reasons == ends_of(result)
-        assert sum(result.written_stop_reasons.values()) == 2 * result.streamlines
+        assert sum(result.written_stop_reasons.values()) == 2 * result.n_streamlines
         assert result.written_stop_reasons != result.stop_reasons
 
 
@@ -147,7 +147,7 @@ def test_regions_out_of_turn(tracked, plain):
     assert free.dropped == named(Counter())
     assert len(counts) == 4, counts
     assert result.dropped == named(counts)
-    assert result.streamlines == counts[Verdict.ACCEPTED]
+    assert result.n_streamlines == counts[Verdict.ACCEPTED]
 
 
 # ------------------------------------------------------------------------------------------- however a run is divided
@@ -161,7 +161,7 @@ def same_counts(one: dict[str, Any], other: dict[str, Any]) -> None:
 def test_counts_do_not_depend_on_chunks_threads_and_devices(tracked, monkeypatch, other, select):
     monkeypatch.setattr(pipeline, "choose_several", lambda arch, text: [choose("cpu")] * 2)
     result = tracked(**DEMANDS, select=select)
-    assert select in (None, result.streamlines)
+    assert select in (None, result.n_streamlines)
     same_counts(tracked(**DEMANDS, select=select, **other).as_dict(), result.as_dict())
 
 
@@ -177,7 +177,7 @@ def test_a_selection_counts_up_to_its_last_streamline(tracked, plain):
                 counts[judged(line, ends)] += 1
     for verdict in (Verdict.TOO_SHORT, Verdict.TOO_LONG, Verdict.INVALID_ENDS, Verdict.MISSED_INCLUDE):
         assert result.dropped[verdict.name.lower()] == counts[verdict]
-    assert counts[Verdict.ACCEPTED] == result.streamlines == 5
+    assert counts[Verdict.ACCEPTED] == result.n_streamlines == 5
     assert sum(result.stop_reasons.values()) == 2 * grown(result)
 
 

@@ -50,7 +50,7 @@ def test_include_and_exclude_keep_what_filtering_afterwards_would(tracked, spots
             line for line in whole(plain)
             if all(within(line, one).any() for one in include) and not any(within(line, one).any() for one in exclude)
         ]  # fmt: skip
-        assert 0 < len(kept) < plain.streamlines
+        assert 0 < len(kept) < plain.n_streamlines
         assert same_lines(lines_of(whole(found)), kept)
 
 
@@ -146,7 +146,7 @@ def test_a_gpu_takes_every_kind_of_region_at_once(tracked, head, spots, mask_on_
         options |= {"limit_mask": head.mask, "stop_when_included": True}
     found, expected = (tracked(dg=dg, nseeds=200, arch=arch, **options) for arch in ("vulkan", "cpu"))
     assert found.stop_reasons["rejected"] > 0
-    assert 0 < expected.streamlines == found.streamlines
+    assert 0 < expected.n_streamlines == found.n_streamlines
     assert digest(found) == digest(expected)
 
 
@@ -352,7 +352,7 @@ def test_truncated_streamlines_have_what_the_forward_half_leaves(tracked, dg, ns
     assert any(len(line) == 11 for line in expected)
     assert same_lines(lines_of(whole(found)), expected)
     dropped = tracked(dg=dg, nseeds=nseeds, max_length=10 * step)
-    assert dropped.streamlines < found.streamlines
+    assert dropped.n_streamlines < found.n_streamlines
 
 
 # ------------------------------------------------------------------------------------------------- selection
@@ -361,7 +361,7 @@ def test_a_selection_is_the_first_accepted_streamlines_on_every_device(tracked, 
     everything = tracked(include=spots[:1], nseeds=3000)
     first = whole(everything)[np.arange(150)]
     result = tracked(**options)
-    assert result.streamlines == 150
+    assert result.n_streamlines == 150
     assert np.array_equal(whole(result).points, first.points)
     assert result.seeds == first.seed_number[-1] + 1
     varied: list[dict[str, Any]] = [{"threads": 1}, {"threads": 2}, {"chunk_size": 137}, {"chunk_size": 1}]
@@ -383,7 +383,7 @@ def test_rejected_streamlines_are_counted_alike(tracked, spots):
 def test_too_few_seeds_for_a_selection_are_a_warning(tracked, spots):
     result = tracked(select=10_000, max_seeds=300, include=spots[:1])
     assert result.seeds == 300
-    assert 0 < result.streamlines < 10_000
+    assert 0 < result.n_streamlines < 10_000
     assert "select 10000" in result.warnings[-1]
     assert "max_seeds" in result.warnings[-1]
 
@@ -422,7 +422,7 @@ def test_an_array_lies_on_the_grid_of_the_series(tracked, head):
     half[: image.shape[0] // 2] = 1
     as_array, as_image = tracked(exclude=half), tracked(exclude=nib.Nifti1Image(half, image.affine))
     assert digest(as_array) == digest(as_image)
-    assert 0 < as_array.streamlines < tracked().streamlines
+    assert 0 < as_array.n_streamlines < tracked().n_streamlines
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

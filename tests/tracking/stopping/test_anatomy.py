@@ -176,7 +176,7 @@ def test_valid_ends_are_what_is_kept(head, fractions, rule):
     assert (whole.stop_reasons["invalid_end"] > 100) == (rule != "binary")
     valid = [line for batch in whole.batches for line, ends in zip(batch, batch.stop_reasons, strict=True)
              if np.isin(ends, VALID).all()]  # fmt: skip
-    assert 0 < len(valid) <= whole.streamlines - 50 * (rule != "binary")
+    assert 0 < len(valid) <= whole.n_streamlines - 50 * (rule != "binary")
     for ours, expected in zip([line for batch in kept.batches for line in batch], valid, strict=True):
         assert np.array_equal(ours, expected)
 
