@@ -39,6 +39,9 @@ SAME_STREAMLINES = {
     "exact": "it allows the compiler more; that it changes nothing with ptt is a note",
     "force": "it changes files",
     "json_stats": "it is a file",
+    "density": "it is a file",
+    "density_voxel": "it is the grid of that file",
+    "density_grid": "it is the grid of that file",
     "resume": "it keeps pieces of the same streamlines",
 }
 
@@ -131,6 +134,7 @@ def values(folder: Path) -> dict[str, Any]:
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
         "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
+        "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache")
     regions = {name: [d["other ball"]] for name in ROLES}
@@ -142,7 +146,7 @@ def values(folder: Path) -> dict[str, Any]:
         "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
-        "peak_width": 30.0, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
+        "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

@@ -29,7 +29,10 @@ same name as the tractogram records the parameters, inputs and results. If the r
 
 @click.command("track", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
-@grouped("Output")("-o", "--output", metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]")
+@grouped("Output")(
+    "-o", "--output", metavar="FILE",
+    help="Tractogram to write: .trx, .trk or .tck.  [required, except with --density]",
+)  # fmt: skip
 @parameter_options()
 @grouped("Running")(
     "--dry-run", is_flag=True, help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how "
@@ -51,15 +54,16 @@ def track(
         return
     if len(series) not in (0, 3) and not (len(series) == 1 and has_gradients(series[0])):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
-    if output is None and not dry_run:
+    if output is None and context.params["density"] is None and not dry_run:
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]
-        if output is None or dry_run:
+        if dry_run:
             made = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context))
             told = "\n".join(f"{name:24}{text}" for name, text in made.table().items())
         else:
-            told = summary(run(dwi, bvals, bvecs, output, watcher=display, **given(context)), output)
+            result = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
+            told = summary(result, result.place)
     if dry_run or not quiet:
         tell(told)
 

@@ -27,8 +27,8 @@ SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
-    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
-    "time_limit",
+    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "density", "density_voxel",
+    "density_grid", "select", "max_seeds", "time_limit",
 )  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")

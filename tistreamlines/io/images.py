@@ -156,13 +156,13 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
     return path, image
 
 
-def grid_of(path: Path, image: Any) -> Space:
+def grid_of(path: Path, image: Any, *, sheared: bool = False) -> Space:
     """Return the grid of an image's first three axes.
 
     Raises
     ------
     InputError
-        If the affine cannot be inverted, or if its axes are not orthogonal.
+        If the affine cannot be inverted, or if its axes are not orthogonal and may not be sheared.
     """
     affine = np.asarray(image.affine, np.float64)
     with reading(path):
@@ -171,7 +171,7 @@ def grid_of(path: Path, image: Any) -> Space:
         space = Space(affine, image.shape[:3])
         shear = space.shear
     # As DIPY's LocalTracking requires, but independent of the voxel size; "not <=" also catches NaN.
-    if not shear <= SHEAR_TOLERANCE:
+    if not sheared and not shear <= SHEAR_TOLERANCE:
         raise InputError(f"{path}: affine is sheared (cosine {shear:.2g} between axes); resample to orthogonal axes")
     return space
 

@@ -108,6 +108,9 @@ class Options(TypedDict, total=False):
     # Output
     force: bool | None
     json_stats: PathLike | None
+    density: PathLike | None
+    density_voxel: float | None
+    density_grid: ImageLike | None
     # Running
     part: str | None
     resume: bool | None

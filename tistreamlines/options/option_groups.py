@@ -156,6 +156,20 @@ class RunningOptions:
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written",
     )  # fmt: skip
+    density: PathLike | None = option(
+        None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
+        "counts once in each voxel that it passes. Without --output, only the map is written, and no streamline is "
+        "kept.", unit="FILE", absent="not written",
+    )  # fmt: skip
+    density_voxel: float | None = option(
+        None, OUTPUT, "Side of the voxels of --density. They cover the image that is tracked, along its axes.",
+        unit="mm", low=0, above=True, absent="the voxels of the image that is tracked", requires=("density",),
+        excludes=("density_grid",),
+    )  # fmt: skip
+    density_grid: ImageLike | None = option(
+        None, OUTPUT, "Image whose grid --density has; it may be rotated or sheared.", unit="FILE",
+        absent="that of the image that is tracked", requires=("density",), excludes=("density_voxel",),
+    )  # fmt: skip
     part: str | None = option(
         None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. The output is "
         "a .trx file, which tistreamlines join puts together with those of the other parts.", unit="K/N",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # options that name files to read besides the series
 _MAPS = (name for rule in STOPPING_RULES.values() for name in rule.maps)
-INPUTS = tuple(dict.fromkeys(["mask", "seed_mask", "seed_image", "seeds", *_MAPS, *SOURCES, *ROLES]))
+INPUTS = tuple(dict.fromkeys(["mask", "seed_mask", "seed_image", "seeds", *_MAPS, *SOURCES, *ROLES, "density_grid"]))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ..options.option_groups import SOURCES
 from ..options.parameters import INPUTS, Parameters, defaults, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from .density import DensityMap, grid_of_map
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
@@ -76,7 +77,7 @@ def track(
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
         Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
-        the streamlines are kept in memory.
+        the streamlines are kept in memory; with ``density`` alone, only that map is written and no streamline is kept.
     gtab : dipy.core.gradients.GradientTable, optional
         The gradients, in place of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
     affine : (4, 4) array_like, optional
@@ -120,8 +121,14 @@ def track(
     """
     with ExitStack() as held:
         run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held)
+        chosen = run.parameters
+        if chosen.density is not None:
+            run.density = DensityMap(
+                chosen.density, run.plan.space, run.step_mm, voxel_mm=chosen.density_voxel, grid=chosen.density_grid,
+                threads=chosen.threads,
+            )  # fmt: skip
         if path is None:
-            return run.collect()
+            return run.collect() if run.density is None else run.map_density()
         return save_resumable(run, path) if run.parameters.resume else run.save(path)
 
 
@@ -160,7 +167,7 @@ def stream(
     ...     for streamline in batch:
     ...         print(streamline.shape)
     """
-    run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, watcher, options)
+    run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, watcher, options, hands_out=True)
     return run.batches()
 
 
@@ -212,17 +219,24 @@ def estimate(
 
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
-    watcher: Watcher | None, named: Mapping[str, Any], held: ExitStack | None = None,
+    watcher: Watcher | None, named: Mapping[str, Any], held: ExitStack | None = None, *, hands_out: bool = False,
 ) -> tuple[Run, Path | None]:  # fmt: skip
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
 
-    The outputs are reserved as long as ``held`` is open; without it, they are not written.
+    The outputs are reserved as long as ``held`` is open; without it, they are not written. ``hands_out`` is said of a
+    run that hands its streamlines out.
     """
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
     chosen = Parameters.given(named, parameters)
-    for name in ("json_stats", "resume", "force"):
+    if hands_out and chosen.density is not None:
+        raise ParameterError("density is written by track; stream hands out streamlines and writes nothing")
+    for name in ("json_stats", "force"):
+        if path is None and chosen.density is None and getattr(chosen, name):
+            raise ParameterError(f"{name} needs an output")
+    # join and a run that goes on read streamlines back, which a map alone does not hold
+    for name in ("resume", *(("part",) if chosen.density is not None else ())):
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     series = _series(dwi, bvals, bvecs, gtab)
@@ -233,8 +247,10 @@ def _start(
     if held is None:
         check()
     else:
-        held.enter_context(reserved(path, check))
+        held.enter_context(reserved(path, check, None if chosen.density is None else Path(chosen.density)))
     series, chosen = _located(series, chosen, affine)
+    if chosen.density_grid is not None:
+        grid_of_map(chosen.density_grid)  # an error of a small file comes before the work
     return start(series, chosen.changed(resume=chosen.resume and held is not None), watcher or Watcher()), path
 
 

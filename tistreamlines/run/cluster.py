@@ -37,11 +37,11 @@ from ..tracking.selection.files import sphere_in
 from .api import track as track_here
 from .log import Watcher
 from .outputs import check_outputs
-from .parts import join
+from .parts import DENSITY, join
 
 EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
 SERIES = ("dwi", "bvals", "bvecs")
-PATHS = (*SERIES, *INPUTS, "cache_dir", "json_stats")
+PATHS = (*SERIES, *INPUTS, "cache_dir", "json_stats", "density")
 OTHERS = (*SERIES, "gtab", "affine", "parameters")  # arguments that are no options
 TASK = "task.pickle"
 PATIENCE = 300  # seconds to wait for an output that another worker holds
@@ -257,6 +257,7 @@ def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | Trackin
         arguments["threads"] = get_worker().state.nthreads
     if job.parts > 1:
         arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None}
+        arguments |= dict.fromkeys(DENSITY)  # join counts the streamlines of all parts
     try:
         with _one_at_a_time:
             result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))
@@ -274,7 +275,8 @@ def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
-        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats))
+        asked = {name: job.arguments.get(name) for name in DENSITY}
+        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **asked))
     except InputError as error:
         return error
 

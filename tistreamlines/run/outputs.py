@@ -11,9 +11,10 @@ from typing import Any
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.in_memory import InMemory
-from ..io.sidecar import sidecar_path
+from ..io.maps import SUFFIXES, suffix_of
 from ..io.writer import SINKS, check_target, explained
 from ..options.parameters import Parameters
+from .density import record_path
 from .schema import RecordError, loaded
 
 
@@ -37,12 +38,15 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     goes_on = output is not None and parameters.resume and unfinished(output).is_dir()
     force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
     inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
-    check_names(output, stats, dict.fromkeys(inputs, "is an input"), force=force)
+    density = None if parameters.density is None else Path(parameters.density)
+    check_names(output, stats, dict.fromkeys(inputs, "is an input"), force=force, density=density)
     if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
         raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
 
 
-def check_names(output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool) -> None:
+def check_names(
+    output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool, density: Path | None = None
+) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
     Parameters
@@ -51,6 +55,7 @@ def check_names(output: Path | None, stats: Path | None, taken: Mapping[Path, st
     stats : file for the counts, if any.
     taken : files that are not replaced, each with what it is.
     force : whether existing outputs are replaced.
+    density : density map, if any; without a tractogram, the record is written beside it.
 
     Raises
     ------
@@ -59,48 +64,56 @@ def check_names(output: Path | None, stats: Path | None, taken: Mapping[Path, st
     ParameterError
         If two outputs have the same name.
     """
-    if output is not None and not output.name:
-        raise OutputError(f"{output}: is a folder; name a file in it")
-    beside = None if output is None else sidecar_path(output)
-    given = [path for path in (stats, output, beside) if path is not None]
+    for path in (output, density):
+        if path is not None and not path.name:
+            raise OutputError(f"{path}: is a folder; name a file in it")
+    beside = record_path(output, density)
+    given = [path for path in (stats, density, output, beside) if path is not None]
     for path in given:
         _check_name(path, taken)
     if output is not None and output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
+    if density is not None and not suffix_of(density):
+        raise OutputError(f"{density}: unknown suffix {density.suffix!r}; end the name with {', '.join(SUFFIXES)}")
     for path in given:
         check_target(path, force=force)
     if stats is not None:
-        if any(stats.resolve() == path.resolve() for path in (output, beside) if path is not None):
+        if any(stats.resolve() == path.resolve() for path in (output, beside, density) if path is not None):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
         if record_at(stats) is not None:
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
-    if output is not None and beside is not None and beside.exists():
-        _check_record(output, beside)
+    if beside is not None and beside.exists():
+        _check_record(output, density, beside)
 
 
 @contextmanager
-def reserved(output: Path | None, check: Callable[[], None]) -> Generator[None, None, None]:
-    """Check the outputs, and keep other runs from the tractogram and its record until the end of the block.
+def reserved(
+    output: Path | None, check: Callable[[], None], density: Path | None = None
+) -> Generator[None, None, None]:  # fmt: skip
+    """Check the outputs, and keep other runs from tractogram, map and record until the end of the block.
 
     Raises
     ------
     BusyError
-        If another run is writing the tractogram, or one whose record has the same name.
+        If another run is writing the tractogram or the density map, or one whose record has the same name.
     """
     check()
-    if output is None:
+    beside = record_path(output, density)
+    if beside is None:
         yield
         return
-    beside = sidecar_path(output)
     with ExitStack() as held:
-        with explained(beside):
-            try:
-                held.enter_context(drafts.reserved(beside))
-            except BlockingIOError:
-                raise BusyError(
-                    f"{output}: another run is writing it, or another tractogram with the record {beside.name}; wait "
-                    "for its end, or give another name"
-                ) from None
+        for path in (beside,) if density is None else (beside, density):
+            with explained(path):
+                try:
+                    held.enter_context(drafts.reserved(path))
+                except BlockingIOError:
+                    raise BusyError(
+                        f"{output or density}: another run is writing it, or another output with the record "
+                        f"{beside.name}; wait for its end, or give another name"
+                        if path == beside else f"{path}: another run is writing it; wait for its end, or give another "
+                        "name"
+                    ) from None
         check()  # that run may have ended meanwhile
         yield
 
@@ -132,17 +145,24 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _check_record(output: Path, beside: Path) -> None:
-    """Refuse to replace a JSON file that is no record, or that of a tractogram in another format."""
-    found = record_at(beside)
+def _check_record(output: Path | None, density: Path | None, beside: Path) -> None:
+    """Refuse to replace a JSON file that is no record, or that of a tractogram or map of another name."""
+    found, own = record_at(beside), output or density
+    assert own is not None
     if found is None:
-        raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {output.name}")
+        raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {own.name}")
     told = found.get("tractogram")
     suffix = told.get("format") if isinstance(told, dict) else None
     if isinstance(suffix, str) and suffix.lower() in SINKS:
-        other = output.with_suffix(suffix)
-        if other.exists() and other.name != output.name and not _is_same(other, output):
-            raise OutputError(f"{beside}: is the record of {other.name}, and is not replaced; rename {output.name}")
+        _refuse_other(beside.with_suffix(suffix), own, beside)
+    elif told is None:  # of a run without a tractogram
+        for suffix in SUFFIXES:
+            _refuse_other(beside.with_suffix(suffix), own, beside)
+
+
+def _refuse_other(other: Path, own: Path, beside: Path) -> None:
+    if other.exists() and other.name != own.name and not _is_same(other, own):
+        raise OutputError(f"{beside}: is the record of {other.name}, and is not replaced; rename {own.name}")
 
 
 def record_at(path: Path) -> dict[str, Any] | None:

@@ -7,26 +7,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import InputError, ParameterError
 from ..io import sidecar
+from ..io.in_memory import InMemory
 from ..io.writer_thread import WriterThread
-from ..option import flag
+from ..option import flag, recorded
+from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from .counts import Counts
+from .density import DensityMap
 from .kept import Stored, damaged
 from .outputs import check_names, reserved
 from .record import OURS, tractogram
 from .schema import Part
 
+if TYPE_CHECKING:
+    from ..option import ImageLike
+
 # options that change no streamline, so that parts may differ in them
 FREE = (
-    "part", "resume", "force", "json_stats", "arch", "devices", "threads", "chunk_size", "memory_limit", "cache_dir",
-    "shared_cache",
+    "part", "resume", "force", "json_stats", "density", "density_voxel", "density_grid", "arch", "devices", "threads",
+    "chunk_size", "memory_limit", "cache_dir", "shared_cache",
 )  # fmt: skip
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
+DENSITY = ("density", "density_voxel", "density_grid")
 TOLD = 10  # missing parts that are named
 
 
@@ -35,7 +42,7 @@ def identity(record: Mapping[str, Any]) -> dict[str, Any]:
     given = record["inputs"]
     versions = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
     code = {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
-    inputs = {f"the content of {name}": one["sha256"] for name, one in given.items()}
+    inputs = {f"the content of {name}": one["sha256"] for name, one in given.items() if name not in FREE}
     named = {
         flag(name): [one for i, one in enumerate(value, 1) if f"{name} {i}" not in given]  # spheres
         if isinstance(value, list) else value
@@ -55,7 +62,8 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def join(
     parts: Iterable[str | PathLike[str]], output: str | PathLike[str], *, force: bool = False,
-    json_stats: str | PathLike[str] | None = None,
+    json_stats: str | PathLike[str] | None = None, density: str | PathLike[str] | None = None,
+    density_voxel: float | None = None, density_grid: ImageLike | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Join the parts of a run to the tractogram that one run would have written, in any format.
 
@@ -70,6 +78,12 @@ def join(
     json_stats : str or Path, optional
         File for counts, lengths, stop reasons, dropped streamlines and run times (seconds, summed over the parts) as
         JSON.
+    density : str or Path, optional
+        Density map to write, .nii or .nii.gz, with the bytes of the one that one run would have written.
+    density_voxel : float, optional
+        Side of its voxels, mm.
+    density_grid : str, Path or nibabel image, optional
+        Image whose grid it has.
 
     Returns
     -------
@@ -96,16 +110,41 @@ def join(
         if not part.name:
             raise InputError(f"{part}: is a folder: give the .trx files of all parts of a run")
     taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
-    with reserved(target, lambda: check_names(target, stats, taken, force=force)):
+    asked = _density_options(density, density_voxel, density_grid)
+    grid: Any = asked.density_grid
+    place = None if asked.density is None else Path(asked.density)
+    if grid is not None and not isinstance(grid, InMemory):
+        taken[Path(grid)] = "is an input"
+    with reserved(target, lambda: check_names(target, stats, taken, force=force, density=place), place):
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
-        step_mm = ordered[0].record.step_mm
-        write(ordered, target, ordered[0].space, step_mm, counts.add, force=force)
+        step_mm, space, mapped = ordered[0].record.step_mm, ordered[0].space, None
+        if place is not None:
+            mapped = DensityMap(place, space, step_mm, voxel_mm=asked.density_voxel, grid=grid)
+
+        def count(batch: Batch) -> None:
+            counts.add(batch)
+            if mapped is not None:
+                mapped.add(batch)
+
+        written = (lambda: None) if mapped is None else (lambda: mapped.write(force=force))
+        write(ordered, target, space, step_mm, count, force=force, written=written)
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
         record["tractogram"] = tractogram(target)
+        record["parameters"] |= {name: recorded(getattr(asked, name)) for name in DENSITY}
+        if mapped is not None:
+            record["density"] = mapped.told
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
     return record["result"]
+
+
+def _density_options(density: Any, voxel: Any, grid: Any) -> Parameters:
+    """Check the options of a density map as those of a run."""
+    asked = Parameters.given(dict(zip(DENSITY, (density, voxel, grid), strict=True)))
+    if isinstance(asked.density_grid, InMemory) and asked.density_grid.affine is None:
+        raise ParameterError("density_grid is an array: give a nibabel image, or the path of one")
+    return asked
 
 
 def whole(parts: Sequence[Stored]) -> list[Stored]:
@@ -149,15 +188,19 @@ def _part(one: Stored) -> Part:
 
 def write(
     parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None], *, force: bool,
-    drafts: Path | None = None,
+    drafts: Path | None = None, written: Callable[[], object] = lambda: None,
 ) -> float:  # fmt: skip
-    """Write the streamlines of parts, in this order, and count them; return the seconds that the writer took."""
+    """Write the streamlines of parts, in this order, and count them; return the seconds that the writer took.
+
+    ``written`` is called when the tractogram is complete, before it gets its name.
+    """
     with WriterThread(output, space, force=force, step_mm=step_mm, drafts=drafts) as writer:
         for part in parts:
             for batch in part.batches():
                 count(batch)
                 writer.put(batch)
         writer.finish()
+        written()
     return writer.seconds
 
 
@@ -175,7 +218,7 @@ def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, An
     used = [device for one in records for device in one.get("devices", [one["device"]])]
     devices = list({json.dumps(device): device for device in used}.values())
     seeds = sum(one["seeds"] for one in results)
-    made = {name: value for name, value in first.items() if name not in ("part", "devices")}
+    made = {name: value for name, value in first.items() if name not in ("part", "devices", "density")}
     return made | ({"devices": devices} if len(devices) > 1 else {}) | {
         "device": devices[0],
         "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None, "shared_cache": False},

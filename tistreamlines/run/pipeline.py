@@ -34,6 +34,7 @@ from ..tracking.selection.regions import ROLES, Regions
 from .ahead import Ahead
 from .apart import process_for
 from .counts import Counts
+from .density import DensityMap, record_path
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
@@ -62,6 +63,7 @@ class Run:
     engine : grows the streamlines.
     begun : ``time.perf_counter()`` when the run began.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
+    density : counts the streamlines in each voxel, if a map is written.
     kept, kept_reasons, kept_verdicts : seeds and streamlines, stop reasons and verdicts of an earlier run that goes on.
     """
 
@@ -74,6 +76,7 @@ class Run:
     begun: float
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
+    density: DensityMap | None = None
     kept: tuple[int, int] = (0, 0)
     kept_reasons: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
     kept_verdicts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Verdict), np.int64))
@@ -163,6 +166,8 @@ class Run:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
         select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
+        if self.density is not None:
+            self.density.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
         numbers = batch.seed_number if select is None else before + np.arange(len(batch))
         self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
@@ -171,6 +176,20 @@ class Run:
         """Track all seeds and keep the streamlines in memory."""
         with closing(self.batches()) as batches:
             return self.result(None, tuple(batches), 0.0)
+
+    def map_density(self) -> TrackResult:
+        """Track all seeds, and write the density map and the records; keep no streamline."""
+        with closing(self.batches()) as batches:
+            for _ in batches:
+                pass
+        self.log.watcher.stage("write")
+        self.write_density()
+        return self.recorded(self.result(None, (), 0.0))
+
+    def write_density(self, *, force: bool | None = None) -> None:
+        """Write the density map, if one is asked for."""
+        if self.density is not None:
+            self.density.write(force=self.parameters.force if force is None else force)
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
@@ -184,15 +203,21 @@ class Run:
                     writer.put(batch)
             self.log.watcher.stage("write")
             writer.finish()
+            self.write_density()
             self.log.watcher.stage("place")
         return self.recorded(self.result(output, (), writer.seconds))
 
     def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
         """Write the records of a result; return it."""
-        assert result.path is not None
         force = self.parameters.force if force is None else force
-        told = self.record(result.as_dict()) | {"tractogram": tractogram(result.path)}
-        sidecar.write_record(sidecar.sidecar_path(result.path), told, force=force)
+        told = self.record(result.as_dict())
+        if result.path is not None:
+            told |= {"tractogram": tractogram(result.path)}
+        if self.density is not None:
+            told |= {"density": self.density.told}
+        beside = record_path(result.path, None if self.density is None else self.density.path)
+        assert beside is not None
+        sidecar.write_record(beside, told, force=force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
         return result
@@ -230,6 +255,7 @@ class Run:
             space=self.plan.space,
             batches=batches,
             sample=Batch.concatenate(self.sample),
+            density=None if self.density is None else self.density.counts,
         )
 
     def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:

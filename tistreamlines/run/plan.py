@@ -24,8 +24,8 @@ __all__ = ["Plan", "make_plan", "needs_series"]
 _LATER = (
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
-    "force", "json_stats", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit",
-    "cache_dir", "shared_cache", "like",
+    "force", "json_stats", "density", "density_voxel", "density_grid", "part", "resume", "arch", "devices", "exact",
+    "threads", "chunk_size", "memory_limit", "cache_dir", "shared_cache", "like",
 )  # fmt: skip
 
 
@@ -66,13 +66,13 @@ def make_plan(
     make : makes the tables that are not in the cache, in this process or in another one.
     """
     inputs = parameters.inputs()
-    regions = {name: source for name, source in inputs.items() if name.split()[0] in ROLES}
-    given = {name: source for name, source in inputs.items() if name not in regions}
+    later = {name: source for name, source in inputs.items() if name.split()[0] in _LATER}
+    given = {name: source for name, source in inputs.items() if name not in later}
     folder, shared = parameters.cache_dir, parameters.shared_cache
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
-        hashes, hashes_of_regions = hashing({**series, **given}), hashing(regions)
+        hashes, hashes_of_later = hashing({**series, **given}), hashing(later)
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
@@ -86,7 +86,7 @@ def make_plan(
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
     seeds = seeds_of(parameters, tables.space, tables.region)
-    every = {**hashes(), **hashes_of_regions()}
+    every = {**hashes(), **hashes_of_later()}
     return Plan(tables.prepared, tables.space, seeds, every, tables.frames, tables.chosen)
 
 

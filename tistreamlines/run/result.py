@@ -19,6 +19,7 @@ from . import containers
 from .schema import Result, keys_of
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from dipy.io.stateful_tractogram import StatefulTractogram
     from nibabel.streamlines.array_sequence import ArraySequence
 
@@ -63,9 +64,11 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, if no tractogram was written; otherwise empty.
+        All streamlines, if neither a tractogram nor a density map was written; otherwise empty.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
+    density : (x, y, z) int32 ndarray or None
+        How many streamlines pass through each voxel, if ``density`` names a file for this map.
     """
 
     path: Path | None
@@ -75,6 +78,7 @@ class TrackResult(Result):
     space: Space
     batches: tuple[Batch, ...]
     sample: Batch
+    density: npt.NDArray[Any] | None = None
 
     @property
     def streamlines_per_second(self) -> float:
@@ -121,8 +125,10 @@ class TrackResult(Result):
         Raises
         ------
         InputError
-            If the tractogram was written to a file that is no longer there.
+            If the tractogram was written to a file that is no longer there, or if only a density map was written.
         """
+        if self.path is None and self.density is not None:
+            raise InputError(f"{self.parameters.density}: is all that was kept of this run: give an output as well")
         reference = containers.reference_image(self.space)
         if self.path is None:
             return containers.tractogram(self.batches, reference)
@@ -178,17 +184,22 @@ class TrackResult(Result):
 
     def __repr__(self) -> str:
         """Return the main numbers in one line."""
-        place = "in memory" if self.path is None else str(self.path)
         return (
             f"<TrackResult: {self.n_streamlines:,} streamlines from {self.seeds:,} seeds, {self.mean_mm:.1f} mm on "
-            f"average, on {self.arch}, {place}>"
+            f"average, on {self.arch}, {self.place}>"
         )
+
+    @property
+    def place(self) -> str:
+        """Where the streamlines, or what was made of them, are: a path, or 'in memory'."""
+        kept = self.path or (None if self.density is None else self.parameters.density)
+        return "in memory" if kept is None else str(kept)
 
     def _repr_html_(self) -> str:
         """Return a table and a picture of some of the streamlines, for notebooks."""
         from ..io.picture import png
 
-        rows = self.table() | {"tractogram": "in memory" if self.path is None else str(self.path)}
+        rows = self.table() | {"tractogram" if self.path or self.density is None else "density map": self.place}
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
         drawn = png(self.sample.points, self.sample.offsets, max_streamlines=PICTURED, dpi=PICTURE_DPI)
         picture = base64.b64encode(drawn).decode()

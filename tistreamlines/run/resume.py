@@ -55,10 +55,12 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         _check_folder(folder)
+    density, run.density = run.density, None  # counts all pieces when they are joined
     with _alone(folder):
         pieces = _kept(run, folder, _check_journal(run, folder))
         try:
             _track_rest(run, folder, pieces)
+            run.density = density
             result = _finish(run, folder, pieces, output)
         except BaseException:
             kept = sum(piece.record.result.seeds for piece in pieces)
@@ -206,5 +208,8 @@ def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> T
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.watcher.stage("write")
     run.counts, run.sample = Counts(), []
-    seconds = write(pieces, output, run.plan.space, run.step_mm, run.count, force=True, drafts=folder)
+    seconds = write(
+        pieces, output, run.plan.space, run.step_mm, run.count, force=True, drafts=folder,
+        written=lambda: run.write_density(force=True),
+    )  # fmt: skip
     return run.recorded(run.result(output, (), seconds), force=True)

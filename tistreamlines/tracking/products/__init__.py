@@ -1,1 +1,1 @@
-"""What is made of the accepted streamlines: their points."""
+"""What is made of the accepted streamlines: their points, and their density."""

@@ -1,0 +1,153 @@
+"""Density maps of runs: the same ones on any device, in any chunks, in parts, and in a run that goes on."""
+
+import json
+import subprocess
+import sys
+
+import nibabel as nib
+import numpy as np
+import pytest
+from small_runs import write_inputs
+
+import tistreamlines as ts
+from tistreamlines.devices import list_devices
+from tistreamlines.run import resume
+from tistreamlines.tracking.products.density import Density
+
+PRESENT = {one.arch for one in list_devices() if one.available}
+SIZE = {"density_voxel": 0.7}
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    return write_inputs(tmp_path_factory.mktemp("in"))
+
+
+@pytest.fixture(scope="module")
+def whole(options, tmp_path_factory):
+    """A run with a tractogram and its map, and another without."""
+    folder = tmp_path_factory.mktemp("whole")
+    made = ts.track(output=folder / "a.trx", **options, density=folder / "a.nii.gz", **SIZE)
+    return folder, made
+
+
+def same(path, whole):
+    return path.read_bytes() == (whole[0] / "a.nii.gz").read_bytes()
+
+
+def test_the_map_counts_the_streamlines_of_the_result(whole, options):
+    folder, made = whole
+    image = nib.load(folder / "a.nii.gz")
+    kept = ts.track(**options)
+    counts = Density(ts.Space(image.affine, image.shape), 5.0)
+    for batch in kept.batches:
+        counts.add(batch)
+    assert image.get_data_dtype() == np.int32
+    assert np.array_equal(np.asarray(image.dataobj), made.density)
+    assert np.array_equal(counts.counts(), made.density)
+    assert 0 < made.density.max() <= made.n_streamlines
+    told = json.loads((folder / "a.json").read_text())["density"]
+    assert told["path"] == str(folder / "a.nii.gz")
+    assert len(told["sha256"]) == 64
+
+
+def test_without_a_tractogram_only_the_map_is_written(whole, options, tmp_path):
+    made = ts.track(**options, density=tmp_path / "b.nii.gz", **SIZE)
+    assert same(tmp_path / "b.nii.gz", whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json", "b.nii.gz"]
+    assert made.n_streamlines == whole[1].n_streamlines
+    assert made.batches == ()
+    assert "b.nii.gz" in repr(made)
+    with pytest.raises(ts.InputError, match="is all that was kept"):
+        made.to_sft()
+    with pytest.raises(ts.OutputError, match="exists already"):
+        ts.track(**options, density=tmp_path / "b.nii.gz")
+    with pytest.raises(ts.OutputError, match=r"record of b\.nii\.gz"):
+        ts.track(**options, output=tmp_path / "b.trx", force=True)
+
+
+@pytest.mark.parametrize("changed", [{"chunk_size": 7}, {"threads": 1}])
+def test_chunks_and_threads_change_nothing(whole, options, tmp_path, changed):
+    ts.track(**options | changed, density=tmp_path / "b.nii.gz", **SIZE)
+    assert same(tmp_path / "b.nii.gz", whole)
+
+
+@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+def test_vulkan_has_the_same_map(whole, options, tmp_path):
+    given = options | {"arch": "vulkan", "density": str(tmp_path / "b.nii.gz")} | SIZE
+    subprocess.run([sys.executable, "-c", f"import tistreamlines as ts; ts.track(**{given!r})"], check=True)
+    assert same(tmp_path / "b.nii.gz", whole)
+
+
+def test_a_selection_counts_what_is_selected(options, tmp_path):
+    made = ts.track(**options, select=5, density=tmp_path / "a.nii")
+    kept = ts.track(**options, select=5)
+    counts = Density(kept.space, 5.0)
+    for batch in kept.batches:
+        counts.add(batch)
+    assert made.n_streamlines == 5
+    assert np.array_equal(made.density, counts.counts())
+
+
+def test_parts_join_to_the_map_of_one_run(whole, options, tmp_path):
+    parts = [tmp_path / f"part{k}.trx" for k in (1, 2, 3)]
+    maps = [tmp_path / f"part{k}.nii.gz" for k in (1, 2, 3)]
+    for k, (part, one) in enumerate(zip(parts, maps, strict=True), 1):
+        ts.track(output=part, **options, part=f"{k}/3", density=one, **SIZE)
+    ts.join(parts, tmp_path / "b.trx", density=tmp_path / "b.nii.gz", **SIZE)
+    assert same(tmp_path / "b.nii.gz", whole)
+    assert np.array_equal(sum(np.asarray(nib.load(one).dataobj) for one in maps), whole[1].density)
+    with pytest.raises(ts.ParameterError, match="part needs an output"):
+        ts.track(**options, part="1/2", density=tmp_path / "c.nii.gz")
+    with pytest.raises(ts.OutputError, match="exists already"):
+        ts.join(parts, tmp_path / "c.trx", density=maps[0])
+
+
+def test_a_run_that_goes_on(whole, options, tmp_path, monkeypatch):
+    monkeypatch.setattr(resume, "FEWEST", 5)
+    monkeypatch.setattr(resume, "MOST", 5)
+    track_piece, done = resume._track_piece, []
+
+    def broken(*given):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(track_piece(*given))
+        return done[-1]
+
+    given = options | {"output": tmp_path / "b.trx", "density": tmp_path / "b.nii.gz", "resume": True} | SIZE
+    with monkeypatch.context() as within, pytest.raises(KeyboardInterrupt):
+        within.setattr(resume, "_track_piece", broken)
+        ts.track(**given)
+    assert not (tmp_path / "b.nii.gz").exists()
+    ts.track(**given)
+    assert same(tmp_path / "b.nii.gz", whole)
+    with pytest.raises(ts.ParameterError, match="resume needs an output"):
+        ts.track(**options, resume=True, density=tmp_path / "c.nii.gz")
+
+
+def test_any_grid(options, tmp_path):
+    turned = np.array([[0.8, -0.9, 0.1, -3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, -4], [0, 0, 0, 1.0]])
+    nib.save(nib.Nifti1Image(np.zeros((12, 11, 9), np.uint8), turned), tmp_path / "grid.nii")
+    made = ts.track(**options, density=tmp_path / "a.nii", density_grid=tmp_path / "grid.nii")
+    assert made.density.shape == (12, 11, 9)
+    assert np.allclose(nib.load(tmp_path / "a.nii").affine, turned)
+    nib.save(nib.Nifti1Image(np.zeros((12, 11), np.uint8), turned), tmp_path / "flat.nii")
+    with pytest.raises(ts.InputError, match="has 2 axes"):
+        ts.track(**options, density=tmp_path / "b.nii", density_grid=tmp_path / "flat.nii")
+    with pytest.raises(ts.OutputError, match="is an input"):
+        ts.track(**options, density=tmp_path / "grid.nii", density_grid=tmp_path / "grid.nii", force=True)
+
+
+def test_names_that_are_refused(options, tmp_path):
+    def refused(match, kind=ts.OutputError, **given):
+        with pytest.raises(kind, match=match):
+            ts.track(**options | given)
+
+    refused("unknown suffix", density=tmp_path / "a.mif")
+    refused("no folder", density=tmp_path / "none" / "a.nii")
+    refused("another output", ts.ParameterError, density=tmp_path / "a.nii", json_stats=tmp_path / "a.nii")
+    refused("density", ts.ParameterError, density_voxel=1.0)
+    both = {"density_voxel": 1.0, "density_grid": "b.nii"}
+    refused("exclude each other", ts.ParameterError, density=tmp_path / "a.nii", **both)
+    with pytest.raises(ts.ParameterError, match="density is written by track"):
+        ts.stream(**options, density=tmp_path / "a.nii")

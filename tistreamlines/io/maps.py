@@ -1,0 +1,55 @@
+"""Writing of maps as NIfTI; a file appears only when it is complete."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from ..space.batch import Space
+from .drafts import hidden_folder
+from .writer import check_target, explained
+
+SUFFIXES = (".nii.gz", ".nii")
+LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a map as it is written, '.nii' or '.nii.gz', or '' if it has another one."""
+    return next((path.name[-len(one) :] for one in SUFFIXES if path.name.lower().endswith(one)), "")
+
+
+def write_map(path: Path, values: npt.NDArray[Any], space: Space, *, force: bool) -> None:
+    """Write a map as NIfTI; the same values have the same bytes at any time and under any name.
+
+    Parameters
+    ----------
+    path : Path
+        Name ending in .nii or .nii.gz.
+    values : ndarray, (x, y, z)
+        Integers.
+    space : Space
+        Grid of the map.
+    force : bool
+        Replace an existing file.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
+    """
+    import nibabel as nib
+
+    check_target(path, force=force)
+    image = nib.Nifti1Image(values, space.affine, dtype=values.dtype)
+    image.header.set_xyzt_units("mm")
+    content = image.to_bytes()
+    with explained(path), hidden_folder(path) as folder:
+        draft = folder / path.name
+        # the header of gzip would name the file and the hour
+        packed = gzip.compress(content, LEVEL, mtime=0) if path.suffix.lower() == ".gz" else content
+        draft.write_bytes(packed)
+        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
