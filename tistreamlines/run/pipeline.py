@@ -191,7 +191,7 @@ class Run:
         """Write the records of a result; return it."""
         assert result.path is not None
         force = self.parameters.force if force is None else force
-        told = self.record(result.as_dict()) | {"tractogram": tractogram(result.path)}
+        told = result.record | {"tractogram": tractogram(result.path)}
         sidecar.write_record(sidecar.sidecar_path(result.path), told, force=force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
@@ -214,7 +214,7 @@ class Run:
         seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
         seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
         counted = self.counts.summary(self.step_mm)
-        return TrackResult(
+        made = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
             seeds=self.done[0],
@@ -230,7 +230,9 @@ class Run:
             space=self.plan.space,
             batches=batches,
             sample=Batch.concatenate(self.sample),
+            record={},
         )
+        return replace(made, record=self.record(made.as_dict()))
 
     def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Gather what is written beside the tractogram."""
