@@ -1,5 +1,6 @@
-"""The streamlines of a result: a sequence, which is read from the file if there is one."""
+"""The streamlines of a result: a sequence, which is read from the file if there is one, and can be saved."""
 
+import json
 import zipfile
 
 import nibabel as nib
@@ -87,3 +88,92 @@ class TestStreamlines:
         made = ts.track(*head.series, path, mask=head.mask, **COMMON, min_length=1e6)
         assert made.n_streamlines == len(made.streamlines) == 0
         assert list(made.streamlines) == []
+
+
+class TestSequence:
+    @pytest.mark.parametrize("suffix", ["", ".trx", ".trk", ".tck"])
+    def test_a_result_is_a_sequence(self, head, suffix, tmp_path):
+        path = tmp_path / f"a{suffix}" if suffix else None
+        made = ts.track(*head.series, path, mask=head.mask, **COMMON)
+        lines = list(made.to_sft().streamlines)
+        assert len(made) == made.n_streamlines == len(lines) > 20
+        assert same_lines(list(made), lines)
+        for index in (0, 3, -1, -len(lines), np.int64(5)):
+            assert np.array_equal(made[index], lines[index])
+        for index in (len(lines), -len(lines) - 1):
+            with pytest.raises(IndexError):
+                made[index]
+        for part in (slice(3, 10), slice(None, None, -2), slice(0, 0), slice(-4, None)):
+            assert same_lines(made[part], lines[part])
+        assert same_lines(made[[4, 1, 4]], [lines[4], lines[1], lines[4]])
+
+    def test_of_no_streamline(self, head):
+        made = ts.track(*head.series, mask=head.mask, **COMMON, min_length=1e6)
+        assert len(made) == len(list(made)) == len(made[:3]) == 0
+        with pytest.raises(IndexError):
+            made[0]
+
+
+def record_at(path):
+    """The record beside a tractogram, without what differs from run to run and the options of the output."""
+    content = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    del content["checksum"], content["result"]["seconds"]
+    return content
+
+
+class TestSave:
+    @pytest.mark.parametrize("suffix", [".trx", ".trk", ".tck"])
+    @pytest.mark.parametrize("more", [{"chunk_size": 16}, {"min_length": 1e6}], ids=["some", "none"])
+    def test_it_writes_what_the_run_would_have_written(self, head, suffix, more, tmp_path):
+        options = {"mask": head.mask, **COMMON, **more}
+        expected = ts.track(*head.series, tmp_path / f"run{suffix}", **options)
+        in_memory = ts.track(*head.series, **options)
+        stored = ts.track(*head.series, tmp_path / "stored.trx", **options)
+        _ = in_memory.streamlines if suffix == ".trk" else None  # which joins the batches
+        for name, one in {"memory": in_memory, "trx": stored, "same": expected}.items():
+            path = tmp_path / f"{name}{suffix}"
+            one.save(str(path))
+            assert path.read_bytes() == expected.path.read_bytes()
+            assert record_at(path) == record_at(expected.path)
+
+    def test_existing_files_are_replaced_only_by_force(self, head, result, tmp_path):
+        path = tmp_path / "a.tck"
+        result.save(path)
+        before = path.read_bytes()
+        with pytest.raises(ts.OutputError, match="exists already"):
+            result.save(path)
+        result.save(path, force=True)
+        assert path.read_bytes() == before
+        with pytest.raises(ts.OutputError, match=r"is the record of a\.tck, and is not replaced"):
+            result.save(tmp_path / "a.trx", force=True)
+        assert sorted(one.name for one in tmp_path.iterdir()) == ["a.json", "a.tck"]
+
+    def test_names_that_are_refused(self, head, result, tmp_path):
+        with pytest.raises(ts.OutputError, match="unknown suffix"):
+            result.save(tmp_path / "a.vtk")
+        with pytest.raises(ts.OutputError, match="no folder"):
+            result.save(tmp_path / "missing" / "a.trx")
+        part = ts.track(*head.series, mask=head.mask, **COMMON, part="1/2")
+        with pytest.raises(ts.OutputError, match=r"a part is a \.trx file"):
+            part.save(tmp_path / "a.trk")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_input_is_not_replaced(self, head, result, tmp_path):
+        (tmp_path / "a.trx").hardlink_to(head.series[0])
+        with pytest.raises(ts.OutputError, match="is an input"):
+            result.save(tmp_path / "a.trx", force=True)
+
+    @pytest.mark.parametrize("suffix", [".trk", ".tck"])
+    def test_formats_that_lack_something_are_not_made_others(self, head, suffix, tmp_path):
+        made = ts.track(*head.series, tmp_path / f"a{suffix}", mask=head.mask, **COMMON)
+        with pytest.raises(ts.OutputError, match=rf"b\.trx: a{suffix} lacks what a \.trx of the run has"):
+            made.save(tmp_path / "b.trx")
+        assert not (tmp_path / "b.trx").exists()
+
+    def test_parts_that_are_saved_can_be_joined(self, head, tmp_path):
+        options = {"mask": head.mask, **COMMON}
+        for number in (1, 2):
+            ts.track(*head.series, **options, part=f"{number}/2").save(tmp_path / f"{number}.trx")
+        ts.join([tmp_path / "1.trx", tmp_path / "2.trx"], tmp_path / "whole.trx")
+        whole = ts.track(*head.series, tmp_path / "run.trx", **options)
+        assert (tmp_path / "whole.trx").read_bytes() == whole.path.read_bytes()

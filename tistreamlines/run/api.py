@@ -95,7 +95,8 @@ def track(
     Returns
     -------
     TrackResult
-        Counts, lengths and times; ``to_sft()`` gives the streamlines as DIPY's StatefulTractogram.
+        Counts, lengths and times, and a sequence of the streamlines; ``to_sft()`` gives them as DIPY's
+        StatefulTractogram, and ``save()`` writes them.
 
     Raises
     ------

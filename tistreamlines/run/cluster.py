@@ -153,6 +153,8 @@ class _Job:
             raise ParameterError("part is chosen for each worker: give the number of parts")
         if chosen.select is not None and parts not in (None, 1):
             raise ParameterError("--select takes the seeds in turn, in one part: leave parts out")
+        if chosen.density is not None and "density" not in options:
+            raise ParameterError("density is within parameters, which every part would write: give it as a keyword")
         series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
         check_outputs(self.output, chosen, series)
         self.parts = 1 if chosen.select is not None else each

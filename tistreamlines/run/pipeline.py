@@ -210,11 +210,11 @@ class Run:
     def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
         """Write the records of a result; return it."""
         force = self.parameters.force if force is None else force
-        told = self.record(result.as_dict())
+        told = result.record
         if result.path is not None:
-            told |= {"tractogram": tractogram(result.path)}
+            told = told | {"tractogram": tractogram(result.path)}
         if self.density is not None:
-            told |= {"density": self.density.told}
+            told = told | {"density": self.density.told}
         beside = record_path(result.path, None if self.density is None else self.density.path)
         assert beside is not None
         sidecar.write_record(beside, told, force=force)
@@ -239,7 +239,7 @@ class Run:
         seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
         seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
         counted = self.counts.summary(self.step_mm)
-        return TrackResult(
+        made = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
             seeds=self.done[0],
@@ -256,7 +256,9 @@ class Run:
             batches=batches,
             sample=Batch.concatenate(self.sample),
             density=None if self.density is None else self.density.counts,
+            record={},
         )
+        return replace(made, record=self.record(made.as_dict()))
 
     def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Gather what is written beside the tractogram."""

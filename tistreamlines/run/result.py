@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from html import escape
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError
 from ..io.images import existing
@@ -69,6 +74,13 @@ class TrackResult(Result):
         Streamlines of about a thousand seeds, for the picture in a notebook.
     density : (x, y, z) int32 ndarray or None
         How many streamlines pass through each voxel, if ``density`` names a file for this map.
+    record : dict
+        What is written beside a tractogram as .json: options, inputs with their hashes, versions and these numbers.
+
+    Notes
+    -----
+    A result is a sequence of its streamlines: ``len(result)``, ``for line in result``, ``result[3]`` and
+    ``result[3:10]``.
     """
 
     path: Path | None
@@ -78,6 +90,7 @@ class TrackResult(Result):
     space: Space
     batches: tuple[Batch, ...]
     sample: Batch
+    record: dict[str, Any]
     density: npt.NDArray[Any] | None = None
 
     @property
@@ -112,6 +125,54 @@ class TrackResult(Result):
         whole = self.batches[0] if len(self.batches) == 1 else Batch.concatenate(self.batches)
         object.__setattr__(self, "batches", (whole,))  # shares its points with the sequence: they are not kept twice
         return containers.sequence(whole.points, whole.lengths)
+
+    def __len__(self) -> int:
+        """Return the number of streamlines."""
+        return self.n_streamlines
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Iterate over the points of each streamline, ``(n, 3)`` float32, RASmm."""
+        lines: Any = self.streamlines
+        yield from lines
+
+    @overload
+    def __getitem__(self, index: int | np.integer) -> npt.NDArray[np.float32]: ...
+    @overload
+    def __getitem__(self, index: slice | list[int] | npt.NDArray) -> ArraySequence: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return the points of one streamline, ``(n, 3)`` float32, RASmm, or an ArraySequence of several."""
+        return self.streamlines[index]
+
+    def save(self, output: str | PathLike[str], *, force: bool = False) -> None:
+        """Write the streamlines to a file, and the record of the run beside it.
+
+        The file has the bytes that the run would have written to it. The record has the times of this run.
+
+        Parameters
+        ----------
+        output : str or Path
+            Tractogram to write: .trx, .trk or .tck. A result that was written as .trk or .tck is only copied to the
+            same format, since the others contain more, or points that are not rounded.
+        force : bool
+            Overwrite existing files.
+
+        Raises
+        ------
+        OutputError
+            If the output cannot be written.
+        InputError
+            If the streamlines were written to a file that is missing or damaged.
+
+        Examples
+        --------
+        >>> import tistreamlines as ts
+        >>> result = ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=100_000)  # doctest: +SKIP
+        >>> result.save("brain.trx")  # doctest: +SKIP
+        """
+        from .saving import save
+
+        source = self.batches if self.path is None else self.path
+        save(source, Path(output), self.space, self.parameters, self.record, force=force)
 
     def to_sft(self) -> StatefulTractogram:
         """Return the streamlines as DIPY's StatefulTractogram in RASmm.

@@ -1,0 +1,76 @@
+"""Writing of a result that is there already, as the run would have written it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import OutputError
+from ..io import sidecar
+from ..io.drafts import hidden_folder
+from ..io.images import existing
+from ..io.writer import check_target, explained
+from ..io.writer_thread import WriterThread
+from ..options.parameters import Parameters
+from ..space.batch import Batch, Space
+from .kept import Stored
+from .outputs import check_outputs, reserved
+from .record import tractogram
+
+
+def save(
+    streamlines: Iterable[Batch] | Path, output: Path, space: Space, parameters: Parameters, record: Mapping[str, Any],
+    *, force: bool,
+) -> None:  # fmt: skip
+    """Write the streamlines of a result to a tractogram, and its record beside it.
+
+    Parameters
+    ----------
+    streamlines : in memory, or the tractogram in which they are.
+    output : tractogram to write.
+    space, parameters : grid of the image that was tracked, and options of the run.
+    record : of the run, without what it says of a tractogram.
+    force : whether existing files are replaced.
+
+    Raises
+    ------
+    OutputError
+        If the output cannot be written, or not from the file in which the streamlines are.
+    InputError
+        If that file is missing, or damaged.
+    """
+    given = record["inputs"]
+    series = [given[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in given]
+    chosen = parameters.changed(force=force, resume=False, json_stats=None)
+    with reserved(output, partial(check_outputs, output, chosen, series)):
+        _write(streamlines, output, space, record["step_mm"], force=force)
+        told = {**record, "tractogram": tractogram(output)}
+        sidecar.write_record(sidecar.sidecar_path(output), told, force=force)
+
+
+def _write(source: Iterable[Batch] | Path, output: Path, space: Space, step_mm: float, *, force: bool) -> None:
+    """Write the tractogram: from memory, from a .trx file, which has all that other formats have, or as a copy."""
+    if isinstance(source, Path) and source.suffix.lower() != ".trx":
+        if source.suffix.lower() != output.suffix.lower():
+            raise OutputError(
+                f"{output}: {source.name} lacks what a {output.suffix} of the run has, or has it rounded: track to a "
+                ".trx file or to memory, or save what to_sft() returns with DIPY"
+            )
+        _copy(existing(source), output, force=force)
+        return
+    batches = Stored(source).batches() if isinstance(source, Path) else source
+    with WriterThread(output, space, force=force, step_mm=step_mm) as writer:
+        for batch in batches:
+            writer.put(batch)
+
+
+def _copy(source: Path, output: Path, *, force: bool) -> None:
+    """Copy a file, which appears when it is complete."""
+    with explained(output), hidden_folder(output) as folder:
+        shutil.copyfile(source, folder / output.name)
+        check_target(output, force=force)
+        os.replace(folder / output.name, output)  # noqa: PTH105  (one atomic call on every system)
