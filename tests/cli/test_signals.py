@@ -53,7 +53,7 @@ def write(output, watcher):
         parameters=Some(force=False, json_stats=None), density=None,
         write_density=lambda: None, plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
         log=Some(watcher=watcher), batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
-        result=lambda path, *_: Some(path=path, as_dict=dict), record=lambda _: {"made": "up"},
+        result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),
         recorded=lambda result: Run.recorded(run, result),
     )
     Run.save(run, Path(output))

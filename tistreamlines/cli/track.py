@@ -62,17 +62,16 @@ def track(
             made = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context))
             told = "\n".join(f"{name:24}{text}" for name, text in made.table().items())
         else:
-            result = run(dwi, bvals, bvecs, output, watcher=display, **given(context))
-            told = summary(result, result.place)
+            told = summary(run(dwi, bvals, bvecs, output, watcher=display, **given(context)))
     if dry_run or not quiet:
         tell(told)
 
 
-def summary(result: TrackResult, output: str) -> str:
+def summary(result: TrackResult) -> str:
     """Describe the result of a run: what was tracked, how many streamlines were dropped and why, and how they ended."""
     table = result.table()
     return (
-        f"{click.format_filename(output)}: {result.n_streamlines:,} streamlines from {result.seeds:,} seeds, "
+        f"{click.format_filename(result.place)}: {result.n_streamlines:,} streamlines from {result.seeds:,} seeds, "
         f"{result.mean_mm:.1f} mm on average ({result.mean_points:.1f} points); "
         f"{result.seconds['total']:.1f} s in all, tracking {result.seconds['track']:.1f} s "
         f"({result.streamlines_per_second:,.0f} streamlines/s) on {result.arch}: {result.device}\n"

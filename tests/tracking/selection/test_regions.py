@@ -474,7 +474,7 @@ def test_a_mask_with_an_axis_of_one_volume_or_without_a_place(tracked, head, tmp
 
 
 def test_every_role_is_an_option_that_can_be_given_several_times(run, head, tmp_path):
-    told = run("track", "--help").out
+    told = run("track", "--help-all").out
     for role in ROLES:
         assert f"--{role.replace('_', '-')}" in told
     out = tmp_path / "x.tck"
