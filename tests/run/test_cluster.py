@@ -164,6 +164,7 @@ def test_errors_come_back_as_their_own_types(client, options, tmp_path):
         ({"part": "1/2"}, "part is chosen for each worker"),
         ({"select": 10, "nseeds": None, "parts": 2}, "select takes the seeds in turn"),
         ({"max_angle": 100}, "max_angle"),
+        ({"parameters": ts.Parameters(density="map.nii")}, "density is within parameters"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_tracked(client, options, tmp_path, changes, words):

@@ -58,12 +58,19 @@ def test_without_a_tractogram_only_the_map_is_written(whole, options, tmp_path):
     assert made.n_streamlines == whole[1].n_streamlines
     assert made.batches == ()
     assert "b.nii.gz" in repr(made)
-    with pytest.raises(ts.InputError, match="is all that was kept"):
-        made.to_sft()
+    # none of them may pass for those of a run without streamlines
+    for ask in (made.to_sft, lambda: made.streamlines, lambda: list(made), lambda: made.save(tmp_path / "c.trx")):
+        with pytest.raises(ts.InputError, match="is all that was kept"):
+            ask()
     with pytest.raises(ts.OutputError, match="exists already"):
         ts.track(**options, density=tmp_path / "b.nii.gz")
     with pytest.raises(ts.OutputError, match=r"record of b\.nii\.gz"):
         ts.track(**options, output=tmp_path / "b.trx", force=True)
+
+
+def test_a_result_is_saved_beside_its_map(whole, tmp_path):
+    whole[1].save(tmp_path / "again.trx")
+    assert (tmp_path / "again.trx").read_bytes() == (whole[0] / "a.trx").read_bytes()
 
 
 @pytest.mark.parametrize("changed", [{"chunk_size": 7}, {"threads": 1}])

@@ -73,7 +73,7 @@ def chosen_weight(
             return DIPYS_WEIGHT
         trial = Trial(sample, gtab, System.of(gtab, response, order, DIPYS_WEIGHT), threads)
         good = _good_weights(trial)
-        if trial.likeness(min(good)) >= ALIKE * trial.likeness(max(good)):
+        if len(good) == 1 or trial.likeness(min(good)) >= ALIKE * trial.likeness(max(good)):
             return min(good)
         return max(good, key=trial.likeness)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
 from ..space.batch import Space
-from .drafts import hidden_folder
-from .writer import check_target, explained
+from .writer import completed
 
 SUFFIXES = (".nii.gz", ".nii")
 LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent
@@ -43,13 +41,9 @@ def write_map(path: Path, values: npt.NDArray[Any], space: Space, *, force: bool
     """
     import nibabel as nib
 
-    check_target(path, force=force)
     image = nib.Nifti1Image(values, space.affine, dtype=values.dtype)
     image.header.set_xyzt_units("mm")
     content = image.to_bytes()
-    with explained(path), hidden_folder(path) as folder:
-        draft = folder / path.name
+    with completed(path, force=force) as draft:
         # the header of gzip would name the file and the hour
-        packed = gzip.compress(content, LEVEL, mtime=0) if path.suffix.lower() == ".gz" else content
-        draft.write_bytes(packed)
-        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+        draft.write_bytes(gzip.compress(content, LEVEL, mtime=0) if path.suffix.lower() == ".gz" else content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -14,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .drafts import hidden_folder
-from .writer import check_target, explained
+from .writer import completed
 
 HASH_BYTES = 1 << 22  # at once, without Python's lock, so that other threads go on
 
@@ -43,13 +41,10 @@ def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = Tr
         If the file exists and ``force`` is false, or if it cannot be written.
     """
     path = Path(path)
-    check_target(path, force=force)
     text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    with explained(path), hidden_folder(path) as folder:
-        draft = folder / path.name
+    with completed(path, force=force) as draft:
         # bytes of a file name that are not UTF-8 are lone surrogates in Python, which JSON can escape
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
 
 
 def write_record(path: str | Path, content: Mapping[str, Any], *, force: bool = True) -> None:

@@ -136,6 +136,23 @@ class TractogramWriter:
             os.replace(self._finished, self.path)  # noqa: PTH105  (one atomic call on every system)
 
 
+@contextmanager
+def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
+    """Hand out the name of a hidden file, which gets the name ``path`` at the end of the block.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
+    """
+    check_target(path, force=force)
+    with explained(path), hidden_folder(path) as folder:
+        draft = folder / path.name
+        yield draft
+        check_target(path, force=force)
+        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+
 def check_target(path: Path, *, force: bool) -> None:
     """Raise OutputError unless a file can be written at this path."""
     if not path.parent.is_dir():

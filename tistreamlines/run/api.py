@@ -224,8 +224,8 @@ def _start(
 ) -> tuple[Run, Path | None]:  # fmt: skip
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
 
-    The outputs are reserved as long as ``held`` is open; without it, they are not written. ``hands_out`` is said of a
-    run that hands its streamlines out.
+    The outputs are reserved as long as ``held`` is open; without it, they are not written. With ``hands_out``,
+    streamlines are handed out and nothing is written.
     """
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")

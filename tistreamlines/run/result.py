@@ -24,7 +24,6 @@ from . import containers
 from .schema import Result, keys_of
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from dipy.io.stateful_tractogram import StatefulTractogram
     from nibabel.streamlines.array_sequence import ArraySequence
 
@@ -113,7 +112,8 @@ class TrackResult(Result):
         Raises
         ------
         InputError
-            If the tractogram was written to a file that is no longer there, or has been replaced.
+            If the tractogram was written to a file that is no longer there, or has been replaced, or if only a density
+            map was written.
         """
         if self.path is not None:
             found = containers.read_sequence(existing(self.path))
@@ -122,9 +122,16 @@ class TrackResult(Result):
                     f"{self.path}: has {len(found):,} streamlines and had {self.n_streamlines:,}: track it again"
                 )
             return found
-        whole = self.batches[0] if len(self.batches) == 1 else Batch.concatenate(self.batches)
+        batches = self._in_memory()
+        whole = batches[0] if len(batches) == 1 else Batch.concatenate(batches)
         object.__setattr__(self, "batches", (whole,))  # shares its points with the sequence: they are not kept twice
         return containers.sequence(whole.points, whole.lengths)
+
+    def _in_memory(self) -> tuple[Batch, ...]:
+        """Return all streamlines of a run without a tractogram, or raise an InputError if none were kept."""
+        if self.density is not None:
+            raise InputError(f"{self.parameters.density}: is all that was kept of this run: give an output as well")
+        return self.batches
 
     def __len__(self) -> int:
         """Return the number of streamlines."""
@@ -161,7 +168,7 @@ class TrackResult(Result):
         OutputError
             If the output cannot be written.
         InputError
-            If the streamlines were written to a file that is missing or damaged.
+            If the streamlines were written to a file that is missing or damaged, or if only a density map was written.
 
         Examples
         --------
@@ -171,7 +178,7 @@ class TrackResult(Result):
         """
         from .saving import save
 
-        source = self.batches if self.path is None else self.path
+        source = self._in_memory() if self.path is None else self.path
         save(source, Path(output), self.space, self.parameters, self.record, force=force)
 
     def to_sft(self) -> StatefulTractogram:
@@ -188,11 +195,9 @@ class TrackResult(Result):
         InputError
             If the tractogram was written to a file that is no longer there, or if only a density map was written.
         """
-        if self.path is None and self.density is not None:
-            raise InputError(f"{self.parameters.density}: is all that was kept of this run: give an output as well")
         reference = containers.reference_image(self.space)
         if self.path is None:
-            return containers.tractogram(self.batches, reference)
+            return containers.tractogram(self._in_memory(), reference)
         from dipy.io.streamline import load_tractogram
 
         loaded: Any = load_tractogram(str(existing(self.path)), reference, bbox_valid_check=False)

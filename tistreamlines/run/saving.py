@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -11,9 +10,8 @@ from typing import Any
 
 from ..errors import OutputError
 from ..io import sidecar
-from ..io.drafts import hidden_folder
 from ..io.images import existing
-from ..io.writer import check_target, explained
+from ..io.writer import completed
 from ..io.writer_thread import WriterThread
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
@@ -45,7 +43,7 @@ def save(
     """
     given = record["inputs"]
     series = [given[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in given]
-    chosen = parameters.changed(force=force, resume=False, json_stats=None)
+    chosen = parameters.changed(force=force, resume=False, json_stats=None, density=None)  # no other file is written
     with reserved(output, partial(check_outputs, output, chosen, series)):
         _write(streamlines, output, space, record["step_mm"], force=force)
         told = {**record, "tractogram": tractogram(output)}
@@ -60,17 +58,10 @@ def _write(source: Iterable[Batch] | Path, output: Path, space: Space, step_mm: 
                 f"{output}: {source.name} lacks what a {output.suffix} of the run has, or has it rounded: track to a "
                 ".trx file or to memory, or save what to_sft() returns with DIPY"
             )
-        _copy(existing(source), output, force=force)
+        with completed(output, force=force) as draft:
+            shutil.copyfile(existing(source), draft)
         return
     batches = Stored(source).batches() if isinstance(source, Path) else source
     with WriterThread(output, space, force=force, step_mm=step_mm) as writer:
         for batch in batches:
             writer.put(batch)
-
-
-def _copy(source: Path, output: Path, *, force: bool) -> None:
-    """Copy a file, which appears when it is complete."""
-    with explained(output), hidden_folder(output) as folder:
-        shutil.copyfile(source, folder / output.name)
-        check_target(output, force=force)
-        os.replace(folder / output.name, output)  # noqa: PTH105  (one atomic call on every system)

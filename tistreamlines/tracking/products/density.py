@@ -1,9 +1,9 @@
 """The density of streamlines: how many pass through each voxel of a grid, counted on the host as batches pass.
 
-A streamline counts once in each voxel that holds one of its points or a point of the segments between them.  Half of
-the voxels' sides belong to them: from -1/2, which belongs, to +1/2, which does not, as where a point is rounded down.
-Coordinates are rounded down to 2^-20 of a voxel first; after that everything is done in whole numbers, so the map
-depends neither on the order of the streamlines nor on the number of threads.
+A streamline counts once in each voxel that holds one of its points or a point of the segments between them.  A point on
+the border of two voxels belongs to the one with the higher index.  Coordinates are rounded down to 2^-20 of a voxel
+first; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor on
+the number of threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 LONGEST = 1 << 10  # voxels that a step may be long: products of two lengths in 2^-20 voxels then fit 64 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
 MOST_THREADS, MOST_BYTES = 4, 1 << 30  # more threads share the work only as long as their grids have room
-STREAMLINES = 1 << 30  # after which a thread's counts are summed up, before they or its stamps leave 32 bits
+STREAMLINES = 1 << 30  # after which a thread's counts are summed up: they and the numbers of streamlines have 32 bits
 WAITING = 2  # batches for each thread, besides the one that it counts
 _count = Function(text_of(Path(__file__).with_name("density_kernels.py")), "count")
 

@@ -73,6 +73,7 @@ def pass_through(a, b, shape, cells, stamp):
 
 @compiled
 def count(points, offsets, to_voxel, shape, first, cells):
+    """Count the streamlines of a batch, whose points are in RASmm; their numbers begin with ``first``."""
     for streamline in range(offsets.shape[0] - 1):
         stamp = first + streamline
         before = (np.int64(0), np.int64(0), np.int64(0))
