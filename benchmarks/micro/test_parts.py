@@ -21,8 +21,8 @@ from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS, prepared_for
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels.getters.boot import BootScratch
-from tistreamlines.kernels.growth import start
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
+from tistreamlines.kernels.streamlines import start
 from tistreamlines.linker.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faces import program, reals, run
+from faces import FACES, program, reals, run
 from link_kernels import combine, plus, through, times
 from places import ROOT, SUPPORT
 
@@ -23,7 +23,7 @@ from tistreamlines.backends.numba import face as _numba
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker import lang
-from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, lanes, put, real, twin, unrolled
+from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, stage, twin, unrolled
 from tistreamlines.linker.link import link
 
 FLAG = Constant("a branch that the test takes or not")
@@ -45,6 +45,54 @@ def lane_sums(item: i32, out: Reals):
     for k in unrolled(3):
         total = total + real(k) * 0.1
     put(out, 0, total)
+
+
+class Count(Record):
+    """Local variables of ``counting``."""
+
+    total: real
+    turns: i32
+
+
+again = Hole("a stage that may be left out")
+
+
+@stage
+def add(count: Count, value: real, times: i32):
+    """Add a value several times, with variables of its own."""
+    total = value * real(times)
+    count.total = count.total + total
+    count.turns = count.turns + 1
+
+
+@stage
+def sum_of(count: Count, more: real) -> real:
+    """A stage with a value."""
+    count.turns = count.turns + 10
+    return count.total + more
+
+
+@twin
+def counting(item: i32, values: Reals, out: Reals):
+    """What stages make of a record of local variables, and that they leave the caller's other variables alone."""
+    count = Count()
+    total = 100.0
+    add(count, values[item], 2)
+    if item == 1:
+        add(count, total, 3)
+    again(count, 0.5, item)
+    out[3 * item] = sum_of(count, total)
+    out[3 * item + 1] = total
+    out[3 * item + 2] = real(count.turns)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_stage_changes_the_callers_record_and_nothing_else(face):
+    values = {"values": np.array([1.0, 2.0, 3.0]), "out": reals(9)}
+    kept = run(face, counting, 3, values, {"again": add})["out"].reshape(3, 3)
+    assert np.array_equal(kept, [[102.0, 100.0, 12.0], [404.5, 100.0, 13.0], [107.0, 100.0, 12.0]])
+    left_out = run(face, counting, 3, values | {"out": reals(9)}, {"again": None})["out"].reshape(3, 3)
+    assert np.array_equal(left_out, kept - np.outer([0.0, 0.5, 1.0], [1, 0, 0]) - [0, 0, 1])
 
 
 # ------------------------------------------------------------------------------------------------------ dialect
@@ -115,6 +163,8 @@ def _known(name: str, scope: dict) -> bool:
     value = scope.get(name)
     if isinstance(value, (lang.Twin, lang.Constant, lang.Hole, int, float)):
         return True
+    if isinstance(value, type) and issubclass(value, lang.Record):
+        return True  # makes a record of local variables
     return name == "range" or (callable(value) and value is getattr(lang, name, None))
 
 

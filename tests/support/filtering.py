@@ -11,10 +11,11 @@ from itertools import accumulate
 import numpy as np
 from scipy.ndimage import map_coordinates
 
-from tistreamlines.kernels.growth import Rules
+from tistreamlines.kernels.getters.vertex_steps import Vertex
+from tistreamlines.kernels.halves import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.linker.lang import Ints, Reals, Record, i32, twin, u32, vec3, where
+from tistreamlines.linker.lang import Ints, Reals, Record, i32, stage, twin, u32, vec3, where
 from tistreamlines.linker.rng import philox, uniform
 
 STEP, STRAIGHT, RESAMPLING = 0.5, 0.6, 3 << 28
@@ -33,24 +34,26 @@ class WalkMemory(Record):
 
 @twin
 def choose_walk(
-    volume: Volume, p: vec3, code: i32, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32, c1: u32, c2: u32,
+    volume: Volume, p: vec3, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32, c1: u32, c2: u32,
     key: Ints,
 ) -> i32:  # fmt: skip
     """The next code; none with the chance that the map before the stopping rule's gives."""
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
     turn = i32(4.0 * uniform(w[2]))
-    axis = ((code >> 1) + 1 + (turn >> 1)) % 3
-    choice = where(uniform(w[1]) < STRAIGHT, code, 2 * axis + (turn & 1))
+    axis = ((state.code >> 1) + 1 + (turn >> 1)) % 3
+    choice = where(uniform(w[1]) < STRAIGHT, state.code, 2 * axis + (turn & 1))
     if uniform(w[0]) < scratch.row[STOP_CHANNEL - 1]:
         choice = -1
     return choice
 
 
-@twin
-def moved_walk(
-    p: vec3, code: i32, method: Walk, scratch: WalkMemory, c0: u32, c1: u32, c2: u32, rules: Rules
-) -> vec3:
+@stage
+def move_walk(
+    state: Vertex, scratch: WalkMemory, p: vec3, code: i32, volume: Volume, method: Walk, c0: u32, c1: u32, c2: u32,
+    rules: Rules,
+) -> vec3:  # fmt: skip
     """The point one step on."""
+    state.code = code
     s = where((code & 1) == 1, -1.0, 1.0) * STEP
     axis = code >> 1
     return vec3(

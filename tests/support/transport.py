@@ -13,6 +13,7 @@ from tables import prepare_ptt, probe
 
 from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
+from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.getters.ptt import Probe
 
 KEY = np.array([17, -3])
@@ -46,7 +47,7 @@ def case(name: str):
 
 def go(face: str, kernel, items: int, name: str, **values):
     made = case(name)[0]
-    return run(face, kernel, items, made.arrays | made.scalars | RULES | values, made.fill, made.scratch)
+    return run(face, kernel, items, made.arrays | made.scalars | RULES | values, filled(made.fill), made.scratch)
 
 
 @cache

@@ -16,21 +16,22 @@ from tistreamlines.benchmarks.cases import METHODS, Case
 from tistreamlines.benchmarks.problem import Problem, save_problem
 from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.fit.tensor import tensor_fa
-from tistreamlines.kernels import growth
+from tistreamlines.kernels import growth, streamlines
+from tistreamlines.kernels.products.points import pack
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
-from tistreamlines.tracking.engine.linking import PLAIN
+from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.tables.given import Prepared
 
 needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")
-ROOTS = [growth.start, growth.enlist, growth.advance, growth.pack]  # as the engine has them: linked once
+ROOTS = [streamlines.start, streamlines.enlist, growth.advance, pack]  # as the engine has them: linked once
 LIMIT = 60
 
 
 def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
     """Arrays of the halves grown from seeds, by the kernels alone."""
-    linked = program(face, ROOTS, PLAIN | prepared.fill, prepared.scratch)
+    linked = program(face, ROOTS, filled(prepared.fill), prepared.scratch)
     n, most = len(seeds), prepared.scalars["seeds_most"]
     values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
     values |= {f"rules_step_{a}": step for a in "xyz"} | {"rules_max_steps": LIMIT, "rules_first_seed": 0}
@@ -39,7 +40,7 @@ def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) ->
     linked.run("start", n, values)
     count = int(values["seeds_counts"].sum())
     values["slot"] = (np.cumsum(values["seeds_counts"]) - values["seeds_counts"]).astype(np.int32)
-    values |= {f"halves_{k}": ints(count) for k in ("seed", "branch", "initial")}
+    values |= {f"halves_{k}": ints(count) for k in ("seed", "branch", "initial", "first")}
     values |= {
         "halves_state": ints(4 * count),
         "halves_codes": ints(2 * count * LIMIT),
@@ -128,7 +129,7 @@ def test_initial_directions_in_both_precisions(crop):
     prepared = prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds)
     found = []
     for face in ("numba32", "numba64"):
-        linked = program(face, ROOTS, PLAIN | prepared.fill, prepared.scratch)
+        linked = program(face, ROOTS, filled(prepared.fill), prepared.scratch)
         values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
         values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
         values["seeds_peaks"] = ints(800 * prepared.scalars["seeds_most"])

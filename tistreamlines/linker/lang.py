@@ -26,7 +26,7 @@ import numpy as np
 LANES = 32
 __all__ = [  # what a kernel file imports
     "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "at", "barrier", "bits", "collect", "each", "floor",
-    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "spread", "take", "team_max", "team_min",
+    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "spread", "stage", "take", "team_max", "team_min",
     "twin", "u32", "umulhi", "unrolled", "vec3", "where", "words",
 ]  # fmt: skip
 
@@ -48,9 +48,22 @@ class Twin:
         raise TypeError(f"{self.__name__} is a kernel function: link it to a face first (tistreamlines.linker.link)")
 
 
+class Stage(Twin):
+    """A part of a kernel function, whose lines the linker writes where it is called.
+
+    So it can set variables of its caller: the fields of a record of local variables, which ``name = SomeRecord()`` makes,
+    and variables that it is given.  Where a hole for a stage is filled with None, the call is left out.
+    """
+
+
 def twin(function: Callable[..., Any]) -> Twin:
     """Mark a function as written in the kernel language."""
     return Twin(function)
+
+
+def stage(function: Callable[..., Any]) -> Stage:
+    """Mark a function in the kernel language as a stage of those that call it."""
+    return Stage(function)
 
 
 class Constant:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import re
 import textwrap
@@ -20,6 +21,7 @@ RESULTS = {
     "vec3": VEC, "words": WORDS, "put": NOTHING, "collect": NOTHING, "barrier": NOTHING,
 }  # fmt: skip
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
+ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
 
 
 def annotation(node: ast.expr | None, function: lang.Twin, fill: Mapping[str, Any]) -> Any:
@@ -41,6 +43,22 @@ def tree_of(function: lang.Twin) -> ast.FunctionDef:
 def flat(node: ast.expr) -> str:
     """Flat name of a field: ``method.sphere.vertices`` becomes ``method_sphere_vertices``."""
     return ast.unparse(node).replace(".", "_")
+
+
+class Renamer(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, meant: Mapping[str, ast.expr]) -> None:
+        self.meant = meant
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self.meant.get(node.id, node))
+
+
+def set_in(statements: list[ast.stmt]) -> set[str]:
+    """Names of the variables that statements set."""
+    every = (node for statement in statements for node in ast.walk(statement))
+    return {node.id for node in every if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 class Rewriter(ast.NodeVisitor):
@@ -96,6 +114,11 @@ class Rewriter(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> list[str]:
         target, value = node.targets[0], node.value
+        called = self.lookup(value.func.id) if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
+        if isinstance(called, lang.Stage):
+            return self.inlined(value, called, target)
+        if is_record(called):
+            return self.local_record(flat(target), called)
         text, kind = self.visit(value)
         named = isinstance(target, ast.Name)
         accumulates = named and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
@@ -106,7 +129,41 @@ class Rewriter(ast.NodeVisitor):
         return [f"{self.text(target)} = {text}"]
 
     def visit_Expr(self, node: ast.Expr) -> list[str]:
-        return [self.text(node.value)]
+        called = self.lookup(node.value.func.id) if isinstance(node.value, ast.Call) else lang.real
+        if called is None:
+            return []
+        return self.inlined(node.value, called) if isinstance(called, lang.Stage) else [self.text(node.value)]
+
+    def local_record(self, name: str, record: type[lang.Record]) -> list[str]:
+        """Set the local variables of a record to zero, since a compiler may not know a variable that only a branch sets."""
+        fields = flat_fields(name, record)
+        self.records.add(name)
+        self.env.update(fields)
+        return [f"{field} = {self.text(ast.parse(ZEROS[kind], mode='eval').body)}" for field, kind in fields]
+
+    def inlined(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
+        """Lines of a stage, written where it is called: its records and variables are the caller's.
+
+        Variables that the stage alone has are renamed, and so are arguments that are no variables of the caller.
+        """
+        tree, lines, meant = tree_of(stage), [], {}
+        for argument, parameter in zip(call.args, tree.args.args, strict=True):
+            note = annotation(parameter.annotation, stage, self.fill)
+            if is_record(note) or (isinstance(argument, ast.Name | ast.Attribute) and flat(argument) in self.env):
+                meant[parameter.arg] = argument
+            else:
+                meant[parameter.arg] = ast.Name(f"{stage.__name__}_{parameter.arg}")
+                lines += self.visit_Assign(ast.Assign([meant[parameter.arg]], argument))
+        body = tree.body[1:] if ast.get_docstring(tree) else tree.body
+        meant |= {name: ast.Name(f"{stage.__name__}_{name}") for name in set_in(body) - meant.keys()}
+        body = [Renamer(meant).visit(copy.deepcopy(statement)) for statement in body]
+        outside, self.scope = self.scope, stage.function.__globals__
+        for statement in body:
+            if isinstance(statement, ast.Return):
+                statement = ast.Assign([target], statement.value)
+            lines += self.visit(statement)
+        self.scope = outside
+        return lines
 
     def visit_If(self, node: ast.If) -> list[str]:
         known = self.known(node.test)

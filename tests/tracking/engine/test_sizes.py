@@ -32,6 +32,7 @@ from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
 from tistreamlines.tracking.engine import growth as growth_module
 from tistreamlines.tracking.engine import memory as memory_module
 from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.engine.memory import MOST_ELEMENTS, PART_WORDS, capacity_for, sizes, total
 from tistreamlines.tracking.engine.pace import Pace
 from tistreamlines.tracking.engine.settings import Settings
@@ -39,8 +40,8 @@ from tistreamlines.tracking.seeding.seeds import RandomSeeds
 from tistreamlines.tracking.tables.rows import build_volume
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
-BOOT = {"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10, "MARKS": 0}
-PTT, MOST = BOOT | {"CARRIED": 10, "CODE_BITS": 8}, BOOT | {"seeds_most": 992, "CODE_BITS": 11}
+BOOT = filled({"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10, "DROPS_DEAD_END": 0})
+PTT, MOST = filled(BOOT, {"CARRIED": 10, "CODE_BITS": 8}), BOOT | {"seeds_most": 992, "CODE_BITS": 11}
 FILLS = [BOOT, PTT, MOST]
 
 

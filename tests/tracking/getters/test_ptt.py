@@ -12,20 +12,22 @@ from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, 
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.kernels.getters.ptt import (
+    Frame,
     Ptt,
     PttScratch,
     candidate,
     choose_try,
     data_support,
     heard,
-    moved_by_try,
+    move_by_try,
 )
-from tistreamlines.kernels.growth import Rules
+from tistreamlines.kernels.halves import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import nearest_vertex, read_stop
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, twin, u32, vec3
 from tistreamlines.space.nearest_vertex import cell_table
 from tistreamlines.space.sphere import load_sphere, sphere_tables
+from tistreamlines.tracking.engine.linking import filled
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 
@@ -73,10 +75,11 @@ def stepping(
         scratch.carried[i] = start[3 + i]
     barrier()
     p = vec3(start[0], start[1], start[2])
-    code = choose_try(volume, p, 0, method, scratch, 0, u32(item), u32(step), u32(0), rules.key)
+    state = Frame()
+    code = choose_try(volume, p, state, method, scratch, 0, u32(item), u32(step), u32(0), rules.key)
     codes[item] = code
     if code >= 0:
-        p = moved_by_try(p, code, method, scratch, u32(item), u32(step), u32(0), rules)
+        p = move_by_try(state, scratch, p, code, volume, method, u32(item), u32(step), u32(0), rules)
     for i in range(3):
         out[6 * item + 3 + i] = scratch.carried[i]
     out[6 * item] = p[0]
@@ -191,7 +194,7 @@ def test_where_nothing_supports_a_probe_dipys_getter_goes_on_and_the_others_end(
         made = prepare_ptt("pmf", values, stop_map, 0.5, seed, max_directions=1, probe_rule=rule, pmf_threshold=1.0)
         start = np.concatenate([seed[0], frames(1, 7)[0].ravel(), [0.0]])
         more = RULES | {"start": start, "step": 2, "out": reals(60), "codes": ints(10)}
-        codes = run("python", stepping, 10, made.arrays | made.scalars | more, made.fill, made.scratch)["codes"]
+        codes = run("python", stepping, 10, made.arrays | made.scalars | more, filled(made.fill), made.scratch)["codes"]
         assert np.array_equal(codes, np.full(10, 10 if kept else -1))
 
 

@@ -10,7 +10,8 @@ from crossings import crossing, same
 from distributions import CIRCLE_SEEDS, whole
 
 from tistreamlines.devices import choose
-from tistreamlines.kernels.growth import Halves
+from tistreamlines.kernels.halves import Halves
+from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.verdicts import Verdict
 from tistreamlines.linker.lang import Ints, i32, real, twin, vec3
@@ -84,7 +85,7 @@ class Below:
     """A filter that ends streamlines early where they come beyond a plane."""
 
     def __init__(self, x: float) -> None:
-        self.fill = {"Filter": Plane, "marks": beyond_plane, "MARKS": 1}
+        self.fill = bits.STAGES | {"Filter": Plane, "marks": beyond_plane, "MARKS": 1}
         nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0, "ends": 0}
         self.values = spread("filter", Plane(x=x, counted=EXCLUDE, **nothing))
 

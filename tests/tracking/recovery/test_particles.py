@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from commands import computed
 from faces import ints, program, run
-from filtering import Tracker, Walk, WalkMemory, choose_walk, moved_walk, track
+from filtering import Tracker, Walk, WalkMemory, choose_walk, move_walk, track
 from scipy import stats
 from streamlines import fingerprint, joined, lines
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
-from tistreamlines.kernels.getters.vertex_steps import read_row
+from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES
 from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act
@@ -25,7 +25,7 @@ from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.linking import PLAIN
+from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.engine.pace import Pace
 from tistreamlines.tracking.engine.settings import Settings
 from tistreamlines.tracking.getters import pmf
@@ -56,10 +56,9 @@ def maps() -> np.ndarray:
 def fill_of(**named: Any) -> dict[str, Any]:
     own = {
         "Method": Walk, "Scratch": WalkMemory, "Stopping": act.Act, "classify": act.classify, "choose": choose_walk,
-        "moved": moved_walk, "read": read_row, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS,
-        "STOP_CHANNEL": ROW - 2, "STOP_CHANNELS": 2,
+        "move": move_walk, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": ROW - 2, "STOP_CHANNELS": 2,
     }  # fmt: skip
-    return own | PLAIN | particle_fill(options(**named), 0.5)
+    return filled(ALONG_VERTICES, own, particle_fill(options(**named), 0.5))
 
 
 def starts(count: int) -> np.ndarray:
@@ -75,6 +74,7 @@ def walks(face: str, count: int, max_steps: int, launches: tuple[int, ...], **na
     values = {
         "rules_max_steps": max_steps, "rules_key": KEY, "rules_first_seed": FIRST_SEED, "seeds_points": seeds.ravel(),
         "halves_seed": np.arange(count, dtype=np.int32), "halves_branch": ints(count), "halves_initial": ints(count),
+        "halves_first": ints(count) - 1,
         "halves_state": ints(4 * count), "halves_codes": ints(2 * count * max_steps), "volume_rows": rows.ravel(),
         "halves_point": np.concatenate([np.repeat(seeds, 2, axis=0), np.zeros((2 * count, 2))], axis=1).ravel(),
         "volume_index": CHUNKS * np.arange(rows[..., 0].size, dtype=np.int32),
@@ -137,32 +137,32 @@ def test_each_step_is_that_of_dipys_algorithm(face, case, count, launches):
 
 # ---------------------------------------------------------------------------------------------------------- particles
 @twin
-def draw_all(item: i32, particles: Particles, weights: Ints, key: Ints, out: Ints):
+def draw_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints):
     """The particles that are drawn by whole-numbered weights."""
     for i in range(32):
-        particles.weight[i] = 1.0 * weights[i]
+        recovery.weight[i] = 1.0 * weights[i]
     barrier()
-    put(out, 32 * item, drawn(particles, u32(item), u32(1), u32(2), 0, key))
+    put(out, 32 * item, drawn(recovery, u32(item), u32(1), u32(2), 0, key))
 
 
 @twin
-def balance_all(item: i32, particles: Particles, weights: Ints, key: Ints, out: Ints):
+def balance_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints):
     """The weights after ``balance`` in millionths, and the particles' sources."""
     for i in range(32):
-        particles.weight[i] = 1.0 * weights[32 * item + i]
-        particles.status[i] = 0
-    put(particles.codes, 0, lane())
-    balance(particles, 1, u32(item), u32(1), u32(2), key)
-    put(out, 64 * item, take(particles.codes, lane()))
+        recovery.weight[i] = 1.0 * weights[32 * item + i]
+        recovery.status[i] = 0
+    put(recovery.codes, 0, lane())
+    balance(recovery, 1, u32(item), u32(1), u32(2), key)
+    put(out, 64 * item, take(recovery.codes, lane()))
     for i in range(32):
-        out[64 * item + 32 + i] = i32(1.0e6 * particles.weight[i] + 0.5)
+        out[64 * item + 32 + i] = i32(1.0e6 * recovery.weight[i] + 0.5)
     barrier()
 
 
 @pytest.mark.parametrize("face", ["python", "numba32"])
 def test_particles_are_drawn_as_often_as_their_weights_say(face):
     weights = np.pad([0, 5, 0, 1, 3, 0, 0, 2, 9], (0, 23)).astype(np.int32)
-    fill, items = particle_fill(options(pft_particles=9), 0.5), 20 if face == "python" else 2000
+    fill, items = fill_of(pft_particles=9), 20 if face == "python" else 2000
     values = {"weights": weights, "key": KEY, "out": ints(32 * items)}
     found = np.bincount(run(face, draw_all, items, values, fill, team_memory(fill))["out"], minlength=32)
     assert (found[weights == 0] == 0).all()
@@ -172,7 +172,7 @@ def test_particles_are_drawn_as_often_as_their_weights_say(face):
 
 def test_particles_are_resampled_where_their_weights_are_uneven():
     """1 / sum w^2 < 15 / 10: here, if the greatest of two weights is above about 0.79."""
-    fill, shares = particle_fill(options(), 0.5), np.arange(1000, 500, -5)
+    fill, shares = fill_of(), np.arange(1000, 500, -5)
     weights = np.zeros((len(shares), 32), np.int32)
     weights[:, 4], weights[:, 11] = shares, 1000 - shares
     values = {"weights": weights.ravel(), "key": KEY, "out": ints(64 * len(shares))}

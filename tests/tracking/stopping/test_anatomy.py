@@ -17,7 +17,8 @@ import tistreamlines as ts
 from tistreamlines.backends import open_program
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
-from tistreamlines.kernels.growth import Stopping, classify
+from tistreamlines.kernels.growth import classify
+from tistreamlines.kernels.halves import Stopping
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act, binary, cmc

@@ -12,16 +12,17 @@ from faces import FACES, ints, program, reals, run
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
-from tistreamlines.kernels.getters.vertex_steps import read_row
-from tistreamlines.kernels.growth import Rules
+from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES, Vertex, read_row
+from tistreamlines.kernels.halves import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import read_stop
+from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
-from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, real, twin, u32, vec3
+from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, real, stage, twin, u32, vec3
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.linker.source import Source
-from tistreamlines.tracking.engine.linking import PLAIN
+from tistreamlines.tracking.engine.linking import filled
 
 GROWING = int(Stop.GROWING)
 END = Constant("the reason with which the toy rule ends a streamline")
@@ -61,7 +62,7 @@ class Memory(Record):
 
 @twin
 def choose_straight(
-    volume: Volume, p: vec3, code: i32, method: Straight, scratch: Memory, attempt: i32, c0: u32, c1: u32, c2: u32,
+    volume: Volume, p: vec3, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32, c1: u32, c2: u32,
     key: Ints,
 ) -> i32:  # fmt: skip
     """Step 5, but every third one only at a second attempt."""
@@ -71,11 +72,13 @@ def choose_straight(
     return choice
 
 
-@twin
-def moved_straight(
-    p: vec3, code: i32, method: Straight, scratch: Memory, c0: u32, c1: u32, c2: u32, rules: Rules
-) -> vec3:
+@stage
+def move_straight(
+    state: Vertex, scratch: Memory, p: vec3, code: i32, volume: Volume, method: Straight, c0: u32, c1: u32, c2: u32,
+    rules: Rules,
+) -> vec3:  # fmt: skip
     """The point one step along x."""
+    state.code = code
     return vec3(p[0] + method.step, p[1], p[2])
 
 
@@ -96,10 +99,10 @@ def at_wall(filter: Wall, p: vec3, word: i32) -> i32:
 
 METHOD = {
     "Method": Straight, "Scratch": Memory, "Stopping": Toy, "classify": classify_toy, "choose": choose_straight,
-    "moved": moved_straight, "CARRIED": 0, "DROPS_DEAD_END": 0, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST,
-    "STOP_CHANNELS": 2, "REDRAWN": 0,
+    "move": move_straight, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST, "STOP_CHANNELS": 2, "REDRAWN": 0,
 }  # fmt: skip
-WALL = PLAIN | {"Filter": Wall, "marks": at_wall, "MARKS": 1}
+WALL = bits.STAGES | {"Filter": Wall, "marks": at_wall, "MARKS": 1}
+NO_WALL: dict[str, Any] = {}
 SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
 
 
@@ -108,8 +111,8 @@ def maps() -> np.ndarray:
     return np.random.default_rng(4).integers(1, 64, (SIDE, 2)) * np.array([1 / 64, 1 / 32])
 
 
-def fill_of(reason: Stop, read: Any = read_row, filter: dict[str, Any] = PLAIN) -> dict[str, Any]:
-    return METHOD | filter | {"read": read, "END": int(reason)}
+def fill_of(reason: Stop, read: Any = read_row, filter: dict[str, Any] = NO_WALL) -> dict[str, Any]:
+    return filled(ALONG_VERTICES, METHOD, filter, {"read": read, "END": int(reason)})
 
 
 def arguments(max_steps: int = STEPS) -> dict[str, Any]:
@@ -121,7 +124,8 @@ def arguments(max_steps: int = STEPS) -> dict[str, Any]:
         "stride": 1, "offset": 0, "steps": max_steps, "rules_max_steps": max_steps, "rules_key": KEY,
         "rules_first_seed": 3,
         "halves_seed": streamlines % 5, "halves_branch": streamlines // 5,
-        "halves_initial": ints(HALVES // 2), "halves_state": ints(2 * HALVES), "halves_codes": ints(HALVES * max_steps),
+        "halves_initial": ints(HALVES // 2), "halves_first": ints(HALVES // 2) - 1,
+        "halves_state": ints(2 * HALVES), "halves_codes": ints(HALVES * max_steps),
         "halves_point": np.tile([2.0, 0.0, 0.0], HALVES).astype(np.float32), "volume_rows": rows.ravel(),
         "volume_index": (CHUNKS * np.arange(SIDE)).astype(np.int32), "volume_shape": np.array([SIDE, 1, 1], np.int32),
         "stopping_scale": 0.5, "method_step": 0.5, "filter_x": 5.0,

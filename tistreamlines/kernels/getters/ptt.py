@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
-from ...linker.rng import philox, uniform
-from ..growth import ABREAST, Rules
+from ...linker.rng import PARTICLE, philox, uniform
+from ..halves import *
 from ..interpolate import Volume
 from ..lanes import cross, everywhere, interpolated, nearest_vertex, normalised
 from ..orientation.peaks import NONE, VERTEX_CHUNKS, direction
@@ -29,6 +29,7 @@ SAMPLES = 10
 TRIES = 100
 ROUNDS = 4  # of 32 candidates
 EVERY = -3.0e38
+NUMBER_BITS = 7  # of a candidate's number, below SAMPLES + TRIES
 FRAMES = 1 << 16  # of a counter: the random vector of a half's first frame
 
 
@@ -58,6 +59,10 @@ class Ptt(Pmf):
     @staticmethod
     def sizes(fill):
         return {"cells": fill["CELL_WORDS"] * 3 * fill["CELLS"] ** 2, "ring": 2 * fill["PROBES"]}
+
+
+class Frame(Record):
+    """What a half carries lies in team memory, see ``PttScratch``."""
 
 
 class PttScratch(PmfScratch):
@@ -172,10 +177,10 @@ def accepted(share: real, bound: real, support: real) -> i32:
 # ------------------------------------------------------------------------------------------------------- a step
 @twin
 def choose_try(
-    volume: Volume, p: vec3, code: i32, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
+    volume: Volume, p: vec3, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
     key: Ints,
 ) -> i32:  # fmt: skip
-    """Number of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
+    """Code of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
     here = everywhere(p)
     t = everywhere(held(scratch, 0))
     n = everywhere(held(scratch, 3))
@@ -203,8 +208,8 @@ def choose_try(
         fit = accepted(drawn[2], bound, support[0]) == 1
         lowest = team_min(where(tried & fit, real(number), 1.0e6))
         if lowest < 1.0e6:
-            chosen = i32(lowest)
-            end = team_max(where(number == chosen, support[1], EVERY))
+            chosen = coded(i32(lowest), c2)
+            end = team_max(where(number == i32(lowest), support[1], EVERY))
             barrier()
             scratch.carried[9] = end
             barrier()
@@ -245,7 +250,19 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
 
 
 @twin
-def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
+def coded(number: i32, c2: u32) -> i32:
+    """Code of a candidate: its number, and what a recovery has added to the counter that it was drawn with."""
+    return number | i32((c2 >> u32(PARTICLE)) << u32(NUMBER_BITS))
+
+
+@twin
+def drawn_with(code: i32, c2: u32) -> u32:
+    """The third word of the counter with which a candidate was drawn."""
+    return (c2 & u32((1 << PARTICLE) - 1)) | (u32(code >> NUMBER_BITS) << u32(PARTICLE))
+
+
+@twin
+def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
     """Move the frame along the arc of a candidate; return the displacement in mm (DIPY's ``propagate``)."""
     t = held(scratch, 0)
     n = held(scratch, 3)
@@ -253,10 +270,12 @@ def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c
     step = c1
     if ABREAST:
         step = lanes(c1)
+    number = u32(code & ((1 << NUMBER_BITS) - 1))
+    branch = drawn_with(code, c2)
     if i32(c1) == 1:
-        b = sideways(t, c0, step, c2, u32(number), key)
+        b = sideways(t, c0, step, branch, number, key)
         n = cross(b, t)
-    drawn = candidate(method, c0, step, c2, u32(number), key)
+    drawn = candidate(method, c0, step, branch, number, key)
     k1 = settled(drawn[0], drawn[1])
     k2 = settled(drawn[1], drawn[0])
     way = onward(method.step, k1, k2, t, n, b)
@@ -266,19 +285,18 @@ def transport(method: Ptt, scratch: PttScratch, number: i32, c0: u32, c1: u32, c
     return way
 
 
-@twin
-def moved_by_try(
-    p: vec3, code: i32, method: Ptt, scratch: PttScratch, c0: u32, c1: u32, c2: u32, rules: Rules
-) -> vec3:
-    """The point after one step along the candidate with this number."""
+@stage
+def move_by_try(
+    state: Frame, scratch: PttScratch, p: vec3, code: i32, volume: Volume, method: Ptt, c0: u32, c1: u32, c2: u32,
+    rules: Rules,
+) -> vec3:  # fmt: skip
+    """The point after one step along the candidate with this code."""
     way = transport(method, scratch, code, c0, c1, c2, rules.key)
     return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
 
 
 @twin
-def depart_along(
-    method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules
-):
+def depart(method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules):
     """Start the tangent along the initial direction, that of a backward half opposite to the forward half's first step.
 
     DIPY takes the opposite of that step in voxels, which is another direction if voxels are not isotropic; here it is in mm.
@@ -294,9 +312,56 @@ def depart_along(
         put_frame(scratch, back, back, back)
 
 
+@stage
+def set_out_by_frame(
+    state: Frame, scratch: PttScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Ptt, c0: u32,
+    c2: u32, rules: Rules,
+):  # fmt: skip
+    """See ``depart``."""
+    depart(method, scratch, initial, side, first, c0, c2, rules)
+
+
+@stage
+def load_frame(state: Frame, scratch: PttScratch, code: i32, held: Reals, place: i32, stride: i32):
+    """Restore what the half carries."""
+    barrier()
+    for i in each(CARRIED):
+        scratch.carried[i] = held[place + stride * i]
+    barrier()
+
+
+@stage
+def store_frame(state: Frame, scratch: PttScratch, held: Reals, place: i32, stride: i32):
+    """Store what the half carries."""
+    for i in each(CARRIED):
+        held[place + stride * i] = scratch.carried[i]
+
+
+@twin
+def support_of(
+    volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints
+):  # fmt: skip
+    """Find the PMF at the end of the probe of a step that is taken again, which the step itself does not tell."""
+    t = everywhere(held(scratch, 0))
+    n = everywhere(held(scratch, 3))
+    b = everywhere(held(scratch, 6))
+    number = u32(lanes(code & ((1 << NUMBER_BITS) - 1)))
+    branch = lanes(drawn_with(code, c2))
+    if i32(c1) == 1:
+        b = sideways(t, lanes(c0), lanes(c1), branch, number, key)
+        n = cross(b, t)
+    drawn = candidate(method, lanes(c0), lanes(c1), branch, number, key)
+    k1 = settled(drawn[0], drawn[1])
+    k2 = settled(drawn[1], drawn[0])
+    end = team_max(data_support(method, volume, everywhere(p), t, n, b, k1, k2, lanes(0.0))[1])
+    barrier()
+    scratch.carried[9] = end
+    barrier()
+
+
 # ------------------------------------------------------------------------------------------------ reading rows
 @twin
-def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch) -> i32:
+def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, c0: u32, key: Ints) -> i32:
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     here = everywhere(p)
     for chunk in range(VERTEX_CHUNKS):

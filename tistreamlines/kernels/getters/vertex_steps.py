@@ -1,22 +1,28 @@
 """Steps along vertices of the sphere: the code of a step is its direction, and the next step starts from that.
 
-Methods that step differently have their own ``begin``, ``read``, ``choose`` and ``moved``, and ``depart`` if a half carries
-more than its last code.
+Getters that step differently have parts of their own in place of these.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..growth import Method, Rules, Scratch, stepped
+from ..halves import *
 from ..interpolate import Volume, interpolate_row
-from ..orientation.peaks import direction
+from ..orientation.peaks import NONE, direction
+from .dead_ends import KEPT
 
-initial_directions = Hole("the method's peaks at a seed")
-next_direction = Hole("the method's choice of a direction")
+initial_directions = Hole("the getter's peaks at a seed")
+next_direction = Hole("the getter's choice of a direction")
+
+
+class Vertex(Record):
+    """What a half carries: the code of its last direction, or of its first one."""
+
+    code: i32
 
 
 @twin
-def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch) -> i32:
+def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch, c0: u32, key: Ints) -> i32:
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     interpolate_row(volume, p, scratch.row)
     return initial_directions(method, scratch)
@@ -28,23 +34,41 @@ def read_row(volume: Volume, p: vec3, row: Reals):
     interpolate_row(volume, p, row)
 
 
+@stage
+def set_out_along(
+    state: Vertex, scratch: Scratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Method, c0: u32,
+    c2: u32, rules: Rules,
+):  # fmt: skip
+    """Start along the initial direction, a backward half opposite to the forward half's first step if there is one."""
+    state.code = where(first == NONE, initial, first) ^ side
+
+
+@stage
+def load_code(state: Vertex, scratch: Scratch, code: i32, held: Reals, place: i32, stride: i32):
+    """The last step's code is the state."""
+    state.code = code
+
+
 @twin
 def choose_direction(
-    volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
-) -> i32:
+    volume: Volume, p: vec3, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32,
+    key: Ints,
+) -> i32:  # fmt: skip
     """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
-    return next_direction(method, scratch, direction(method.sphere, code), attempt, c0, c1, c2, key)
+    return next_direction(method, scratch, direction(method.sphere, state.code), attempt, c0, c1, c2, key)
 
 
-@twin
-def moved_along(
-    p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, rules: Rules
-) -> vec3:
+@stage
+def move_along(
+    state: Vertex, scratch: Scratch, p: vec3, code: i32, volume: Volume, method: Method, c0: u32, c1: u32, c2: u32,
+    rules: Rules,
+) -> vec3:  # fmt: skip
     """The point one step on in a coded direction."""
+    state.code = code
     return stepped(p, direction(method.sphere, code), rules)
 
 
-ALONG_VERTICES = {
-    "begin": begin_by_row, "read": read_row, "choose": choose_direction, "moved": moved_along,
-    "CARRIED": 0, "DROPS_DEAD_END": 0,
+ALONG_VERTICES = KEPT | {
+    "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": begin_by_row, "read": read_row, "set_out": set_out_along,
+    "load_state": load_code, "store_state": None, "choose": choose_direction, "move": move_along, "note_step_again": None,
 }  # fmt: skip

@@ -9,34 +9,36 @@ from __future__ import annotations
 from ...linker.lang import *
 from ...linker.maths import divide
 from ...linker.rng import RESAMPLING, STREAM, philox, uniform
-from ..growth import PARTICLES
+from ..halves import CARRIED
 from ..interpolate import STOP_CHANNEL
 from ..orientation.peaks import NONE
 from ..stop_reasons import Stop
 
+PARTICLES = Constant("number of particles that find a way on where a half ends invalidly, at most 32")
 MIN_WHITE = Constant("share of white matter that a half must reach before it may end validly; 0: none")
 
 GROWING, NO_DIRECTION, MAX_LENGTH = int(Stop.GROWING), int(Stop.NO_DIRECTION), int(Stop.MAX_LENGTH)
 INVALID_END, OUTSIDE_IMAGE = int(Stop.INVALID_END), int(Stop.OUTSIDE_IMAGE)
 LEAST = 1.0e-16  # weights below this are 0
-WHITE = 3  # in ``place``: the greatest share of white matter at the half's points, the seed excepted
-NOW, FIRST, TURN, TURNS, LEFT, TRIED = range(5, 11)  # in ``plan``, after what ``grow`` reads
-PLAN = 11  # its length
+WHITE = 0  # in ``place``: the greatest share of white matter at the half's points, the seed excepted
+STATUS, TAKEN, LAST, NOW, FIRST, TURN, TURNS, LEFT, TRIED = range(9)  # in ``plan``
+PLAN = 9  # its length
 
 
 class Particles(Record):
     """Team memory of the particles, one in each lane.
 
     ``codes`` : the code of each particle's heading before its first step, and of its steps [step][particle].  ``point`` :
-    its last point, x..., y..., z...  ``white`` : the greatest share of white matter at its points except for the last one, and
-    that at its last one.  ``place`` : the point from which the half or a particle steps next, and the greatest share of white
-    matter so far.  ``plan`` : state of that half or particle; the particle that steps now, NONE if the half itself does; steps
-    of the half to the particles' first point; steps that the particles have taken and are to take; steps that the half may
-    take in this launch; trials of the half so far.
+    its last point, x..., y..., z...  ``carried`` : its state [number][particle].  ``white`` : the greatest share of white matter at its points except for the last one, and
+    that at its last one.  ``place`` : the greatest share of white matter of the half.  ``plan`` : stop reason, steps and last
+    step of the half or the particle that has stopped; the particle that steps now, NONE if the half itself does; steps of the
+    half to the particles' first point; steps that the particles have taken and are to take; steps that the half may take in
+    this launch; trials of the half so far.
     """
 
     codes: Ints
     point: Reals
+    carried: Reals
     weight: Reals
     status: Ints
     taken: Ints
@@ -160,6 +162,9 @@ def resample(particles: Particles, turn: i32, source: i32):
         copy_ints(particles.codes, 32 * k, source)
     for axis in range(3):
         copy_reals(particles.point, 32 * axis, source)
+    if CARRIED:
+        for k in range(CARRIED):
+            copy_reals(particles.carried, 32 * k, source)
     if MIN_WHITE:
         for k in range(2):
             copy_reals(particles.white, 32 * k, source)

@@ -23,7 +23,8 @@ class Chunk:
     branch : (m,) int32, number of its initial direction among those of the seed.
     number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
     state : (m, 2, 2) int32, of the forward half and of the backward half its steps and its stop reason.
-    verdict : (m,) int32, what regions make of it, see :func:`...kernels.growth.judge`; (m, 0) if points have no bits.
+    verdict : (m,) int32, what regions make of it, see :func:`...kernels.streamlines.judge`; (m, 0) where points have no
+        bits.
     """
 
     first_seed: int

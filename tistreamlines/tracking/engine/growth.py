@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...backends import open_program
 from ...devices import Device, free_memory
-from ...kernels import growth
+from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY, Verdict
 from ...linker.lang import Twin
@@ -20,7 +20,7 @@ from ...linker.records import spread
 from ..selection.filters import Filter
 from ..tables.given import Prepared
 from .chunk import Chunk
-from .linking import source_of
+from .linking import filled, source_of
 from .memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Capacity, capacity_for, memory_for
 from .ordering import exclusive_sum, near_together
 from .pace import Pace
@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
-ROOTS = (growth.start, growth.enlist, growth.advance)
+ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 
 
 class Growth:
@@ -49,7 +49,7 @@ class Growth:
     Attributes
     ----------
     program, values : the kernels, and their arguments on the device by flat name.
-    rules : :class:`...kernels.growth.Rules` by flat name, on the host.
+    rules : :class:`...kernels.halves.Rules` by flat name, on the host.
     table_bytes : memory of the tables.
     """
 
@@ -58,20 +58,21 @@ class Growth:
         roots: Sequence[Twin],
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
-        fill = {"MARKS": 0, "MORE": 0, "IN_TURN": int(settings.truncate)} | settings.fill
+        own = {"IN_TURN": int(settings.truncate)} | settings.fill
         for one in filters:
-            fill |= one.fill
+            own |= one.fill
+        fill = filled(prepared.fill, own)
         self.marks = fill["MARKS"]
         self.noted = (("met",) if self.marks else ()) + (("more",) if fill["MORE"] else ())
         self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
-        roots = [*ROOTS, *([growth.judge] if self.marks else []), *roots]
+        roots = [*ROOTS, *([streamlines.judge] if self.marks else []), *roots]
         self.program = open_program(
-            device, source_of(roots, prepared, **fill), exact=settings.exact, threads=settings.threads,
+            device, source_of(roots, prepared, **own), exact=settings.exact, threads=settings.threads,
             profile=settings.profile,
         )  # fmt: skip
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
-        rules = growth.Rules(
+        rules = halves.Rules(
             step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0
         )
         self.rules = spread("rules", rules)
@@ -98,7 +99,7 @@ class Growth:
         if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
         return capacity_for(
-            self.prepared.fill | self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
+            self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
             limit=chosen.memory_limit, free=free,
             most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
         )  # fmt: skip
@@ -172,7 +173,7 @@ class Growth:
     def _launch(self, slot: Array, count: int) -> None:
         """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
         self.program.upload(self.values["slot"], slot)
-        for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
+        for name in ("seed", "branch", "initial", "first", "point", "state", "codes", *self.noted):
             self.buffers.hold(f"halves_{name}", count)
         if self.marks:
             self.buffers.hold("verdict", count)

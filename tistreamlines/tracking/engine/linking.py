@@ -1,20 +1,31 @@
-"""What the kernels of a method are linked with."""
+"""What the kernels of a getter are linked with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...kernels.recovery import particle_filtering
+from ...kernels.selection import bits
+from ...kernels.stop_reasons import KEPT
 from ...linker.lang import Record, Twin
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..tables.given import Prepared
 
-# what a filter, particle filtering, and other ways to grow than both halves at the same time put in their place
-PLAIN = {
-    "Filter": Record, "MARKS": 0, "MORE": 0, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "Particles": Record,
-    "PARTICLES": 0, "REMEMBERED": 0,
+# without regions, without a recovery, and with both halves growing at the same time
+PLAIN: dict[str, Any] = dict.fromkeys((*bits.STAGES, *particle_filtering.STAGES)) | {
+    "Filter": Record, "MARKS": 0, "MORE": 0, "Recovery": Record, "REMEMBERED": 0, "TAKES_BACK": 0, "KEPT_POINTS": KEPT,
+    "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0,
 }  # fmt: skip
+
+
+def filled(*fills: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all constants and holes, later ones in place of earlier ones, and how halves lie in memory."""
+    fill = PLAIN.copy()
+    for some in fills:
+        fill |= some
+    return fill | {"POINT": 3 + fill["CARRIED"] + fill["REMEMBERED"], "WORDS": 2 + fill["DROPS_DEAD_END"]}
 
 
 def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
@@ -28,4 +39,4 @@ def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
     """
     read = {name: prepared.arrays[name] for name in prepared.often_read}
     tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
-    return Source(roots, PLAIN | prepared.fill | fill, prepared.scratch, prepared.shares, tables)
+    return Source(roots, filled(prepared.fill, fill), prepared.scratch, prepared.shares, tables)

@@ -10,7 +10,7 @@ from typing import Any
 from ...backends.faults import no_memory
 from ...backends.program import Program
 from ...errors import DeviceMemoryError, ParameterError
-from ...kernels.growth import Halves, Seeds
+from ...kernels.halves import Halves, Seeds
 from ...linker.records import INTS, memory
 
 # Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
@@ -51,10 +51,10 @@ class Capacity:
 def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
     most = fill["seeds_most"]
-    point = 3 + fill["CARRIED"] + fill.get("REMEMBERED", 0)
-    met = 2 * (2 + fill.get("DROPS_DEAD_END", 0)) * fill["MARKS"]
-    more = 2 * (fill["MORE"] + 1) if fill.get("MORE") else 0
-    halves = Halves(seed=1, branch=1, initial=1, point=2 * point, state=4, codes=2 * max_steps, met=met, more=more)
+    met, more = 2 * fill["WORDS"] * fill["MARKS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
+    halves = Halves(
+        seed=1, branch=1, initial=1, first=1, point=2 * fill["POINT"], state=4, codes=2 * max_steps, met=met, more=more
+    )
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     return seed, memory("halves", halves) | {
         "accepted": (INTS, 1), "words_slot": (INTS, 2), "verdict": (INTS, fill["MARKS"]),

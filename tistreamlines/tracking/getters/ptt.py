@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...errors import ParameterError
 from ...kernels import lanes
 from ...kernels.getters import ptt
+from ...kernels.getters.dead_ends import DROPPED
 from ...option import MODEL, option
 from ...space.nearest_vertex import cell_table, compact_order, without_opposite
 from ..tables.given import Given, OrientationFunctions, Prepared
@@ -21,9 +22,10 @@ Array = npt.NDArray[Any]
 MOST_POWER = 100  # two to this power still fits a float32
 CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
 OFTEN_READ = ("method_sphere_vertices",)
-HOLES = {
-    "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "depart": ptt.depart_along, "choose": ptt.choose_try,
-    "moved": ptt.moved_by_try, "CARRIED": CARRIED, "DROPS_DEAD_END": 1, "ABREAST": 0, "OPEN_CONE": 0, "CODE_BITS": 8,
+HOLES = DROPPED | {
+    "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "set_out": ptt.set_out_by_frame,
+    "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
+    "note_step_again": ptt.support_of, "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "OPEN_CONE": 0,
 }  # fmt: skip
 SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
@@ -175,6 +177,8 @@ def prepare(
         "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
         "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
         "STRICT": int(options.probe_rule != "dipy"),
+        # a particle's candidate has the number of the particle and of the trial too
+        "CODE_BITS": 30 if given.stop.fill.get("PARTICLES") else 8,
     }  # fmt: skip
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
     reach = probe.reach(given.stop.channels.shape[:3])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
-from ...kernels.growth import pack
+from ...kernels.products.points import pack
 from ...kernels.stop_reasons import Stop
 from ...linker.lang import Twin
 from ...space.batch import Batch
@@ -115,10 +115,13 @@ class Points(Product):
             }
             program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.tally.copied_bytes += 4 * total
-        initial = np.zeros(count, np.int32)
+        initial = first = np.zeros(count, np.int32)
         if self.unpacker.carries:
-            initial = growth.fetch(growth.values["halves_initial"], int(kept.number.max(initial=-1)) + 1)[kept.number]
-        return Grown(kept, initial, packed, slot)
+            held = int(kept.number.max(initial=-1)) + 1
+            initial, first = (
+                growth.fetch(growth.values[f"halves_{name}"], held)[kept.number] for name in ("initial", "first")
+            )
+        return Grown(kept, initial, first, packed, slot)
 
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""

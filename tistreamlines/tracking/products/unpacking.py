@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...kernels.products.points import Affine, Laid, unpack
 from ...linker.lang import LANES, fields_of
 from ...linker.records import REALS, spread
 from ...space.batch import Batch, Space
 from ..engine.chunk import Chunk
 from ..engine.linking import source_of
 from ..tables.given import Prepared
-from .lay_out import Affine, Laid, unpack
 
 Array = npt.NDArray[Any]
 
@@ -28,12 +28,14 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    initial : (m,) code of each one's initial direction, for methods whose codes do not give it; else 0.
+    initial, first : (m,) codes of each one's initial direction and of the forward half's first step, for getters that
+        carry more than a code from step to step; else 0.
     words, slot : codes, several to a word, and the first word of each half.
     """
 
     chunk: Chunk
     initial: Array
+    first: Array
     words: Array
     slot: Array
 
@@ -42,7 +44,9 @@ class Grown:
         ends = np.flatnonzero(np.diff(np.cumsum(self.chunk.steps + 1) // points)) + 1
         cuts = [0, *ends.tolist(), len(self.initial)]
         return [
-            Grown(self.chunk.some(slice(a, b)), self.initial[a:b], self.words, self.slot[2 * a : 2 * b])
+            Grown(
+                self.chunk.some(slice(a, b)), self.initial[a:b], self.first[a:b], self.words, self.slot[2 * a : 2 * b]
+            )
             for a, b in pairwise(cuts)
         ]
 
@@ -74,12 +78,13 @@ class Unpacker:
 
         self.space = space
         self.memory: Callable[[int, int], Array] = lambda points, _: np.empty(3 * points, np.float32)
-        self.carries = prepared.fill["CARRIED"] > 0
-        source = source_of([unpack], prepared, ABREAST=int(self.carries))
+        self.carries, self.abreast = prepared.fill["CARRIED"] > 0, prepared.fill["LAID_OUT_ABREAST"]
+        source = source_of([unpack], prepared, ABREAST=self.abreast)
         carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
         self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
         affine = Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
-        tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name.startswith("method_")}
+        read = {name for name, _ in self.program.signatures["unpack"]}
+        tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}
         self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
 
     def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
@@ -88,21 +93,21 @@ class Unpacker:
         Parameters
         ----------
         grown : the streamlines as codes.
-        rules : :class:`...kernels.growth.Rules` by flat name.
+        rules : :class:`...kernels.halves.Rules` by flat name.
         """
         chunk, lengths = grown.chunk, grown.chunk.state[..., 0]
         offsets = np.concatenate([[0], np.cumsum(chunk.steps + 1)]).astype(np.int64)
         origin = chunk.seeds[chunk.seed]
         out = self.memory(int(offsets[-1]), len(origin))
         if len(origin):
-            order = in_teams(lengths) if self.carries else np.arange(2 * len(origin))
+            order = in_teams(lengths) if self.abreast else np.arange(2 * len(origin))
             laid = Laid(
-                seed=chunk.seed, branch=chunk.branch, initial=grown.initial, point=origin.ravel(), offset=offsets[:-1],
-                slot=grown.slot, lengths=lengths.ravel(), order=order,
+                seed=chunk.seed, branch=chunk.branch, initial=grown.initial, first=grown.first,
+                point=origin.ravel(), offset=offsets[:-1], slot=grown.slot, lengths=lengths.ravel(), order=order,
             )  # fmt: skip
             values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
-            self.program.run("unpack", len(order) // (LANES if self.carries else 1), values)
+            self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
         return Batch(
             out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
             (chunk.first_seed + chunk.seed.astype(np.int64)).astype(np.uint32), chunk.branch.astype(np.uint16),

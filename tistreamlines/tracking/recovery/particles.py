@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ParameterError
-from ...kernels.recovery import particles, rescue
+from ...kernels.recovery import particle_filtering, particles
+from ...kernels.stop_reasons import KEPT, KEPT_ENDS
 from ...linker.lang import LANES
 from ...linker.records import memory
 from ...option import SEEDS, option
@@ -77,9 +78,8 @@ def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
         )
     return {
         "PARTICLES": options.pft_particles, "REMEMBERED": 2, "BACK_STEPS": back, "FRONT_STEPS": front,
-        "TRIALS": options.pft_max_trial, "MIN_WHITE": float(options.pft_min_wm), "Particles": particles.Particles,
-        "recall": rescue.recall, "remember": rescue.remember, "judged": rescue.judged,
-        "rescue": rescue.rescue, "bits_along": rescue.bits_along,
+        "TRIALS": options.pft_max_trial, "MIN_WHITE": float(options.pft_min_wm), "Recovery": particles.Particles,
+        "TAKES_BACK": 1, "KEPT_POINTS": KEPT | KEPT_ENDS, **particle_filtering.STAGES,
     }  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def team_memory(fill: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
         return {}
     steps = fill["BACK_STEPS"] + fill["FRONT_STEPS"]
     sizes = particles.Particles(
-        codes=LANES * (steps + 1), point=3 * LANES, weight=LANES, status=LANES, taken=LANES, white=2 * LANES,
-        place=4, plan=particles.PLAN,
+        codes=LANES * (steps + 1), point=3 * LANES, carried=LANES * fill["CARRIED"], weight=LANES,
+        status=LANES, taken=LANES, white=2 * LANES, place=1, plan=particles.PLAN,
     )  # fmt: skip
-    return memory("particles", sizes)
+    return memory("recovery", sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...kernels.growth import Rules
+from ...kernels.halves import Rules
 from ...linker.lang import *
 from ...linker.rng import SEEDING, STREAM, philox, uniform
 

@@ -1,8 +1,8 @@
 """Filters: what decides which streamlines are accepted, and names the reason why others are dropped.
 
 A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
-visit can also end them early: it fills the holes ``Filter`` (a record that extends Demands) and ``marks`` of
-:mod:`...kernels.growth`, and MARKS with 1.  Then ``marks`` is called with each point and returns its bits, see
+visit can also end them early: it links the stages of :mod:`...kernels.selection.bits`, and fills ``Filter`` (a record
+that extends Demands), ``marks``, and MARKS with 1.  Then ``marks`` is called with each point and returns its bits, see
 :mod:`...kernels.selection.regions`, in the first word (0) and in MORE further ones.  An engine can have one such
 filter.
 """

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...kernels.selection import bits as growing
 from ...kernels.selection import regions as kernels
 from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MOST_INCLUDES, SECOND_END, WORD_BITS
 from ...linker.records import spread
@@ -45,7 +46,8 @@ class Regions(Filter):
     def __init__(self, asked: Asked, space: Space, stops: bool) -> None:
         included = {name: _numbered(asked, name) for name in ROLES[:2]}
         words = 1 + max((word for some in included.values() for word, _ in some), default=0)
-        self.fill = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
+        own = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
+        self.fill = growing.STAGES | own
         if stops:
             self.fill |= {"IN_TURN": 1}
         marks: list[tuple[Any, int, int]] = []

@@ -83,7 +83,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
         return {"array": path}
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, (int, float, str)):
+    if value is None or isinstance(value, (int, float, str)):
         return value
     if isinstance(value, tuple):
         return [_encoded(item, path, arrays) for item in value]

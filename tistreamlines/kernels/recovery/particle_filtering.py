@@ -1,8 +1,8 @@
 """Particle filtering: where a half ends invalidly, particles look for a way on (DIPY's ``ParticleFilteringTracking``).
 
 The half goes back some steps.  From there particles take their own steps.  In the end one particle is drawn by weight, and its
-steps become the half's.  A particle steps in the loop of ``grow`` as a half does, one step at a time; ``rescue`` is asked
-after each of them.
+steps become the half's.  A particle steps in the loop of ``grow`` as a half does, one step at a time; ``send_particles`` is
+asked after each of them.
 
 Two details are those of DIPY's source: the last point of the chosen particle is left out, and so is the point before it where
 the particle leaves the image.  Girard et al. 2014.
@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.rng import PARTICLE, TRIAL
-from ..growth import *
+from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, load_state, move, set_out, store_state
+from ..halves import *
+from ..interpolate import Volume
 from ..orientation.peaks import NONE
-from ..selection.regions import MORE, beyond, gathered, spoiled
 from ..stop_reasons import Stop
 from ..stopping.cmc import LEAST as NO_WHITE
 from .particles import *
 
+note_step_again = Hole("the getter's part that notes what a step that is taken again does not tell, or None")
 BACK_STEPS = Constant("steps that a half goes back, at most")
 FRONT_STEPS = Constant("steps of a particle beyond those, at most")
 TRIALS = Constant("how often particles may help a half")
@@ -31,23 +33,23 @@ def counted(half: i32, halves: Halves, particle: i32, trials: i32) -> i32:
     return (halves.branch[half >> 1] * 2 + (half & 1)) | (((particle + 1) << PARTICLE) | (trials << TRIAL))
 
 
-@twin
-def recall(half: i32, halves: Halves, particles: Particles) -> u32:
-    """Restore the number of trials and the share of white matter; return the third word of the counter."""
-    place = (3 + CARRIED + REMEMBERED) * half + 3 + CARRIED
+@stage
+def load_trials(walk: Walk, half: i32, halves: Halves, recovery: Particles):
+    """Restore the number of trials and the share of white matter."""
+    place = POINT * half + 3 + CARRIED
     trials = i32(halves.point[place])
-    particles.plan[NOW] = NONE
-    particles.plan[TRIED] = trials
-    particles.place[WHITE] = halves.point[place + 1]
-    return u32(counted(half, halves, NONE, trials))
+    recovery.plan[NOW] = NONE
+    recovery.plan[TRIED] = trials
+    recovery.place[WHITE] = halves.point[place + 1]
+    walk.branch = u32(counted(half, halves, NONE, trials))
 
 
-@twin
-def remember(half: i32, halves: Halves, particles: Particles):
+@stage
+def store_trials(half: i32, halves: Halves, recovery: Particles):
     """Store the number of trials and the share of white matter."""
-    place = (3 + CARRIED + REMEMBERED) * half + 3 + CARRIED
-    halves.point[place] = real(particles.plan[TRIED])
-    halves.point[place + 1] = particles.place[WHITE]
+    place = POINT * half + 3 + CARRIED
+    halves.point[place] = real(recovery.plan[TRIED])
+    halves.point[place + 1] = recovery.place[WHITE]
 
 
 @twin
@@ -63,45 +65,10 @@ def judged(reason: i32, taken: i32, row: Reals, rules: Rules, particles: Particl
     return reason
 
 
-@twin
-def seed_of(half: i32, seeds: Seeds, halves: Halves) -> vec3:
-    """The point where a half begins."""
-    place = 3 * halves.seed[half >> 1]
-    return vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
-
-
-@twin
-def step_again(p: vec3, half: i32, k: i32, halves: Halves, rules: Rules, method: Method, scratch: Scratch) -> vec3:
-    """The point to which step number ``k`` of a half has led from the point before it."""
-    seed = u32(halves.seed[half >> 1]) + rules.first_seed
-    branch = u32(counted(half, halves, NONE, 0))
-    return moved(p, halves.codes[half * rules.max_steps + k], method, scratch, seed, u32(k + 1), branch, rules)
-
-
-@twin
-def retraced(
-    half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, method: Method, scratch: Scratch
-) -> vec3:
-    """The point of a half after ``count`` steps."""
-    p = seed_of(half, seeds, halves)
-    for k in range(count):
-        p = step_again(p, half, k, halves, rules, method, scratch)
-    return p
-
-
-@twin
-def bits_along(
-    filter: Filter, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, method: Method, scratch: Scratch
-) -> i32:
-    """Bits of the points of a half before the last one."""
-    met = 0
-    p = seed_of(half, seeds, halves)
-    for k in range(count):
-        met = gathered(filter, met, marks(filter, p, 0))
-        if MORE:
-            met = spoiled(met, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
-        p = step_again(p, half, k, halves, rules, method, scratch)
-    return met
+@stage
+def ask_for_white(walk: Walk, scratch: Scratch, rules: Rules, recovery: Particles):
+    """Let a half go on at a valid end until it has reached enough white matter."""
+    walk.status = judged(walk.reason, walk.taken, scratch.row, rules, recovery)
 
 
 @twin
@@ -159,20 +126,21 @@ def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
 
 
 @twin
-def rescue(
-    half: i32, p: vec3, code: i32, status: i32, taken: i32, last: i32, seeds: Seeds, halves: Halves, rules: Rules,
-    method: Method, scratch: Scratch, particles: Particles,
+def outcome(
+    half: i32, p: vec3, code: i32, status: i32, taken: i32, last: i32, halves: Halves, rules: Rules, scratch: Scratch,
+    particles: Particles,
 ) -> i32:  # fmt: skip
-    """Decide what grows next where a half or a particle has stopped: 1 if there is something, 0 if the half stands still.
+    """Note what a half or a particle that has stopped has come to, and plan what grows next.
 
-    The answer's details are in ``plan`` and ``place``.  Particles that have begun always end in the same launch.
+    Return the number of steps to the point of the half from which it or the particles go on, NONE if the next particle does,
+    or if there is none.
     """
     barrier()
     now = particles.plan[NOW]
     particles.plan[STATUS] = status
     particles.plan[TAKEN] = taken
     particles.plan[LAST] = last
-    count = NONE  # steps to a point that must be found again
+    count = NONE
     if now == NONE:
         able = (particles.plan[TRIED] < TRIALS) & (taken > 0) & (taken < rules.max_steps)
         if able & ((status == INVALID_END) | (status == NO_DIRECTION)):
@@ -186,29 +154,76 @@ def rescue(
         if now == NONE:
             count = adopt(half, halves, rules, particles)
     barrier()
-    if count >= 0:
-        p = retraced(half, count, seeds, halves, rules, method, scratch)
-        code = halves.codes[half * rules.max_steps + maximum(count - 1, 0)]
-        if now == 0:
-            send_out(particles, code, p)
-            barrier()
-    goes_on = 0
-    if now >= 0:
-        goes_on = 1
-        turn = particles.plan[TURN]
-        particles.plan[STATUS] = GROWING
-        particles.plan[TAKEN] = particles.plan[FIRST] + turn
-        particles.plan[LAST] = particles.plan[FIRST] + turn + 1
-        code = particles.codes[32 * turn + now]
-        p = vec3(particles.point[now], particles.point[now + 32], particles.point[now + 64])
-    elif count >= 0:
-        if (particles.plan[STATUS] == GROWING) & (particles.plan[LEFT] > 0):
-            goes_on = 1
     particles.plan[NOW] = now
-    particles.plan[CODE] = code
-    particles.plan[BRANCH] = counted(half, halves, now, particles.plan[TRIED])
-    particles.place[0] = p[0]
-    particles.place[1] = p[1]
-    particles.place[2] = p[2]
     barrier()
-    return goes_on
+    return count
+
+
+@stage
+def go_back(
+    walk: Walk, state: State, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Bring a half back to where it was after ``count`` steps."""
+    place = 3 * halves.seed[half >> 1]
+    walk.p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+    branch = u32(counted(half, halves, NONE, 0))
+    first = first_code(half, halves)
+    initial = halves.initial[half >> 1]
+    set_out(state, scratch, initial, half & 1, first, walk.p, volume, method, walk.seed, branch, rules)
+    for k in range(count):
+        walk.code = halves.codes[half * rules.max_steps + k]
+        if k == count - 1:
+            note_step_again(volume, walk.p, method, scratch, walk.code, walk.seed, u32(k + 1), branch, rules.key)
+        walk.p = move(state, scratch, walk.p, walk.code, volume, method, walk.seed, u32(k + 1), branch, rules)
+
+
+@stage
+def send_particles(
+    walk: Walk, state: State, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
+    scratch: Scratch, recovery: Particles,
+):  # fmt: skip
+    """Go on with a particle, or with the half, where either has stopped, if there is a way.
+
+    Particles that have begun always end in the same launch.
+    """
+    if walk.goes_on == 0:
+        before = recovery.plan[NOW]
+        if before >= 0:
+            store_state(state, scratch, recovery.carried, before, 32)
+        count = outcome(half, walk.p, walk.code, walk.status, walk.taken, walk.last, halves, rules, scratch, recovery)
+        now = recovery.plan[NOW]
+        if count >= 0:
+            go_back(walk, state, half, count, seeds, halves, rules, volume, method, scratch)
+            if now == 0:
+                send_out(recovery, walk.code, walk.p)
+                for i in range(PARTICLES):
+                    store_state(state, scratch, recovery.carried, i, 32)
+                barrier()
+        walk.status = recovery.plan[STATUS]
+        walk.taken = recovery.plan[TAKEN]
+        walk.last = recovery.plan[LAST]
+        walk.aside = 0
+        if now >= 0:
+            turn = recovery.plan[TURN]
+            walk.goes_on = 1
+            walk.aside = 1
+            walk.status = GROWING
+            walk.taken = recovery.plan[FIRST] + turn
+            walk.last = recovery.plan[FIRST] + turn + 1
+            walk.code = recovery.codes[32 * turn + now]
+            walk.p = vec3(recovery.point[now], recovery.point[now + 32], recovery.point[now + 64])
+            load_state(state, scratch, walk.code, recovery.carried, now, 32)
+        elif count >= 0:
+            if (walk.status == GROWING) & (recovery.plan[LEFT] > 0):
+                walk.goes_on = 1
+        walk.branch = u32(counted(half, halves, now, recovery.plan[TRIED]))
+        walk.ahead = walk.p
+        walk.moves = 0
+        walk.attempt = 0
+        barrier()
+
+
+STAGES = {
+    "load_recovery": load_trials, "reconsider": ask_for_white, "recover": send_particles, "store_recovery": store_trials,
+}  # fmt: skip

@@ -1,10 +1,26 @@
-"""From codes to points: the host repeats the steps of a half-streamline with the arithmetic of the devices."""
+"""The points of streamlines: the device packs the codes of their steps, and the host repeats the steps with its arithmetic."""
 
 from __future__ import annotations
 
-from ...kernels.growth import ABREAST, CARRIED, CODE_BITS, Method, Rules, Scratch, depart, moved
-from ...kernels.orientation.peaks import NONE
 from ...linker.lang import *
+from ..growth import move, set_out
+from ..halves import *
+from ..interpolate import Volume
+from ..orientation.peaks import NONE
+
+
+@twin
+def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, out: Ints):
+    """Copy the codes of a half of streamline ``accepted[item // 2]``, several to a word, to ``out`` from ``slot[item]``."""
+    half = 2 * accepted[item >> 1] + (item & 1)
+    n = halves.state[2 * half]
+    base = half * rules.max_steps
+    for i in each((n + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
+        word = 0
+        for k in unrolled(32 // CODE_BITS):
+            place = minimum(i * (32 // CODE_BITS) + k, n - 1)
+            word = word | (halves.codes[base + place] << (k * CODE_BITS))
+        out[slot[item] + i] = word
 
 
 class Affine(Record):
@@ -35,14 +51,15 @@ def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
 class Laid(Record):
     """Streamlines whose points are computed.
 
-    For each streamline: its seed's number in the chunk, its number among the seed's directions, the code of its initial
-    direction, its seed (voxel), its first point's place in ``out``.  For each half: its first word and its steps.
-    ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
+    For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
+    direction and of the forward half's first step, its seed (voxel), its first point's place in ``out``.  For each half: its
+    first word and its steps.  ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
     """
 
     seed: Ints
     branch: Ints
     initial: Ints
+    first: Ints
     point: Reals
     offset: Ints
     slot: Ints
@@ -52,8 +69,9 @@ class Laid(Record):
 
 @twin
 def unpack(
-    item: i32, words: Ints, laid: Laid, rules: Rules, method: Method, scratch: Scratch, affine: Affine, out: Reals
-):
+    item: i32, words: Ints, laid: Laid, rules: Rules, volume: Volume, method: Method, scratch: Scratch, affine: Affine,
+    out: Reals,
+):  # fmt: skip
     """Compute the points of one half-streamline, or of 32, one in each lane (ABREAST), in RASmm; backward halves reversed.
 
     Lanes are faster if a step needs much arithmetic, a single half if memory is the limit.  A half that has ended writes
@@ -72,21 +90,20 @@ def unpack(
     place = laid.offset[streamline] + laid.lengths[2 * streamline + 1]
     write_points(p, affine, out, place)
     length = laid.lengths[half]
-    first = laid.slot[half]
+    slot = laid.slot[half]
     c0 = u32(laid.seed[streamline]) + rules.first_seed
     c2 = u32(2 * laid.branch[streamline] + side)
-    if CARRIED:
-        code = words[laid.slot[2 * streamline]] & ((1 << CODE_BITS) - 1)
-        code = where((side == 1) & (laid.lengths[2 * streamline] > 0), code, NONE)
-        depart(method, scratch, laid.initial[streamline], side, code, c0, c2, rules)
+    first = where(side == 1, laid.first[streamline], NONE)
+    state = State()
+    set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
     taken = 0
     for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
-        word = words[first + where(turn * (32 // CODE_BITS) < length, turn, 0)]
+        word = words[slot + where(turn * (32 // CODE_BITS) < length, turn, 0)]
         for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
             taken = taken + 1
             going = taken <= length
             code = (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)
-            ahead = moved(p, code, method, scratch, c0, u32(taken), c2, rules)
+            ahead = move(state, scratch, p, code, volume, method, c0, u32(taken), c2, rules)
             p = vec3(where(going, ahead[0], p[0]), where(going, ahead[1], p[1]), where(going, ahead[2], p[2]))
             place = place + where(going, 1 - 2 * side, 0)
             write_points(p, affine, out, place)

@@ -1,0 +1,146 @@
+"""Half-streamlines: what of one lies in memory between launches, and what a kernel holds of it while it grows.
+
+A streamline has two halves, which grow from its seed in opposite directions.  What a half carries from step to step belongs
+to the direction getter (its ``State``), what regions its points lie in to the selection (``Bits``), and what it needs to
+look for another way to the recovery.
+"""
+
+from __future__ import annotations
+
+from ..linker.lang import *
+from .orientation.peaks import NONE
+from .stop_reasons import Stop
+
+Method = Hole("record of the direction getter")
+Scratch = Hole("its team memory")
+State = Hole("record of what a half carries from step to step, besides its point")
+Stopping = Hole("record of the stopping rule")
+Filter = Hole("record of what is demanded of the points of streamlines, which extends Demands")
+Recovery = Hole("team memory of the recovery")
+
+CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
+CARRIED = Constant("number of reals in which a state is stored (0: the code of the last step gives it)")
+REMEMBERED = Constant("number of reals that a half keeps for the recovery")
+POINT = Constant("number of reals that a half keeps: its point, its state, and those for the recovery")
+MARKS = Constant("1: points have bits that say which regions they lie in, 0: nothing is demanded of points")
+WORDS = Constant("words that a half keeps of the bits of its points")
+TAKES_BACK = Constant("1: a recovery may take points back, so bits are collected when a half has ended")
+ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
+
+GROWING = int(Stop.GROWING)
+
+
+class Seeds(Record):
+    """Seeds of a chunk (voxel coordinates, x y z in turn) and their initial directions, at most ``most`` of each."""
+
+    points: Reals
+    counts: Ints
+    peaks: Ints
+    most: i32
+
+
+class Halves(Record):
+    """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
+
+    For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
+    ``initial``, the code of its initial direction; ``first``, the code of the forward half's first step, NONE where there is
+    none.  For each half: ``point``, its last point, its state and what it keeps for the recovery; ``state``, steps taken and
+    stop reason; ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and for
+    getters that drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it.
+    """
+
+    seed: Ints
+    branch: Ints
+    initial: Ints
+    first: Ints
+    point: Reals
+    state: Ints
+    codes: Ints
+    met: Ints
+    more: Ints
+
+
+class Rules(Record):
+    """Step size in voxels along each axis, maximum number of steps of a half and of a streamline that is truncated, RNG key,
+    number of the chunk's first seed.
+
+    The two words of the key are read from memory where they are used: if compilers kept them and the values derived from
+    them in registers, a GPU could run only two thirds of its threads.
+    """
+
+    step_x: real
+    step_y: real
+    step_z: real
+    max_steps: i32
+    most: i32
+    key: Ints
+    first_seed: u32
+
+
+class Walk(Record):
+    """Local variables of a half that grows.
+
+    ``p``, its last point; ``ahead``, the point that is looked at, which is one step on if ``moves`` is 1, else p; ``seed`` and
+    ``branch``, words of the random numbers' counter; ``taken``, its steps; ``last``, those after which the launch ends;
+    ``most``, those that it may have; ``choice``, the getter's answer; ``code``, that of the last step; ``attempt``, number of the
+    getter's draw at p; ``reason``, the stopping rule's answer; ``status``, its stop reason, or GROWING; ``due``, a stop reason
+    that counts only if a direction is found at p; ``goes_on``, 1 while this launch has work; ``aside``, 1 while a particle
+    steps in its place.
+    """
+
+    p: vec3
+    ahead: vec3
+    seed: u32
+    branch: u32
+    taken: i32
+    last: i32
+    most: i32
+    choice: i32
+    code: i32
+    attempt: i32
+    reason: i32
+    status: i32
+    due: i32
+    moves: i32
+    goes_on: i32
+    aside: i32
+
+
+class Bits(Record):
+    """Local variables of a half: the bits of its points.
+
+    ``met``, those of the points that certainly stay: all but the last one, which may be dropped; ``here``, those of the last
+    one; ``found``, those of the point that is looked at; ``before``, those of the last but one; ``stays``, 0 if the last point
+    has been dropped.
+    """
+
+    met: i32
+    here: i32
+    found: i32
+    before: i32
+    stays: i32
+
+
+@twin
+def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
+    """The point one step on."""
+    return vec3(p[0] + rules.step_x * d[0], p[1] + rules.step_y * d[1], p[2] + rules.step_z * d[2])
+
+
+@twin
+def first_code(half: i32, halves: Halves) -> i32:
+    """For a backward half, the code of the forward half's first step; NONE for a forward half, or if there is no such step.
+
+    As in DIPY's LocalTracking, the backward half starts opposite to that step if there is one, also if that step is taken
+    back later.
+    """
+    return where((half & 1) == 1, halves.first[half >> 1], NONE)
+
+
+@twin
+def last_code(half: i32, taken: i32, halves: Halves, rules: Rules) -> i32:
+    """Code of the last of ``taken`` steps of a half; that of its initial direction before the first."""
+    code = halves.initial[half >> 1]
+    if taken > 0:
+        code = halves.codes[half * rules.max_steps + taken - 1]
+    return code

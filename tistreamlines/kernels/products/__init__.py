@@ -1,0 +1,1 @@
+"""What is made of streamlines that have grown: their points."""

@@ -1,0 +1,160 @@
+"""The bits of a half's points as it grows: a half collects them, and ends with its streamline where one is excluded.
+
+The bits of a point count once a step leads on from it, because the last point may yet be dropped.  Where a recovery may take
+points back, they are collected along the steps of a half that has ended.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ..growth import move, set_out
+from ..halves import *
+from ..interpolate import Volume
+from ..stop_reasons import Stop
+from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
+
+marks = Hole("bits of a point, see the module regions")
+IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0: both grow at the same time")
+ONE_WAY = Constant("not 0: there are no backward halves")
+DROPS_DEAD_END = Constant("1: the last point is dropped if the getter finds no direction there, 0: it is kept")
+OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
+ALL_INCLUDED = int(Stop.ALL_INCLUDED)
+
+
+@twin
+def met_before(half: i32, taken: i32, halves: Halves) -> i32:
+    """Bits that a half has met; one that grows after the other begins with what that one has met."""
+    met = halves.met[WORDS * half]
+    if IN_TURN:
+        if ((half & 1) == 1) & (taken == 0):
+            met = halves.met[WORDS * (half - 1)]
+            if MORE:
+                for k in range(MORE + 1):
+                    halves.more[(MORE + 1) * half + k] = halves.more[(MORE + 1) * (half - 1) + k]
+                barrier()
+    return met
+
+
+@twin
+def complete(half: i32, p: vec3, met: i32, here: i32, halves: Halves, filter: Filter) -> i32:
+    """1 if a half that has met ``met`` has visited all regions with its point p, whose bits are ``here``, else 0."""
+    found = 0
+    if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+        found = 1
+        if MORE:
+            if (beyond(filter, p, halves.more, (MORE + 1) * half, 0) & MET) == 0:
+                found = 0
+    return found
+
+
+@stage
+def load_bits(walk: Walk, bits: Bits, half: i32, halves: Halves):
+    """Begin with what the half has met."""
+    bits.met = met_before(half, walk.taken, halves)
+    if DROPS_DEAD_END:
+        bits.before = halves.met[WORDS * half + 2]
+    bits.stays = 1
+
+
+@stage
+def look(walk: Walk, bits: Bits, filter: Filter):
+    """Find the bits of the point that is looked at."""
+    bits.found = marks(filter, walk.ahead, 0)
+
+
+@stage
+def confine(walk: Walk, bits: Bits, filter: Filter):
+    """End a half outside the limit mask."""
+    if filter.limited != 0:  # asked first: without limits no GPU need wait for the bits before the next step
+        if (walk.status == GROWING) & ((bits.found & LIMIT) == 0):
+            walk.status = OUTSIDE_LIMIT
+
+
+@stage
+def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
+    """Take a new last point into account; end a half that has visited all regions, if that is asked for."""
+    bits.before = bits.here
+    bits.here = bits.found
+    if filter.stops == 1:
+        if complete(half, walk.p, bits.met, bits.here, halves, filter) == 1:
+            walk.status = ALL_INCLUDED
+
+
+@stage
+def stand(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
+    """Take the last point into account where a launch begins, or another draw; reject a seed outside the limit mask."""
+    bits.here = bits.found
+    if (bits.found & LIMIT) < filter.limited:
+        walk.status = REJECTED
+    if DROPS_DEAD_END:
+        if (filter.stops == 1) & (walk.taken > 0):
+            if complete(half, walk.p, bits.met, bits.here, halves, filter) == 1:
+                walk.status = ALL_INCLUDED
+    if ONE_WAY:
+        if walk.taken == 0:
+            halves.met[WORDS * (half + 1) + 1] = bits.here  # the other end is the seed
+
+
+@stage
+def leave_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
+    """Collect the bits of a point that a step leads on from, and end with the other half where that is rejected."""
+    if TAKES_BACK == 0:
+        if walk.moves == 1:
+            bits.met = gathered(filter, bits.met, bits.here)
+            if MORE:
+                bits.met = spoiled(bits.met, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
+            if (walk.taken & 7) == 0:  # looking at the other half takes time
+                if halves.state[2 * (half ^ 1) + 1] == REJECTED:
+                    bits.met = bits.met | EXCLUDE
+            if (bits.met & EXCLUDE) != 0:
+                walk.status = REJECTED
+                walk.goes_on = 0
+
+
+@stage
+def collect_along(
+    walk: Walk, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, filter: Filter,
+    method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Collect the bits of the points of a half that has ended, repeating its steps; its state is no longer needed."""
+    place = 3 * halves.seed[half >> 1]
+    p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+    branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+    first = first_code(half, halves)
+    trail = State()
+    set_out(trail, scratch, halves.initial[half >> 1], half & 1, first, p, volume, method, walk.seed, branch, rules)
+    bits.met = 0
+    for k in range(walk.taken):
+        bits.met = gathered(filter, bits.met, marks(filter, p, 0))
+        if MORE:
+            bits.met = spoiled(bits.met, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
+        code = halves.codes[half * rules.max_steps + k]
+        p = move(trail, scratch, p, code, volume, method, walk.seed, u32(k + 1), branch, rules)
+    bits.here = marks(filter, p, 0)
+
+
+@stage
+def store_bits(
+    walk: Walk, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, filter: Filter,
+    method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Store the bits; reject a half that has ended if one of its points is excluded."""
+    if walk.status != GROWING:
+        if TAKES_BACK:
+            collect_along(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
+        bits.met = gathered(filter, bits.met, bits.here)
+        if MORE:
+            if bits.stays == 1:
+                bits.met = spoiled(bits.met, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
+        if (bits.met & EXCLUDE) != 0:
+            walk.status = REJECTED
+    halves.met[WORDS * half] = bits.met
+    halves.met[WORDS * half + 1] = bits.here
+    if DROPS_DEAD_END:
+        halves.met[WORDS * half + 2] = bits.before
+
+
+STAGES = {
+    "load_bits": load_bits, "look": look, "confine": confine, "add_point": add_point, "stand": stand,
+    "leave_point": leave_point, "store_bits": store_bits,
+}  # fmt: skip
