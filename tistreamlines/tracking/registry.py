@@ -145,12 +145,12 @@ METHODS: dict[str, Method] = {
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,
-        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
+        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False, particles=True,
         steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", "functions",
-        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
+        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step, particles=True,
         step_in_tables=True,
     ),
 }  # fmt: skip
