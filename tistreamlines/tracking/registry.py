@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 from ..fit.models import MODELS
 from ..option import listed
 from .getters import boot, pmf, ptt
-from .getters.options import MethodOptions
+from .getters.options import AngleOptions
 from .references import ALWAYS, REFERENCES
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, told
 from .stopping import anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
 
@@ -27,15 +28,16 @@ class Method:
         Full name.
     use : str
         When to use it, for tables.
-    follows : str
-        Its data: 'signals' of a series, or orientation 'functions', fitted or from a file.
+    follows : tuple of str
+        What it can follow: SIGNALS of a series, the FITTED model, and keys of SOURCES (``tracking/sources.py``).
     prepare : callable
         Makes its tables from :class:`Given` and the options.
     options : type
         Class of its options, a base class of Parameters. An option that only some classes have belongs to these
         methods only.
     defaults : mapping
-        Defaults of the options whose default depends on the method. ``docs/truth.md`` has the scores that decided them.
+        Defaults of options whose own default is None, so also of the step size and the stopping rule. ``docs/truth.md``
+        has the scores that decided them.
     models : tuple of str
         Models that can be fitted for it; the default is in ``defaults``.
     references : tuple of str
@@ -60,9 +62,9 @@ class Method:
 
     title: str
     use: str
-    follows: Literal["signals", "functions"]
+    follows: tuple[str, ...]
     prepare: Callable[[Given, Any], Prepared]
-    options: type[MethodOptions]
+    options: type[AngleOptions]
     defaults: Mapping[str, Any]
     models: tuple[str, ...]
     references: tuple[str, ...]
@@ -78,7 +80,7 @@ class Method:
     @property
     def needs(self) -> str:
         """Its input, for tables."""
-        return "a series with b0s" if self.follows == "signals" else "a series or an orientation file"
+        return told(self.follows)
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ _DIPY = {
 }  # fmt: skip
 METHODS: dict[str, Method] = {
     "boot": Method(
-        "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
+        "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),
         boot.prepare, boot.BootOptions,
         {"model": "csa", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
          "boot_rule": "cuslines"},
@@ -138,18 +140,18 @@ METHODS: dict[str, Method] = {
                "boot_rule": "dipy"},
     ),
     "prob": Method(
-        "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
+        "probabilistic", "all fibre directions of a voxel are of interest, including crossings", FUNCTIONS,
         pmf.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
         ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True, particles=True,
         dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
     ),
     "det": Method(
-        "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,
+        "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, pmf.prepare_det,
         pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
         steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
-        "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", "functions",
+        "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
         ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
         step_in_tables=True,
     ),
@@ -173,9 +175,10 @@ STOPPING_RULES: dict[str, StoppingRule] = {
 }  # fmt: skip
 
 
-def default_method(follows: str) -> str:
-    """Return the default method for 'signals' or 'functions': the first in the registry."""
-    return next(name for name, row in METHODS.items() if row.follows == follows)
+def default_method(source: str) -> str:
+    """Return the first method of the registry that can follow a source: a key of SOURCES, or FITTED for a series."""
+    able = set(OF_A_SERIES) if source == FITTED else {source}
+    return next(name for name, row in METHODS.items() if able & set(row.follows))
 
 
 def owners(name: str) -> dict[str, tuple[str, ...]]:
