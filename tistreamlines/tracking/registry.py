@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .. import plugins
+from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..option import listed
 from .getters import boot, pmf, ptt
 from .getters.options import AngleOptions
 from .references import ALWAYS, REFERENCES
-from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, told
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
 
 ANY_MODEL = ("csd", "opdt", "csa")
+_REGISTERED: dict[str, str] = {}  # the module that has registered a name
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,46 @@ STOPPING_RULES: dict[str, StoppingRule] = {
 }  # fmt: skip
 
 
+def register(name: str, row: Method | StoppingRule | Source, *modules: str) -> None:
+    """Add a direction getter, a stopping rule or a source of directions from a module outside this package.
+
+    Call it where the module is imported, not in a function: processes that help a run import the module too. A script
+    starts its runs under ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    name : str
+        Its name, as for ``dg`` or ``stopping``; of a source, the option that names it.
+    row : Method, StoppingRule or Source
+        What it is.
+    *modules : str
+        Names of other modules that have its kernel functions, if they are not of the same package as the caller.
+
+    Raises
+    ------
+    ParameterError
+        If the name is taken, or a field of its options is not an option.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.register("narrow", Method("narrow cone", ...))  # doctest: +SKIP
+    """
+    table: dict[str, Any] = (
+        METHODS if isinstance(row, Method) else STOPPING_RULES if isinstance(row, StoppingRule) else SOURCES
+    )
+    caller = sys._getframe(1).f_globals["__name__"]
+    if name in table and _REGISTERED.get(name) != plugins.called(caller):
+        raise ParameterError(f"{name!r} is taken: give the {type(row).__name__} another name")
+    if not isinstance(row, Source):
+        if wrong := [f.name for f in fields(row.options) if "option" not in f.metadata]:
+            raise ParameterError(f"{row.options.__name__}.{wrong[0]} is no option: define it with option(...)")
+        modules = (row.prepare.__module__, *modules)
+    plugins.note([caller, *modules])
+    _REGISTERED[name] = plugins.called(caller)
+    table[name] = row
+
+
 def default_method(source: str) -> str:
     """Return the first method of the registry that can follow a source: a key of SOURCES, or FITTED for a series."""
     able = set(OF_A_SERIES) if source == FITTED else {source}
@@ -214,3 +258,6 @@ def table_rows() -> list[tuple[str, ...]]:
         (name, row.title, row.needs, ", ".join(row.models), row.use, ", ".join(row.references))
         for name, row in METHODS.items()
     ]
+
+
+plugins.import_installed()  # at the end, since these modules import this one
