@@ -49,7 +49,8 @@ def helper(code: str, *arguments: str) -> list[str]:
     flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     paths = dict.fromkeys([*filter(None, sys.path), PACKAGES])
     chosen = (flag for flag, on in flags.items() if on)
-    return [sys.executable, *chosen, *filters, "-c", START + plugins.code_that_imports() + code, *paths, "--", *arguments]
+    code = START + plugins.code_that_imports() + code
+    return [sys.executable, *chosen, *filters, "-c", code, *paths, "--", *arguments]
 
 
 def module(name: str, *arguments: str) -> list[str]:

@@ -98,7 +98,7 @@ def _file(name: str) -> Path | None:
 
 
 def _digest(name: str) -> str:
-    """Return a hash of a module and, if it is in a package, of all of that; one that never repeats if it has no file."""
+    """Return a hash of a module, or of all of its package; one that never repeats if it has no file."""
     top, place = _file(name.split(".")[0]), _file(name)
     if place is None:
         return uuid.uuid4().hex

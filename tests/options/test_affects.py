@@ -1,4 +1,4 @@
-"""What an option says that it affects is true: tables that differ have another key, and the same key the same tables."""
+"""What an option says that it affects is true: tables that differ have different keys in the cache."""
 
 from __future__ import annotations
 
