@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import runpy
+import os
 import sys
-import uuid
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -72,6 +71,8 @@ def import_all(places: dict[str, str]) -> None:
     """Import modules, by name; a script by its file, which sees that it is not started itself."""
     for name, place in places.items():
         if name == MAIN:
+            import runpy
+
             copy = ModuleType(ITS_COPY)
             sys.modules[MAIN] = sys.modules[ITS_COPY] = copy
             _importing.append(place)
@@ -101,7 +102,7 @@ def _digest(name: str) -> str:
     """Return a hash of a module, or of all of its package; one that never repeats if it has no file."""
     top, place = _file(name.split(".")[0]), _file(name)
     if place is None:
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()
     package = top is not None and top.name == "__init__.py"
     files = sorted(top.parent.rglob("*.py")) if package and top is not None else [place]
     found = hashlib.sha256()
