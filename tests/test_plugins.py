@@ -98,16 +98,14 @@ def test_a_script_that_starts_runs_while_it_is_imported(monkeypatch):
 
 
 @pytest.mark.skipif("vulkan" not in ARCHS, reason="no Vulkan")
-@pytest.mark.parametrize("apart", [False, True], ids=["worker", "tables apart"])
-def test_other_processes_know_it(head, tmp_path, apart):
-    """A worker grows its streamlines, and a process of its own makes its tables, also where a script registers it."""
+def test_a_worker_knows_it(head, tmp_path):
+    """A run that can go on has a worker, which imports the script that registers it."""
     script = tmp_path / "script.py"
-    more = "" if apart else ", devices='0'"
     script.write_text(
         (EXAMPLES / "own_getter.py").read_text(encoding="utf-8").split("def main(")[0]
-        + "if __name__ == '__main__':\n    from tistreamlines.run import apart\n    apart.FEWEST_CORES = 1\n"
+        + "if __name__ == '__main__':\n"
         f"    named = {COMMON!r} | {{'arch': sys.argv[1]}}\n"
-        f"    result = ts.track(*sys.argv[3:], sys.argv[2], dg='forward', model='csa'{more}, **named)\n",
+        f"    result = ts.track(*sys.argv[3:], sys.argv[2], dg='forward', model='csa', resume=True, **named)\n",
         encoding="utf-8",
     )  # fmt: skip
     command = [sys.executable, str(script), "vulkan", str(tmp_path / "a.trk"), *map(str, head.series)]

@@ -114,7 +114,7 @@ def _classes() -> tuple[type, ...]:
 def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[Any]]:
     found: dict[str, Field[Any]] = {}
     for one in classes:
-        found = {f.name: f for f in fields(one)} | found
+        found |= {f.name: f for f in fields(one) if f.name not in found}
     return found
 
 
