@@ -109,7 +109,6 @@ def test_a_worker_knows_it(head, tmp_path):
         encoding="utf-8",
     )  # fmt: skip
     command = [sys.executable, str(script), "vulkan", str(tmp_path / "a.trk"), *map(str, head.series)]
-    command[4:] = [*map(str, head.series)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     ts.track(*head.series, tmp_path / "b.trk", dg="forward", model="csa", **COMMON)
