@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .run.parts import join
     from .run.result import TrackResult
     from .space.batch import Batch, Space
+    from .tracking.registry import register
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Watcher",
     "estimate",
     "join",
+    "register",
     "stream",
     "track",
 ]
@@ -61,6 +63,7 @@ _HOMES = {
     "run.log": ("Watcher",),
     "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),
+    "tracking.registry": ("register",),
 }
 
 

@@ -13,7 +13,7 @@ import tistreamlines
 PACKAGE = Path(tistreamlines.__file__).parent
 MAP = ROOT / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-ASIDE = ("__init__", "__main__", "errors", "option", "helpers", "distributed")
+ASIDE = ("__init__", "__main__", "errors", "option", "plugins", "helpers", "distributed")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -23,7 +23,7 @@ def mapped(within: str = "") -> dict[str, str]:
 
 
 ROOMS, PARTS = mapped(), mapped("tracking/")
-BELOW, ABOVE = ("errors", "option", "helpers"), ("__init__", "__main__", "distributed")
+BELOW, ABOVE = ("errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
 TOGETHER = ("selection", "products", "engine")  # these import one another
 PART_RANKS = {part: rank for rank, part in enumerate((*PARTS, "references", "registry"))}

@@ -15,7 +15,7 @@ from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
 from tistreamlines.options.keywords import Options
-from tistreamlines.options.parameters import INPUTS, options
+from tistreamlines.options.parameters import input_names, options
 from tistreamlines.run import tables
 from tistreamlines.space.sphere import load_sphere
 
@@ -231,7 +231,8 @@ class TestRefused:
             ts.track(**({**arguments, "mask": given.arrays["mask"], "arch": "cpu"} | wrong))
 
     @pytest.mark.parametrize("name", [
-        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in INPUTS if name != "seeds"), "image", "several",
+        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in input_names() if name != "seeds"),
+        "image", "several",
     ])  # fmt: skip
     def test_masked_values(self, given, name):
         """NumPy forgets the mask of an array that is converted; one without masked values is taken as it is."""

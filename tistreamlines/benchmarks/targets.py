@@ -59,7 +59,7 @@ def prepared_for(problem: Problem) -> Any:
     options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
     if method.model == "asymmetric":
         follows = OrientationFunctions("pmf", problem.pmf, symmetric=False)
-    elif REGISTRY[method.dg].follows == "signals":
+    elif "signals" in REGISTRY[method.dg].follows:
         follows = Signals(problem.data, problem.gtab)
         options |= {"model": method.model, "sh_order": method.order}
     else:

@@ -13,11 +13,11 @@ from ..devices import ARCHS
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
-from ..options.option_groups import SOURCES
 from ..options.parameters import Parameters, options
 from ..run.plan import needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
+from ..tracking.sources import SOURCES
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display

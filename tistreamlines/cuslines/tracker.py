@@ -131,7 +131,8 @@ class Tracker:
             dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle),
             step_size=f"{float(step_size)!r}vox",
             min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
-            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, arch=arch, exact=exact,
+            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact,
+            arch=arch,  # type: ignore[arg-type]  # Parameters checks the word
             threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,
         )  # fmt: skip
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)

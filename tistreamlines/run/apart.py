@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from .. import plugins
 from ..devices import usable_cores
 from ..errors import TrackingError
 from ..helpers import helper
@@ -47,7 +48,8 @@ main(*sys.argv[1:])
 def process_for(series: Series, parameters: Parameters) -> Generator[Process | None, None, None]:
     """Start a process that can make the tables of a run; None where it saves nothing, or an input is no file."""
     rows = METHODS[parameters.dg], STOPPING_RULES[parameters.stopping]
-    known = all(row.prepare.__module__.startswith(f"{__name__.split('.')[0]}.") for row in rows)
+    homes = [row.prepare.__module__ for row in rows]
+    known = all(plugins.own(home) or (plugins.known(home) and plugins.importable(home)) for home in homes)
     inputs = [*series.values(), *parameters.inputs().values()]
     files = not any(isinstance(one, InMemory) for one in inputs)
     if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):

@@ -20,10 +20,10 @@ from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
-from ..options.option_groups import SOURCES
-from ..options.parameters import INPUTS, Parameters, defaults, options
+from ..options.parameters import Parameters, defaults, input_names, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from ..tracking.sources import SOURCES
 from .density import DensityMap, grid_of_map
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
@@ -294,7 +294,8 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
     if matrix.shape != (4, 4):
         raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
     located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
-    others = {name: _relocated(parameters, name, located) for name in INPUTS if getattr(parameters, name) is not None}
+    named = [name for name in input_names() if getattr(parameters, name) is not None]
+    others = {name: _relocated(parameters, name, located) for name in named}
     return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
 
 

@@ -17,16 +17,16 @@ from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
 from ..io.images import open_image
-from ..io.orientations import Orientations
 from ..option import ball_of, flag
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..space.harmonics import BASES, count_of
+from ..space.harmonics import count_of
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.files import load_seeds
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
+from ..tracking.sources import FITTED, SIGNALS, SOURCES
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from .inputs import Inputs, Series, read
@@ -162,7 +162,7 @@ def _prepare(
         region = _seed_region(inputs, fits, anisotropy, parameters)
         reach = seeds_of(parameters, inputs.space, region).reach()
     coefficients = None
-    if METHODS[parameters.dg].follows == "functions" and inputs.oriented is None:
+    if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
         assert fits is not None and parameters.model is not None
         with log.stage("fit"):
             coefficients = fits.coefficients(parameters.model, parameters)
@@ -188,7 +188,7 @@ def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[s
     method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
     if order is None:
         directions = int(shell_of_models(dwi.gtab).sum())
-        residuals = method.follows == "signals"  # a direction more than coefficients leaves some
+        residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
         order = order_for(parameters.model, directions - residuals)
         if order < most:
             note(
@@ -252,20 +252,15 @@ def _tables_of(
 
 def _followed(
     inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters
-) -> Signals | OrientationFunctions:
-    """Return what the method follows: the signals, a model fitted to them, or given orientations."""
-    read = inputs.oriented
-    if METHODS[parameters.dg].follows == "signals":
+) -> Any:
+    """Return what the method follows: a given source, the signals, or a model fitted to them."""
+    if inputs.oriented is not None:
+        return SOURCES[parameters.source].follows(inputs.oriented, parameters)
+    if SIGNALS in METHODS[parameters.dg].follows:
         assert inputs.dwi is not None
         return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
-    if read is None:
-        assert coefficients is not None
-        return OrientationFunctions("sh", coefficients, BASIS)
-    if read.kind == "peaks":
-        return OrientationFunctions("peaks", read.values, peak_width=parameters.peak_width)
-    if read.basis is not None:
-        return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
-    return OrientationFunctions("pmf", read.values, symmetric=not parameters.asymmetric)
+    assert coefficients is not None
+    return OrientationFunctions("sh", coefficients, BASIS)
 
 
 def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
@@ -280,19 +275,17 @@ def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
 
 
 def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
-    source: Any = parameters.source
-    first: Any = series["dwi"] if series else getattr(parameters, source)
-    path, image = open_image(first)
-    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), SHAPE)
-    dwi = oriented = None
-    if series:
+    source, dwi = SOURCES.get(parameters.source), None
+    oriented = None if source is None else source.blank(getattr(parameters, parameters.source), parameters, SHAPE)
+    if not series:
+        assert oriented is not None
+        space = oriented.space
+    else:
+        path, image = open_image(series["dwi"])
+        space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), SHAPE)
         gtab = nifti.load_gradients(series.get("bvals"), series.get("bvecs"), path, image)
         dwi = nifti.Dwi(np.ones((*SHAPE, image.shape[3]), np.float32), space, gtab, path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
-    if source != "model":
-        volumes = open_image(getattr(parameters, source))[1].shape[3:]
-        values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)
-        oriented = Orientations(source, values, parameters.sh_basis, parameters.sphere, space)
     rule = STOPPING_RULES[parameters.stopping]
     given = {name: (volumes,) if volumes else () for name, volumes in rule.maps.items() if getattr(parameters, name)}
     maps = {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}
