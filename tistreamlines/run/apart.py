@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..devices import usable_cores
+from ..devices import ON_HOST, usable_cores
 from ..errors import TrackingError
 from ..helpers import helper
 from ..io.cache import Cache
@@ -50,7 +50,7 @@ def process_for(series: Series, parameters: Parameters) -> Generator[Process | N
     known = all(row.prepare.__module__.startswith(f"{__name__.split('.')[0]}.") for row in rows)
     inputs = [*series.values(), *parameters.inputs().values()]
     files = not any(isinstance(one, InMemory) for one in inputs)
-    if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
+    if parameters.arch in ON_HOST or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None
         return
     process = Process(helper(WORKER, *(["dipy.core.gradients"] if series else [])))
