@@ -22,14 +22,14 @@ from ..io.response import AUTO, is_file, response_text
 from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.engine.options import SEEDS_EACH, SHORTEST, GrowthOptions, SelectionOptions
+from ..tracking.engine.options import SHORTEST, GrowthOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.selection.files import sphere_in
-from ..tracking.selection.options import RegionOptions
+from ..tracking.selection.options import SEEDS_EACH, RegionOptions, SelectionOptions
 from ..tracking.selection.regions import ROLES
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
