@@ -26,9 +26,9 @@ from .counts import Counts
 from .kept import Stored
 from .outputs import unfinished
 from .parts import difference, identity, write
-from .pipeline import Run
 from .record import OURS, dropped, stop_reasons, tractogram
 from .result import TrackResult
+from .run import Run
 from .schema import Journal, RecordError, read
 
 JOURNAL, LOCK = "run.json", "lock"  # what the pieces have in common, and what tells that a process is at them
