@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from typing import IO, Any
@@ -118,9 +119,10 @@ def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Any]) -> Tables:
         elif kind == "error":
             raise content[0]
         elif kind == "tables":
-            layout, values, seconds = content
+            layout, values, seconds, seeds = content
             log.seconds |= {name: log.seconds.get(name, 0.0) + more for name, more in seconds.items()}
-            return Tables.unpacked({name: _read(made, *form) for name, form in layout.items()}, values)
+            tables = Tables.unpacked({name: _read(made, *form) for name, form in layout.items()}, values)
+            return replace(tables, seeds=seeds)
         else:
             owner, method = kind.split(".")
             getattr(log if owner == "log" else log.watcher, method)(*content)
@@ -181,7 +183,8 @@ def main(*modules: str) -> None:
     except Exception as error:  # perhaps of a type that cannot be sent
         send("error", RuntimeError(f"{type(error).__name__}: {error}"))
     else:
-        send("tables", {name: (array.dtype, array.shape) for name, array in arrays.items()}, values, log.seconds)
+        layout = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+        send("tables", layout, values, log.seconds, tables.seeds)
         for array in arrays.values():
             made.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         made.flush()

@@ -138,14 +138,43 @@ def _hash_in_memory(source: Any) -> str:
         return source.sha256()
 
 
-def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
-    """Read all inputs.
+@dataclass(frozen=True, eq=False)
+class Headers:
+    """The inputs whose headers say what the kernels depend on; each is opened once, and its values are read later.
+
+    Parameters
+    ----------
+    dwi, oriented : the series and the orientations, if they are given.
+    """
+
+    dwi: nifti.OpenedDwi | None
+    oriented: images.Opened | None
+
+
+def open_headers(series: Series, parameters: Parameters, log: Log) -> Headers:
+    """Open the series and the orientations.
 
     Parameters
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or of ``dwi`` alone if the format has gradients; empty
         if :func:`needs_series` finds no need of them.
     parameters : all options.
+    log : is told of choices made for the user.
+    """
+    if not series and parameters.source == "model":
+        raise ParameterError(needs_series(parameters))
+    bvals, bvecs = series.get("bvals"), series.get("bvecs")
+    dwi = nifti.open_dwi(series["dwi"], bvals, bvecs, note=log.note) if series else None
+    given = None if parameters.source == "model" else getattr(parameters, parameters.source)
+    return Headers(dwi, None if given is None else images.open_image(given))
+
+
+def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> Inputs:
+    """Read all inputs.
+
+    Parameters
+    ----------
+    headers, series, parameters : what :func:`open_headers` has returned and received.
     log : is told of choices made for the user and of possible mistakes.
 
     Raises
@@ -155,21 +184,22 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     ParameterError
         If the step size does not suit the image.
     """
-    dwi = _series(series, parameters, log) if series else None
-    oriented = _orientations(parameters, dwi.space if dwi else None, log)
+    dwi = None if headers.dwi is None else _series(headers.dwi, parameters, log)
+    oriented = _orientations(headers.oriented, parameters, dwi.space if dwi else None, log)
     grid = dwi or oriented
-    if grid is None:
-        raise ParameterError(needs_series(parameters))
+    assert grid is not None
     space = grid.space
     sources: Any = parameters  # Parameters has made arrays and images path-like
     mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
-    places = [place for place in (sources.seed_mask, sources.seed_image) if place is not None]
-    seed_space = images.grid_of_seeds(places[0], space) if places else space
-    seed_mask = image = None
+    seed_mask, seed_image, seed_space = None, None, space
     if sources.seed_mask is not None:
-        seed_mask = nifti.load_mask(sources.seed_mask, seed_space, log.note, log.warn)
+        opened = images.open_image(sources.seed_mask)
+        seed_space = images.grid_of_seeds(opened, space)
+        seed_mask = nifti.load_mask(opened, seed_space, log.note, log.warn)
     if sources.seed_image is not None:
-        image = load_weights(sources.seed_image, seed_space, log.note)
+        opened = images.open_image(sources.seed_image)
+        seed_space = images.grid_of_seeds(opened, space)
+        seed_image = load_weights(opened, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
     maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
@@ -184,12 +214,12 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image, seed_space)
+    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, seed_image, seed_space)
 
 
-def _series(series: Series, parameters: Parameters, log: Log) -> nifti.Dwi:
+def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
     """Read the diffusion series, and say which of several shells are fitted."""
-    dwi = nifti.load_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
+    dwi = opened.read()
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
     known = shells.b_values_told(dwi.gtab)
@@ -208,18 +238,19 @@ def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:
     return nifti.load_map(path, space, log.note, volumes)
 
 
-def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:
+def _orientations(
+    opened: images.Opened | None, parameters: Parameters, space: Space | None, log: Log
+) -> Orientations | None:
     """Read the orientations, if they are given."""
     source = parameters.source
-    if source == "model":
+    if opened is None:
         return None
-    path = getattr(parameters, source)
     if source == "sh" and parameters.sh_basis is not None:
-        return orientations.load_sh(path, parameters.sh_basis, space)
+        return orientations.load_sh(opened, parameters.sh_basis, space)
     if source == "peaks":
-        return orientations.load_peaks(path, space, log.note)
+        return orientations.load_peaks(opened, space, log.note)
     load = orientations.load_pmf if source == "pmf" else orientations.load_odf
-    return load(path, parameters.sphere, space)
+    return load(opened, parameters.sphere, space)
 
 
 def check_step(parameters: Parameters, space: Space) -> None:

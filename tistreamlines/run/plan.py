@@ -85,7 +85,7 @@ def make_plan(
         tables, notes, warnings = kept
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
-    seeds = seeds_of(parameters, tables.space, tables.region)
+    seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
     every = {**hashes(), **hashes_of_later()}
     return Plan(tables.prepared, tables.space, seeds, every, tables.frames, tables.chosen)
 
