@@ -73,7 +73,7 @@ class Tables:
     region: Region
     frames: dict[str, Any]
     chosen: dict[str, Any]
-    seeds: Seeds | None = None
+    seeds: Seeds | None
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
@@ -94,7 +94,7 @@ class Tables:
         same = np.array_equal(region.affine, space.affine)
         if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
             raise ValueError("region has voxels outside the image")
-        return cls(prepared, space, region, values["frames"], values["chosen"])
+        return cls(prepared, space, region, values["frames"], values["chosen"], None)
 
 
 def make_tables(

@@ -13,12 +13,11 @@ import numpy.typing as npt
 
 from ..devices import Device
 from ..errors import DeviceError
-from ..kernels.stop_reasons import Stop
-from ..kernels.verdicts import Verdict
 from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from ..tracking.engine.tally import Tally
 from .counts import Counts
 from .density import DensityMap
 from .inputs import Series
@@ -47,7 +46,7 @@ class Tracking:
     begun : ``time.perf_counter()`` when the run began.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
     density : counts the streamlines in each voxel, if a map is written.
-    kept, kept_reasons, kept_verdicts : seeds and streamlines, stop reasons and verdicts of an earlier run that goes on.
+    kept : counts of an earlier run that goes on.
     """
 
     series: Series
@@ -60,9 +59,7 @@ class Tracking:
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
     density: DensityMap | None = None
-    kept: tuple[int, int] = (0, 0)
-    kept_reasons: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
-    kept_verdicts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Verdict), np.int64))
+    kept: Tally = field(default_factory=Tally)
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -105,12 +102,12 @@ class Tracking:
     def left(self) -> int | None:
         """Number of streamlines to select that are still missing; None without a selection."""
         select = self.parameters.select
-        return None if select is None else select - self.kept[1] - self.counts.streamlines
+        return None if select is None else select - self.kept.streamlines - self.counts.streamlines
 
     @property
     def done(self) -> tuple[int, int]:
         """Seeds and streamlines that are there, those of an earlier run that goes on included."""
-        return self.kept[0] + self.engine.tally.seeds, self.kept[1] + self.counts.streamlines
+        return self.kept.seeds + self.engine.tally.seeds, self.kept.streamlines + self.counts.streamlines
 
     def _late(self) -> Callable[[], bool]:
         """Return a function that tells whether the time limit has passed."""
@@ -143,7 +140,7 @@ class Tracking:
     @property
     def stop_reasons(self) -> npt.NDArray[np.int64]:
         """Halves that ended for each reason, those of an earlier run that goes on included."""
-        return self.engine.tally.stop_reasons + self.kept_reasons
+        return self.engine.tally.stop_reasons + self.kept.stop_reasons
 
     def count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
