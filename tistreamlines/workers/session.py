@@ -46,8 +46,9 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the session."""
-        self.close()
+        """End the processes of the devices; what this process has opened lives on."""
+        if self._several is not None:
+            self._several.close()
 
     @property
     def here(self) -> bool:
@@ -67,8 +68,3 @@ class Session:
             return Engine(prepared, space, device, settings, filters, products, self._note)
         assert not products
         return self._several.load(prepared, space, settings, filters)
-
-    def close(self) -> None:
-        """End the processes of the devices; what this process has opened lives on."""
-        if self._several is not None:
-            self._several.close()
