@@ -9,7 +9,6 @@ from threading import Thread
 import numpy as np
 
 from ..backends import warm_up
-from ..devices import Device
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.selection.selection import Selection
@@ -24,13 +23,12 @@ class Ahead:
     Parameters
     ----------
     parameters : all options.
-    device : where streamlines are computed.
     selection : of the run.
     session : compiles the kernels, in this process or in others, which start the device by themselves.
     """
 
-    def __init__(self, parameters: Parameters, device: Device, selection: Selection, session: Session) -> None:
-        self._parameters, self._device, self._selection, self._session = parameters, device, selection, session
+    def __init__(self, parameters: Parameters, selection: Selection, session: Session) -> None:
+        self._parameters, self._selection, self._session = parameters, selection, session
         self._given: SimpleQueue[Shapes | None] = SimpleQueue()
         self._thread = Thread(target=self._compile, name="compile")
 
@@ -55,7 +53,7 @@ class Ahead:
     def _compile(self) -> None:
         with suppress(Exception):  # it occurs again in the run itself
             if self._session.here:
-                warm_up(self._device, exact=self._parameters.exact)
+                warm_up(self._session.devices[0], exact=self._parameters.exact)
             if self._parameters.seeds is None:
                 voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
                 seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)

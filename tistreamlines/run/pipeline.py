@@ -40,7 +40,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
         selection = selection_of(parameters, log)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
-        with Ahead(parameters, devices[0], selection, session) as ahead:
+        with Ahead(parameters, selection, session) as ahead:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             _tell(plan, parameters, log)
             with log.stage("compile"):

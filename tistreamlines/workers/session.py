@@ -34,7 +34,7 @@ class Session:
     def __init__(
         self, devices: Sequence[Device], note: Callable[[str], object] = lambda _: None, *, apart: bool = False
     ) -> None:
-        self._devices, self._note = devices, note
+        self.devices, self._note = devices, note
         self._several: Several | None = None
         if apart or len(devices) > 1:
             from .several import Several  # imports more than one device needs
@@ -64,7 +64,7 @@ class Session:
         See :class:`..tracking.engine.engine.Engine`; products besides the points are made in this process alone.
         """
         if self._several is None:
-            (device,) = self._devices
+            (device,) = self.devices
             return Engine(prepared, space, device, settings, filters, products, self._note)
         assert not products
         return self._several.load(prepared, space, settings, filters)
