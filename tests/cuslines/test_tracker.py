@@ -235,7 +235,7 @@ class TestTrx:
     def test_so_does_an_error(self, scene, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         tracker = scene.tracker()
-        monkeypatch.setattr("tistreamlines.cuslines.tracker.Engine", None)
+        monkeypatch.setattr("tistreamlines.workers.session.Engine", None)
         with pytest.raises(TypeError):
             tracker.generate_trx(scene.seeds, scene.image)
         assert not list(tmp_path.iterdir())

@@ -23,13 +23,13 @@ from ..devices import choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..run import containers
-from ..run.pipeline import settings_of
+from ..run.setup import settings_of
 from ..space.batch import Batch, Space
-from ..tracking.engine.engine import Engine
 from ..tracking.engine.settings import Settings
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
+from ..workers.session import Session
 from . import arrays
 from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 from .getter import DirectionGetter, check_getter
@@ -238,17 +238,9 @@ class Tracker:
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
         # Each call has an engine with its own buffers, so that several calls can be active.
-        tables, settings = self._tables(seeds, space), self._settings(space)
-        if len(self.devices) == 1:
-            yield from Engine(tables, space, self.device, settings).track(seeds, self.rng_offset)
-            return
-        from ..workers.several import Several  # imports more than one device needs
-
-        several = Several(self.devices)
-        try:
-            yield from several.load(tables, space, settings).track(seeds, self.rng_offset)
-        finally:
-            several.close()
+        with Session(self.devices) as session:
+            engine = session.open(self._tables(seeds, space), space, self._settings(space))
+            yield from engine.track(seeds, self.rng_offset)
 
     def _settings(self, space: Space) -> Settings:
         fewest, most = self._points  # a streamline has one point more than steps

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..devices import choose
 from ..errors import ParameterError
 from ..options.parameters import Parameters
-from ..run.pipeline import settings_of
+from ..run.setup import devices_of, session_on, settings_of
 from ..space.batch import Space
-from ..tracking.engine.engine import Engine
 from ..tracking.registry import METHODS
-from ..tracking.selection.filters import ValidEnds
+from ..tracking.selection.selection import Selection
 from ..tracking.tables.given import Given
 from . import criteria, volumes
 from .fields import Field
@@ -157,7 +154,7 @@ class Streamlines:
             dg=field.dg, like="dipy", step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
             **field.options, **running.options(len(seeds)),
         )  # fmt: skip
-        self._device = choose(running.arch)
+        self._parameters, self._devices = parameters, devices_of(parameters)
         settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
         self._running, self._settings = running, replace(settings, either_sense=either_sense)
         self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
@@ -167,14 +164,14 @@ class Streamlines:
         # Streamlines grow in mm along the voxel axes, so that voxel_size need not be that of the affine.
         scale = np.diag([*sides, 1.0])
         self._grid, self._outward = Space(scale, space.shape), Space(space.affine @ np.linalg.inv(scale), space.shape)
-        self._filters, self._save_seeds = () if return_all else (ValidEnds(),), save_seeds
+        self._filters, self._save_seeds = Selection(valid_ends=not return_all).filters(space), save_seeds
 
     def __iter__(self) -> Iterator[Any]:
         """Grow the streamlines; yield the points (m, 3) of each, float64, or pairs of these and the seed (3,)."""
         settings = replace(self._settings, rng_seed=self._running.rng_seed())
-        engine = Engine(self._prepared, self._grid, self._device, settings, self._filters)
-        with closing(engine.track(self._voxels, directions=self._directions)) as batches:  # type: ignore[type-var]
-            for batch in batches:
+        with session_on(self._devices, self._parameters) as session:
+            engine = session.open(self._prepared, self._grid, settings, self._filters)
+            for batch in engine.track(self._voxels, directions=self._directions):
                 points = self._outward.to_ras(batch.points)
                 for number, first, end in zip(batch.seed_number, batch.offsets, batch.offsets[1:], strict=False):
                     # a copy, so that one streamline that is kept does not keep the whole batch in memory

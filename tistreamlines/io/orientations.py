@@ -24,6 +24,7 @@ from ..space.nearest_vertex import closest_vertices, products
 from ..space.sphere import SPHERES, load_sphere
 from .images import (
     AFFINE_TOLERANCE,
+    AnyPath,
     Tell,
     check_finite,
     grid_of,
@@ -66,7 +67,7 @@ class Orientations:
     space: Space
 
 
-def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orientations:
+def load_sh(path: AnyPath, basis: str, space: Space | None = None) -> Orientations:
     """Read coefficients of spherical harmonics.
 
     Parameters
@@ -94,7 +95,7 @@ def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orienta
     return Orientations("sh", values, basis, None, grid)
 
 
-def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orientations:
+def load_pmf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientations:
     """Read a probability mass function (PMF) of directions.
 
     Parameters
@@ -123,13 +124,13 @@ def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orien
     return Orientations("pmf", values, None, sphere, grid)
 
 
-def load_odf(path: str | Path, sphere: str, space: Space | None = None) -> Orientations:
+def load_odf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientations:
     """Read ODFs sampled on a sphere, like :func:`load_pmf`, but negative values are allowed."""
     _, values, grid = _load_sampled(path, sphere, space)
     return Orientations("odf", values, None, sphere, grid)
 
 
-def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent) -> Orientations:
+def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read peaks.
 
     Parameters
@@ -217,7 +218,7 @@ def _add_lobes(
     sums[there] += amplitudes[there, None] * np.exp(squares / (2 * width**2))
 
 
-def _open(path: str | Path, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
+def _open(path: AnyPath, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
     """Open an image of four axes, or five, and check its grid."""
     path, image = open_image(path)
     axes = len(image.shape)
@@ -251,7 +252,7 @@ def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
     return values
 
 
-def _load_sampled(path: str | Path, sphere: str, space: Space | None) -> tuple[Path, Floats, Space]:
+def _load_sampled(path: AnyPath, sphere: str, space: Space | None) -> tuple[Path, Floats, Space]:
     """Read values at the vertices of a sphere."""
     if sphere not in SPHERES:
         raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")

@@ -13,13 +13,13 @@ from typing import Any
 
 from ..option import GROUPS, Option
 from ..tracking import registry
-from ..tracking.engine.options import GrowthOptions, SelectionOptions
+from ..tracking.engine.options import GrowthOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.registry import METHODS, STOPPING_RULES
-from ..tracking.selection.options import RegionOptions
+from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions

@@ -29,6 +29,7 @@ except ImportError as error:
     raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
 import numpy as np
 
+from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
@@ -157,7 +158,7 @@ class _Job:
         series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
         check_outputs(self.output, chosen, series)
         self.parts = 1 if chosen.select is not None else each
-        self.own_threads = chosen.arch == "cpu" and chosen.threads is None
+        self.own_threads = chosen.arch in ON_HOST and chosen.threads is None
         self.stats = None if chosen.json_stats is None else str(chosen.json_stats)
         self.files = ExitStack()
         self.done: list[dict[str, Any]] = []

@@ -154,14 +154,43 @@ def _hash_in_memory(source: Any) -> str:
         return source.sha256()
 
 
-def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
-    """Read all inputs.
+@dataclass(frozen=True, eq=False)
+class Headers:
+    """The inputs whose headers say what the kernels depend on; each is opened once, and its values are read later.
+
+    Parameters
+    ----------
+    dwi, followed : the series, and what is followed in place of a model, if they are given.
+    """
+
+    dwi: nifti.OpenedDwi | None
+    followed: Any
+
+
+def open_headers(series: Series, parameters: Parameters, log: Log) -> Headers:
+    """Open the series, and what is followed in place of a model.
 
     Parameters
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or of ``dwi`` alone if the format has gradients; empty
         if :func:`needs_series` finds no need of them.
     parameters : all options.
+    log : is told of choices made for the user.
+    """
+    if not series and parameters.source == FITTED:
+        raise ParameterError(needs_series(parameters))
+    bvals, bvecs = series.get("bvals"), series.get("bvecs")
+    dwi = nifti.open_dwi(series["dwi"], bvals, bvecs, note=log.note) if series else None
+    source = SOURCES.get(parameters.source)
+    return Headers(dwi, None if source is None else source.open(getattr(parameters, parameters.source)))
+
+
+def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> Inputs:
+    """Read all inputs.
+
+    Parameters
+    ----------
+    headers, series, parameters : what :func:`open_headers` has returned and received.
     log : is told of choices made for the user and of possible mistakes.
 
     Raises
@@ -171,22 +200,24 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     ParameterError
         If the step size does not suit the image.
     """
-    dwi = _series(series, parameters, log) if series else None
-    source, followed = SOURCES.get(parameters.source), getattr(parameters, parameters.source)
-    oriented = None if source is None else source.read(followed, parameters, dwi.space if dwi else None, log.note)
+    dwi = None if headers.dwi is None else _series(headers.dwi, parameters, log)
+    source, oriented = SOURCES.get(parameters.source), None
+    if source is not None:
+        oriented = source.read(headers.followed, parameters, dwi.space if dwi else None, log.note)
     grid = dwi or oriented
-    if grid is None:
-        raise ParameterError(needs_series(parameters))
+    assert grid is not None
     space = grid.space
     sources: Any = parameters  # Parameters has made arrays and images path-like
     mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
-    places = [place for place in (sources.seed_mask, sources.seed_image) if place is not None]
-    seed_space = images.grid_of_seeds(places[0], space) if places else space
-    seed_mask = image = None
+    seed_mask, seed_image, seed_space = None, None, space
     if sources.seed_mask is not None:
-        seed_mask = nifti.load_mask(sources.seed_mask, seed_space, log.note, log.warn)
+        opened = images.open_image(sources.seed_mask)
+        seed_space = images.grid_of_seeds(opened, space)
+        seed_mask = nifti.load_mask(opened, seed_space, log.note, log.warn)
     if sources.seed_image is not None:
-        image = load_weights(sources.seed_image, seed_space, log.note)
+        opened = images.open_image(sources.seed_image)
+        seed_space = images.grid_of_seeds(opened, space)
+        seed_image = load_weights(opened, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
     maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
@@ -194,17 +225,18 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
         name = "dwi" if dwi.own else "bvecs"
         dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
     if source is not None and source.place is not None:
-        oriented, placed[parameters.source] = source.place(oriented, parameters, str(followed))
+        name = parameters.source
+        oriented, placed[name] = source.place(oriented, parameters, str(getattr(parameters, name)))
     for placing in placed.values():
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image, seed_space)
+    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, seed_image, seed_space)
 
 
-def _series(series: Series, parameters: Parameters, log: Log) -> nifti.Dwi:
+def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
     """Read the diffusion series, and say which of several shells are fitted."""
-    dwi = nifti.load_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
+    dwi = opened.read()
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
     known = shells.b_values_told(dwi.gtab)

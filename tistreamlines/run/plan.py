@@ -10,36 +10,27 @@ from ..io import pipes
 from ..io.cache import Cache
 from ..options.definitions import names_affecting
 from ..options.parameters import Parameters, input_names
-from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
-from ..tracking.tables.given import Prepared
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
 from .tables import Shapes, Tables, make_tables, seeds_of
 
 __all__ = ["Plan", "make_plan", "needs_series"]
 
+
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """The tables, the grid and the seeds of a run.
+class Plan(Tables):
+    """The tables and the seeds of a run.
 
     Attributes
     ----------
-    prepared : tables of the method and the stopping rule.
-    space : grid of the diffusion series, or of the orientations if there is no series.
     seeds : the seeds.
     hashes : sha256 of each input, by the name of its argument or option.
-    frames : axes of the directions of each input, by the same names (``fit.frames.Placing``).
-    chosen : what the fit of the model has chosen from the data.
     """
 
-    prepared: Prepared
-    space: Space
     seeds: Seeds
     hashes: dict[str, str]
-    frames: dict[str, Any]
-    chosen: dict[str, Any]
 
 
 def make_plan(
@@ -76,9 +67,8 @@ def make_plan(
         tables, notes, warnings = kept
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
-    seeds = seeds_of(parameters, tables.space, tables.region)
-    every = {**hashes(), **hashes_of_later()}
-    return Plan(tables.prepared, tables.space, seeds, every, tables.frames, tables.chosen)
+    seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
+    return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
 
 
 def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tables, list[str], list[str]]:

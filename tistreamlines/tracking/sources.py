@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..fit.frames import Placing, place_orientations
-from ..io.images import open_image
+from ..io.images import Opened, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
 from ..option import listed
 from ..space.batch import Space
@@ -32,16 +32,18 @@ class Source:
     title : str
         What it is, for tables.
     read : callable
-        Reads it, from the value of its option, all options, the grid of the series if there is one, and a function that
+        Reads it, from what was opened, all options, the grid of the series if there is one, and a function that
         receives notes. What it returns has ``space``, its grid.
     follows : callable
         Makes ``Given.follows`` of what was read and the options.
     blank : callable
-        Makes what stands in for it, to compile kernels before it is read: from the value of the option, all options and
-        the shape of an image of ones; only headers are read.
+        Makes what stands in for it, to compile kernels before it is read: from what was opened, all options and the
+        shape of an image of ones.
     place : callable
         Turns what was read to the voxel axes, from it, the options and its name; returns it, and how the axes were
         chosen. None if directions are along the voxel axes.
+    open : callable
+        Opens it, from the value of its option, and reads only headers. An image unless another one is given.
     files : callable
         Returns the files that belong to it, of which hashes are taken, from the value of the option. None for an image.
     """
@@ -51,12 +53,13 @@ class Source:
     follows: Callable[[Any, Any], Any]
     blank: Callable[[Any, Any, tuple[int, int, int]], Any]
     place: Callable[[Any, Any, str], tuple[Any, Placing]] | None = None
+    open: Callable[[Any], Any] = open_image
     files: Callable[[Any], Sequence[Path]] | None = None
 
 
-def _blank(kind: str, path: Any, options: Any, shape: tuple[int, int, int]) -> Orientations:
+def _blank(kind: str, opened: Opened, options: Any, shape: tuple[int, int, int]) -> Orientations:
     """Return orientations of ones, with as many volumes as the file has."""
-    image = open_image(path)[1]
+    image = opened.image
     space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
     values = np.ones((*shape, *image.shape[3:]), np.float32).reshape(*shape, -1)
     return Orientations(kind, values, options.sh_basis, options.sphere, space)  # type: ignore[arg-type]
@@ -79,17 +82,17 @@ def _lobes(read: Orientations, options: Any) -> OrientationFunctions:
 FILE = "an orientation file"
 SOURCES: dict[str, Source] = {
     "sh": Source(
-        FILE, lambda path, options, space, _: load_sh(path, options.sh_basis, space), _harmonics, partial(_blank, "sh"),
+        FILE, lambda file, options, space, _: load_sh(file, options.sh_basis, space), _harmonics, partial(_blank, "sh"),
         lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
     ),
     "odf": Source(
-        FILE, lambda path, options, space, _: load_odf(path, options.sphere, space), _sampled, partial(_blank, "odf")
+        FILE, lambda file, options, space, _: load_odf(file, options.sphere, space), _sampled, partial(_blank, "odf")
     ),
     "pmf": Source(
-        FILE, lambda path, options, space, _: load_pmf(path, options.sphere, space), _sampled, partial(_blank, "pmf")
+        FILE, lambda file, options, space, _: load_pmf(file, options.sphere, space), _sampled, partial(_blank, "pmf")
     ),
     "peaks": Source(
-        FILE, lambda path, _, space, note: load_peaks(path, space, note), _lobes, partial(_blank, "peaks"),
+        FILE, lambda file, _, space, note: load_peaks(file, space, note), _lobes, partial(_blank, "peaks"),
         lambda read, options, name: place_orientations(read, options.peaks_frame, name),
     ),
 }  # fmt: skip

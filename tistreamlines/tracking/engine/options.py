@@ -1,12 +1,11 @@
-"""Options of streamline growth and of selection, for every direction getter and stopping rule."""
+"""Options of streamline growth, for every direction getter and stopping rule."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...option import GROWTH, REGIONS, option
+from ...option import GROWTH, option
 
-SEEDS_EACH = 1000  # of a streamline of --select, as MRtrix3's -select
 # as MRtrix3's -minlength; on phantoms whose bundles are known, no shorter streamline connects the ends of one
 SHORTEST = "5vox"
 
@@ -46,22 +45,3 @@ class GrowthOptions:
         "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"), affects="growth",
     )  # fmt: skip
     rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1, affects="growth")
-
-
-@dataclass(frozen=True)
-class SelectionOptions:
-    """Options of how many streamlines are tracked."""
-
-    select: int | None = option(
-        None, REGIONS, "Track until this number of streamlines is accepted: the first ones in the order of the seeds, "
-        "the same on every device.", unit="streamlines", low=1, high=2**32 - 1, absent="those of all seeds",
-        excludes=("nseeds",), common=True, affects="growth",
-    )  # fmt: skip
-    max_seeds: int | None = option(
-        None, REGIONS, "Greatest number of seeds of --select.", unit="seeds", low=1, high=2**32 - 1,
-        absent=f"{SEEDS_EACH} times --select", requires=("select",), affects="growth",
-    )  # fmt: skip
-    time_limit: float | None = option(
-        None, REGIONS, "Begin no further seeds after so long a time of tracking. The result then depends on the speed "
-        "of the device.", unit="s", low=0, above=True, absent="no limit", affects="growth",
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Options of regions of interest, and the check that streamlines can visit the regions."""
+"""Options of selection and of regions of interest, and the check that streamlines can visit the regions."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ...option import ImageLike, OneOrMore
 
+SEEDS_EACH = 1000  # of a streamline of --select, as MRtrix3's -select
 SPEC = "FILE|x,y,z,r"
 FINEST = 2.0**20  # voxels across: float32 still has eighths of a voxel there
 MOST_VOXELS = 2**29 - 1  # elements of an array on a device
@@ -53,6 +54,25 @@ class RegionOptions:
     ends_in: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Keep streamlines with an end in this region; with two regions, those with one end in each.",
         unit=SPEC, absent="none", affects="growth",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SelectionOptions:
+    """Options of how many streamlines are tracked."""
+
+    select: int | None = option(
+        None, REGIONS, "Track until this number of streamlines is accepted: the first ones in the order of the seeds, "
+        "the same on every device.", unit="streamlines", low=1, high=2**32 - 1, absent="those of all seeds",
+        excludes=("nseeds",), common=True, affects="growth",
+    )  # fmt: skip
+    max_seeds: int | None = option(
+        None, REGIONS, "Greatest number of seeds of --select.", unit="seeds", low=1, high=2**32 - 1,
+        absent=f"{SEEDS_EACH} times --select", requires=("select",), affects="growth",
+    )  # fmt: skip
+    time_limit: float | None = option(
+        None, REGIONS, "Begin no further seeds after so long a time of tracking. The result then depends on the speed "
+        "of the device.", unit="s", low=0, above=True, absent="no limit", affects="growth",
     )  # fmt: skip
 
 
