@@ -12,6 +12,23 @@ if TYPE_CHECKING:
     from .cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
     from .kernels.stop_reasons import Stop
+    from .options.objects import (
+        ACT,
+        CMC,
+        CSA,
+        CSD,
+        OPDT,
+        Binary,
+        Boot,
+        Density,
+        Det,
+        Mask,
+        Prob,
+        Ptt,
+        Sphere,
+        Threshold,
+        choice,
+    )
     from .options.parameters import Parameters
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
@@ -22,22 +39,37 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "ACT",
+    "CMC",
+    "CSA",
+    "CSD",
+    "OPDT",
     "Batch",
+    "Binary",
+    "Boot",
     "BootDirectionGetter",
+    "Density",
+    "Det",
     "DeviceError",
     "Estimate",
     "InputError",
+    "Mask",
     "OutputError",
     "ParameterError",
     "Parameters",
+    "Prob",
     "ProbDirectionGetter",
+    "Ptt",
     "PttDirectionGetter",
     "Space",
+    "Sphere",
     "Stop",
+    "Threshold",
     "TrackResult",
     "Tracker",
     "TrackingError",
     "Watcher",
+    "choice",
     "estimate",
     "join",
     "stream",
@@ -59,6 +91,10 @@ _HOMES = {
     "run.api": ("estimate", "stream", "track"),
     "run.parts": ("join",),
     "run.log": ("Watcher",),
+    "options.objects": (
+        "ACT", "Binary", "Boot", "CMC", "CSA", "CSD", "Density", "Det", "Mask", "OPDT", "Prob", "Ptt", "Sphere",
+        "Threshold", "choice",
+    ),
     "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),
 }

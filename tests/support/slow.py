@@ -122,7 +122,7 @@ SLOW = {
     "run/api_memory": ("TestSameBits::test_orientations", "TestSameBits::test_series"),
     "run/cluster": (
         "test_a_worker_tracks_one_part_at_a_time_in_one_process",
-        "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_and_images",
+        "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_images_and_objects",
         "test_killed_workers_change_no_byte", "test_many_subjects",
     ),
     "run/estimate": (

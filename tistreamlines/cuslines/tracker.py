@@ -131,8 +131,8 @@ class Tracker:
             dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle),
             step_size=f"{float(step_size)!r}vox",
             min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
-            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, arch=arch, exact=exact,
-            threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,
+            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact, threads=threads,
+            arch=arch, memory_limit=memory_limit, rng_seed=rng_seed,  # type: ignore[arg-type]
         )  # fmt: skip
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
         self._points = (min_pts, max_pts)

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, InitVar, dataclass, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,15 @@ from ..tracking.selection.regions import ROLES
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
+from .objects import PRODUCTS, expanded
 from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions, without_effect
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from typing_extensions import Unpack
+
+    from .keywords import Options
 
 # options that name files to read besides the series
 _MAPS = (name for rule in STOPPING_RULES.values() for name in rule.maps)
@@ -56,7 +60,8 @@ class Parameters(
     ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
     nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
     'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
-    direction getter or the model.
+    direction getter or the model. A direction getter, a stopping rule, a model and a region can be objects, such as
+    ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand for fields.
 
     Raises
     ------
@@ -70,8 +75,17 @@ class Parameters(
     1.0
     """
 
-    def __post_init__(self) -> None:
+    products: InitVar[Any] = None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[Options]) -> None: ...
+
+    def __post_init__(self, products: Any) -> None:
         missing = defaults()
+        said = {name: value for name in missing if (value := getattr(self, name)) is not missing[name]}
+        for name, value in expanded({**said, PRODUCTS: products}).items():
+            self._set(name, value)
         # a later override must not meet the defaults that _resolve fills in below
         self._set("_given", {name: value for name in missing if (value := getattr(self, name)) is not missing[name]})
         for name, option in options().items():
@@ -220,7 +234,7 @@ class Parameters(
         TypeError
             If a name is not an option.
         """
-        named = {name: value for name, value in named.items() if value is not None}
+        named = expanded(named)
         if base is not None:
             named = {**vars(base)["_given"], **named}
         known = options()
