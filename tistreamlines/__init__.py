@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
     from .kernels.stop_reasons import Stop
     from .options.objects import (
@@ -47,7 +46,6 @@ __all__ = [
     "Batch",
     "Binary",
     "Boot",
-    "BootDirectionGetter",
     "Density",
     "Det",
     "DeviceError",
@@ -58,15 +56,12 @@ __all__ = [
     "ParameterError",
     "Parameters",
     "Prob",
-    "ProbDirectionGetter",
     "Ptt",
-    "PttDirectionGetter",
     "Space",
     "Sphere",
     "Stop",
     "Threshold",
     "TrackResult",
-    "Tracker",
     "TrackingError",
     "Watcher",
     "choice",
@@ -82,8 +77,6 @@ if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this m
 
 # Names are imported on first use, so that the command line handles signals before anything else is loaded.
 _HOMES = {
-    "cuslines.direction_getters": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter"),
-    "cuslines.tracker": ("Tracker",),
     "run.estimate": ("Estimate",),
     "errors": ("DeviceError", "InputError", "OutputError", "ParameterError", "TrackingError"),
     "space.batch": ("Batch", "Space"),
@@ -100,7 +93,18 @@ _HOMES = {
 }
 
 
+# These stood here before they had a module of their own, and go with version 0.2.
+_MOVED = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        import warnings
+
+        where = f"tistreamlines.{name} is now tistreamlines.cuslines.{name}"
+        voxels = ", whose generate_sft returns voxel coordinates, as cuslines' does" if name == "Tracker" else ""
+        warnings.warn(f"{where}{voxels}: import it from there", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(".cuslines.tracker", __name__), name)
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f".{home}", __name__), name)

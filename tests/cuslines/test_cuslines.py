@@ -50,6 +50,13 @@ class TestNames:
         with pytest.raises(AttributeError, match="Trackr"):
             cuslines.Trackr  # noqa: B018
 
+    @pytest.mark.parametrize("name", ["Tracker", *GETTERS])
+    def test_the_old_names_say_where_the_new_ones_are(self, name):
+        with pytest.warns(DeprecationWarning, match=rf"now tistreamlines\.cuslines\.{name}\b.*import it from there"):
+            old = getattr(ts, name)
+        assert issubclass(getattr(tistreamlines.cuslines, name), old)
+        assert name not in dir(ts)
+
     def test_each_runs_on_its_arch(self):
         arguments = (ts.ProbDirectionGetter(), field(HALF.vertices), np.ones(SHAPE), 0.5, HALF.vertices, HALF.edges)
         for module, arch in (("cuda_python", "cuda"), ("metal", "metal"), ("webgpu", "vulkan"), ("numba", "cpu")):

@@ -2,10 +2,11 @@
 
 Code written for cuslines needs one other import::
 
-    from tistreamlines import BootDirectionGetter, Tracker
+    from tistreamlines.cuslines import BootDirectionGetter, Tracker
 
 Units are those of cuslines: seeds in voxel coordinates (centre of voxel = integer), angles in **radians**, steps in
-**voxels**. The streamlines are in RASmm.
+**voxels**. The streamlines of :class:`Tracker` are in RASmm; those of the one in ``tistreamlines.cuslines``, which
+extends it, are in voxels too.
 """
 
 from __future__ import annotations
@@ -106,9 +107,9 @@ class Tracker:
 
     Examples
     --------
-    >>> import tistreamlines as ts
-    >>> dg = ts.BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
-    >>> with ts.Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
+    >>> from tistreamlines.cuslines import BootDirectionGetter, Tracker
+    >>> dg = BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
+    >>> with Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
     ...     sft = tracker.generate_sft(seeds, nibabel.load("dwi.nii.gz"))
     """
 
