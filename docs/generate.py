@@ -175,7 +175,9 @@ def objects() -> str:
     for option, table_of in TABLES.items():
         for name in table_of:
             own = ", ".join(f"`{one.name}`" for one in own_options(option, name))
-            rows.append((f"`{class_name(option, name)}`", f'`{option}="{name}"`', own))
+            shown = class_name(option, name)
+            # links and the index of names find it by this anchor
+            rows.append((f'<a id="tistreamlines.{shown}"></a>`{shown}`', f'`{option}="{name}"`', own))
     return table(("Object", "stands for", "and takes"), rows)
 
 

@@ -83,3 +83,11 @@ class Peaks:
         """Return the directions (n, k, 3) of the voxels nearest to points (n, 3), voxel, as DIPY's seeds have them."""
         last = np.array(self.values.shape[:3]) - 1
         return self.directions()[tuple(np.clip(np.round(points).astype(np.int64), 0, last).T)].astype(np.float64)
+
+
+def coefficients_of(pam: Any) -> Array:
+    """Return the spherical harmonic coefficients of a ``PeaksAndMetrics``, (x, y, z, n)."""
+    found = getattr(pam, "shm_coeff", None)
+    if found is None:
+        raise ParameterError("pam has no shm_coeff: make it with return_sh=True, or give sh or sf")
+    return found

@@ -21,7 +21,7 @@ from .fields import Field
 from .growing import Lengths, Running, Streamlines, points_of
 from .local_tracking import local_streamlines, spread
 from .more import More, with_more
-from .peaks import Peaks
+from .peaks import Peaks, coefficients_of
 
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
@@ -204,7 +204,7 @@ def pft_tracking(
     """
     if pam is not None:
         _check_alone(SimpleNamespace(pam=pam, sh=sh, sf=sf))
-        sh = _coefficients(pam)
+        sh = coefficients_of(pam)
     asked = SimpleNamespace(**locals())
     particles = {
         "pft_back": pft_back_tracking_dist, "pft_front": pft_front_tracking_dist, "pft_particles": particle_count,
@@ -273,14 +273,6 @@ def _check_alone(asked: SimpleNamespace) -> None:
     for name in ("sh", "sf"):
         if getattr(asked, name) is not None:
             raise ParameterError(f"{name} and pam given: give one of sh, sf and pam")
-
-
-def _coefficients(pam: Any) -> Array:
-    """Return the coefficients of peaks, (x, y, z, n)."""
-    found = getattr(pam, "shm_coeff", None)
-    if found is None:
-        raise ParameterError("pam has no shm_coeff: make it with return_sh=True, or give sh or sf")
-    return found
 
 
 def _locally(field: Field, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
