@@ -114,6 +114,7 @@ SLOW = {
     ),
     "repository/layers": ("test_private_names_stay_in_their_room",),
     "repository/site": ("test_pages_load_nothing_from_the_network",),
+    "run/api_objects": ("test_the_bits_are_those_of_keywords",),
     "run/apart": (
         "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
         "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables",
