@@ -1,5 +1,7 @@
 """Renew the generated parts of the documents from the code, the examples and the results: python docs/generate.py.
 
+It also writes the stub of ``stub.py``.
+
 A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. A test,
 ``tests/repository/test_documents.py``, compares the committed parts with what this script makes.
 """
@@ -29,6 +31,7 @@ from tistreamlines.fit.models import MODELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.option import flag
+from tistreamlines.options.objects import TABLES, class_name, own_options
 from tistreamlines.options.parameters import Parameters, kind, options
 from tistreamlines.tracking.engine.tally import DROPPED, LABELS
 from tistreamlines.tracking.references import REFERENCES
@@ -166,6 +169,18 @@ def getters() -> str:
     return table(head, ([f"`{name}`", *cells] for name, *cells in table_rows()))
 
 
+def objects() -> str:
+    """The objects of the rows of the registries, and the keywords that they take."""
+    rows = []
+    for option, table_of in TABLES.items():
+        for name in table_of:
+            own = ", ".join(f"`{one.name}`" for one in own_options(option, name))
+            shown = class_name(option, name)
+            # links and the index of names find it by this anchor
+            rows.append((f'<a id="tistreamlines.{shown}"></a>`{shown}`', f'`{option}="{name}"`', own))
+    return table(("Object", "stands for", "and takes"), rows)
+
+
 def references() -> str:
     """All references of the getters, the models and what every run uses."""
     return "\n".join(f"- {reference}" for reference in REFERENCES.values())
@@ -243,7 +258,8 @@ def dipy_names() -> str:
 
 
 PARTS = {
-    "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
+    "objects": objects, "track-options": track_options, "command-options": command_options, "getters": getters,
+    "references": references,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,
     "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
@@ -276,5 +292,8 @@ def documents() -> list[Path]:
 
 
 if __name__ == "__main__":
+    from stub import STUB, stub
+
+    STUB.write_text(stub(), encoding="utf-8")
     for path in documents():
         path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")

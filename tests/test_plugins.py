@@ -1,7 +1,9 @@
 """Direction getters and stopping rules of other packages: the examples, in the cache, in workers and as commands."""
 
+import inspect
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from tistreamlines import plugins
 from tistreamlines.devices import ARCHS
 from tistreamlines.errors import TrackingError
 from tistreamlines.options.definitions import applies_with, options
+from tistreamlines.options.objects import expanded
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
 from tistreamlines.tracking.tables import packing
 
@@ -54,6 +57,20 @@ def test_its_options_are_options():
         ts.Parameters(stopping="band", fa_low=2)
 
 
+def test_it_has_an_object(head):
+    getter = ts.choice("dg", "forward")(forward_weight=False, model=ts.CSA())
+    rule = ts.choice("stopping", "band")(fa_low=0.1, fa_high=1.0)
+    assert "forward_weight" in inspect.signature(type(getter)).parameters
+    assert expanded({"dg": pickle.loads(pickle.dumps(getter))}) == {
+        "dg": "forward", "forward_weight": False, "model": "csa"
+    }  # fmt: skip
+    found = ts.track(*head.series, dg=getter, stopping=rule, **COMMON)
+    named = {"dg": "forward", "forward_weight": False, "model": "csa", "stopping": "band", "fa_low": 0.1}
+    assert np.array_equal(points(found), points(ts.track(*head.series, fa_high=1.0, **named, **COMMON)))
+    with pytest.raises(TypeError, match="'fa_lower'; its options are"):
+        type(rule)(fa_lower=0.2)
+
+
 def test_without_the_weight_it_is_prob(head):
     named = {"model": "csa", "stopping": "band", "fa_low": 0.1, "fa_high": 1.0, **COMMON}
     prob, plain = (ts.track(*head.series, dg=dg, **named) for dg in ("prob", "forward"))
@@ -69,8 +86,9 @@ def test_its_tables_are_kept_until_its_source_changes(head, tmp_path, monkeypatc
         patch.setattr("tistreamlines.run.tables.read", None)  # would be called
         assert np.array_equal(points(ts.track(*head.series, **named)), first)
     assert len(list(tmp_path.glob("tables-*"))) == 1
-    monkeypatch.setitem(vars(plugins)["_digests"], "own_rule", "another")
-    ts.track(*head.series, **named)
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(plugins)["_digests"], "own_rule", "another")
+        ts.track(*head.series, **named)
     assert len(list(tmp_path.glob("tables-*"))) == 2
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
     ImageLike = PointsLike | SpatialImage
+    BallLike = str | Sequence[float]  # x, y, z and a radius
     Value = TypeVar("Value")
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path

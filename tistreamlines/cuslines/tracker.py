@@ -2,10 +2,11 @@
 
 Code written for cuslines needs one other import::
 
-    from tistreamlines import BootDirectionGetter, Tracker
+    from tistreamlines.cuslines import BootDirectionGetter, Tracker
 
 Units are those of cuslines: seeds in voxel coordinates (centre of voxel = integer), angles in **radians**, steps in
-**voxels**. The streamlines are in RASmm.
+**voxels**. The streamlines of :class:`Tracker` are in RASmm; those of the one in ``tistreamlines.cuslines``, which
+extends it, are in voxels too.
 """
 
 from __future__ import annotations
@@ -106,9 +107,9 @@ class Tracker:
 
     Examples
     --------
-    >>> import tistreamlines as ts
-    >>> dg = ts.BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
-    >>> with ts.Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
+    >>> from tistreamlines.cuslines import BootDirectionGetter, Tracker
+    >>> dg = BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
+    >>> with Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
     ...     sft = tracker.generate_sft(seeds, nibabel.load("dwi.nii.gz"))
     """
 
@@ -131,9 +132,9 @@ class Tracker:
             dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle),
             step_size=f"{float(step_size)!r}vox",
             min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
-            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact,
+            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact, threads=threads,
+            memory_limit=memory_limit, rng_seed=rng_seed,
             arch=arch,  # type: ignore[arg-type]  # Parameters checks the word
-            threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,
         )  # fmt: skip
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
         self._points = (min_pts, max_pts)

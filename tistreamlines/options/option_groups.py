@@ -17,7 +17,7 @@ from ..tracking.sources import FITTED, SOURCES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..option import ImageLike, OneOrMore, PointsLike
+    from ..option import BallLike, ImageLike, OneOrMore, PointsLike
 
 SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
 PLACE = "place of seeds"  # what several options say, each in its way
@@ -51,7 +51,7 @@ class SeedOptions:
         "more. It may have a grid of its own.", unit="FILE", absent="as --seed-mask",
         one_of=PLACE,
     )  # fmt: skip
-    seed_sphere: OneOrMore[str | Sequence[float]] | None = option(
+    seed_sphere: OneOrMore[BallLike] | None = option(
         None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "
         "lies in one of them with a probability proportional to its volume; where they overlap, there are more seeds.",
         unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,

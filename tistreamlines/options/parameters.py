@@ -27,6 +27,7 @@ from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.sources import FITTED, SOURCES
 from .definitions import OwnOptions, able_asymmetric, absent, applies_with, defaults, input_names, kind, options
+from .objects import PRODUCTS, expanded
 from .option_groups import without_effect
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Parameters(OwnOptions):
     ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
     nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
     'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
-    direction getter or the model.
+    direction getter or the model. A direction getter, a stopping rule, a model and a region can be objects, such as
+    ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand for fields.
 
     Raises
     ------
@@ -62,9 +64,10 @@ class Parameters(OwnOptions):
     """
 
     def __init__(self, **named: Unpack[Options]) -> None:
-        missing, given = defaults(), dict[str, Any](named)
-        if unknown := set(given) - set(missing):
+        missing = defaults()
+        if unknown := set(named) - set(missing) - {PRODUCTS}:
             raise TypeError(_unknown(min(unknown)))
+        given = expanded(named)
         for name, default in missing.items():
             self._set(name, given.get(name, default))
         # a later override must not meet the defaults that _resolve fills in below
@@ -231,7 +234,7 @@ class Parameters(OwnOptions):
         TypeError
             If a name is not an option.
         """
-        named = {name: value for name, value in named.items() if value is not None}
+        named = expanded(named)
         if base is not None:
             named = {**vars(base)["_given"], **named}
         known = options()

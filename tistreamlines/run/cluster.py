@@ -33,6 +33,7 @@ from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
+from ..options.objects import expanded
 from ..options.parameters import Parameters, input_names, kind, options
 from ..tracking.selection.files import sphere_in
 from .api import track as track_here
@@ -142,7 +143,7 @@ class _Job:
 
     def __init__(self, number: int, subject: Mapping[str, Any], parts: int | None, each: int) -> None:
         self.number = number
-        self.arguments = {name: _shareable(name, value) for name, value in subject.items() if value is not None}
+        self.arguments = {name: _shareable(name, value) for name, value in expanded(subject).items()}
         output = self.arguments.pop("output", None)
         if not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
