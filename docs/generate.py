@@ -343,6 +343,7 @@ PARTS = {
     "rule-kernel": partial(source, "tests/support/fading.py"),
     "host-side": partial(source, "tests/support/toys.py"),
     "tutorial-mask": partial(source, "docs/tutorial.py", "make_mask"),
+    "tutorial-colours": partial(source, "docs/tutorial.py", "colours_of_fa"),
     "tutorial-map": partial(source, "docs/tutorial.py", "look_at_the_map"),
     "tutorial-track": partial(source, "docs/tutorial.py", "track_the_bundle"),
     "tutorial-look": partial(source, "docs/tutorial.py", "look_at"),
