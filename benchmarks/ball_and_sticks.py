@@ -5,9 +5,10 @@
 FOLDER has dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; without it, a phantom is fitted, whose fibres are known and
 whose voxels --shape counts. The model is the ball and sticks of Behrens et al. (2003, 2007) with one diffusivity. The
 noise is Gaussian; its deviation (prior 1 / sigma) and the signal without weighting (flat prior) are integrated out. The
-other parameters are drawn in turn by Metropolis steps, whose widths adapt during the burn-in. Directions are uniform on the sphere; volume fractions
-are flat for the first fibre and 1 / f for the others, which shrinks fibres that the data do not support. Samples are
-relative to the axes of FSL. Angles are in degrees, medians over voxels; fibre 1 is the one with the largest mean f.
+other parameters are drawn in turn by Metropolis steps, whose widths adapt during the burn-in. Directions are uniform on
+the sphere; volume fractions are flat for the first fibre and 1 / f for the others, which shrinks fibres that the data
+do not support. Samples are relative to the axes of FSL. Angles are in degrees, medians over voxels; fibre 1 is the one
+with the largest mean f.
 """
 
 # ruff: noqa: NPY002 - in compiled code these functions use a generator of Numba's own, one in each thread
