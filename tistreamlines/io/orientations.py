@@ -88,7 +88,7 @@ def load_sh(path: AnyPath, basis: str, space: Space | None = None) -> Orientatio
         If the basis is unknown.
     """
     basis_of(basis)
-    path, image, grid = _open(path, space, "one coefficient per volume")
+    path, image, grid = open_on_grid(path, space, "one coefficient per volume")
     _check_coefficients(path, image.shape[3], basis)
     values = _read(path, image)
     _check_shares(path, values, basis)
@@ -147,7 +147,7 @@ def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -
     InputError
         If the number of volumes is not a multiple of 3.
     """
-    path, image, grid = _open(path, space, "three volumes per peak", five=True)
+    path, image, grid = open_on_grid(path, space, "three volumes per peak", five=True)
     if image.shape[-1] % 3 or image.shape[4:] not in ((), (3,)):
         raise InputError(
             f"{path}: shape {tuple(image.shape)} does not hold x, y and z of each peak; "
@@ -218,8 +218,8 @@ def _add_lobes(
     sums[there] += amplitudes[there, None] * np.exp(squares / (2 * width**2))
 
 
-def _open(path: AnyPath, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
-    """Open an image of four axes, or five, and check its grid."""
+def open_on_grid(path: AnyPath, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
+    """Open an image of four axes, or five, and check its grid; ``content`` says what its volumes are."""
     path, image = open_image(path)
     axes = len(image.shape)
     if axes != 4 and not (five and axes == 5):
@@ -256,7 +256,7 @@ def _load_sampled(path: AnyPath, sphere: str, space: Space | None) -> tuple[Path
     """Read values at the vertices of a sphere."""
     if sphere not in SPHERES:
         raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")
-    path, image, grid = _open(path, space, "one vertex per volume")
+    path, image, grid = open_on_grid(path, space, "one vertex per volume")
     count, counts = image.shape[3], {name: len(load_sphere(name)[0]) for name in SPHERES}
     if count != counts[sphere]:
         known = ", ".join(f"{name} has {size}" for name, size in counts.items())
