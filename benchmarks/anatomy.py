@@ -99,7 +99,7 @@ def engines(
     own = {"dg": method.dg, "pft": True} if pft else {}
     named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"} | own)
     stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
-    signals = GETTERS[method.dg].follows == "signals"
+    signals = "signals" in GETTERS[method.dg].follows
     follows = Signals(problem.data, problem.gtab) if signals else OrientationFunctions("sh", problem.csd, BASIS)
     given = Given(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
     options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)

@@ -22,10 +22,10 @@ import nibabel as nib
 import numpy as np
 from dipy.data import get_sphere
 
-import tistreamlines as ts
 from tistreamlines.benchmarks import cuslines as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
 from tistreamlines.benchmarks.problem import Problem, problems_of
+from tistreamlines.cuslines import tracker as drop_in
 
 
 def ours(problem: Problem, arch: str, image: Any) -> Iterator[dict[str, Any]]:
@@ -39,8 +39,8 @@ def ours(problem: Problem, arch: str, image: Any) -> Iterator[dict[str, Any]]:
     }  # fmt: skip
     for call in ("first", "second"):
         begun = time.perf_counter()
-        with ts.Tracker(
-            ts.ProbDirectionGetter(), pmf, problem.fa, STOP, sphere.vertices, sphere.edges, arch=arch, **rules
+        with drop_in.Tracker(
+            drop_in.ProbDirectionGetter(), pmf, problem.fa, STOP, sphere.vertices, sphere.edges, arch=arch, **rules
         ) as tracker:
             made = time.perf_counter()
             yield {"target": arch, "call": call, **measured(begun, made, tracker.generate_trx(problem.seeds, image))}

@@ -58,7 +58,7 @@ def rules(problem: Problem, data: Path) -> dict[str, StopTables]:
 def prepared(problem: Problem, stop: StopTables) -> Any:
     """Return the tables of a getter with a stopping rule."""
     method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
-    if GETTERS[method.dg].follows == "signals":
+    if "signals" in GETTERS[method.dg].follows:
         follows: Any = Signals(problem.data, problem.gtab)
     else:
         follows = OrientationFunctions("sh", problem.csd, BASIS)

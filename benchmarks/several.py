@@ -32,9 +32,8 @@ from tistreamlines.benchmarks.targets import prepared_for
 from tistreamlines.devices import Device, choose, choose_several, numbered, usable_cores
 from tistreamlines.run.record import versions
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.engine.settings import Settings
-from tistreamlines.workers.several import Several
+from tistreamlines.workers.session import Session
 
 Track = Callable[..., Iterator[Batch]]
 
@@ -51,14 +50,8 @@ def named(arch: str, text: str) -> list[Device]:
 def tracking(problem: Problem, tables: Any, devices: list[Device], apart: bool) -> Iterator[Track]:
     """Return the function that tracks on some devices, in processes of their own or here."""
     settings = Settings(problem.step_mm, max_steps=problem.method.max_steps)
-    if not apart:
-        yield Engine(tables, problem.space, devices[0], settings).track
-        return
-    several = Several(devices, lambda text: sys.stderr.write(f"{text}\n"))
-    try:
-        yield several.load(tables, problem.space, settings).track
-    finally:
-        several.close()
+    with Session(devices, lambda text: sys.stderr.write(f"{text}\n"), apart=apart) as session:
+        yield session.open(tables, problem.space, settings).track
 
 
 def digest(batches: Iterator[Batch]) -> str:

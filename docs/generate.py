@@ -1,5 +1,7 @@
 """Renew the generated parts of the documents from the code, the examples and the results: python docs/generate.py.
 
+It also writes the stub of ``stub.py``.
+
 A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. A test,
 ``tests/repository/test_documents.py``, compares the committed parts with what this script makes.
 """
@@ -7,6 +9,7 @@ A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import sys
@@ -25,11 +28,18 @@ from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
+from tistreamlines.devices import Device
 from tistreamlines.fit.models import MODELS
-from tistreamlines.io.trx import TrxSink
-from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.io.trk import PROPERTIES
+from tistreamlines.io.trx import MEMBERS, POINTS, TrxSink
+from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, VALID, Stop
 from tistreamlines.option import flag
+from tistreamlines.options.objects import TABLES, class_name, own_options
 from tistreamlines.options.parameters import Parameters, kind, options
+from tistreamlines.run import schema
+from tistreamlines.run.record import record
+from tistreamlines.run.result import TrackResult
+from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.engine.tally import DROPPED, LABELS
 from tistreamlines.tracking.references import REFERENCES
 from tistreamlines.tracking.registry import METHODS, table_rows
@@ -166,19 +176,109 @@ def getters() -> str:
     return table(head, ([f"`{name}`", *cells] for name, *cells in table_rows()))
 
 
+def objects() -> str:
+    """The objects of the rows of the registries, and the keywords that they take."""
+    rows = []
+    for option, table_of in TABLES.items():
+        for name in table_of:
+            own = ", ".join(f"`{one.name}`" for one in own_options(option, name))
+            shown = class_name(option, name)
+            # links and the index of names find it by this anchor
+            rows.append((f'<a id="tistreamlines.{shown}"></a>`{shown}`', f'`{option}="{name}"`', own))
+    return table(("Object", "stands for", "and takes"), rows)
+
+
 def references() -> str:
     """All references of the getters, the models and what every run uses."""
     return "\n".join(f"- {reference}" for reference in REFERENCES.values())
 
 
 def stop_reasons() -> str:
-    """Why a streamline ended."""
-    return table(("Number", "Name", "Reason"), ([str(int(stop)), f"`{stop.name}`", LABELS[stop]] for stop in Stop))
+    """Why a half of a streamline ended, whether its last point is kept, and whether it is a valid end."""
+    rows = (
+        [str(int(stop)), f"`{stop.name}`", LABELS[stop], "yes" if KEEPS_LAST_POINT[stop] else "no",
+         "yes" if stop in VALID else "no"]
+        for stop in Stop if stop is not Stop.GROWING
+    )  # fmt: skip
+    return table(("Number", "Name", "Reason", "Last point is kept", "Valid end"), rows)
 
 
 def dropped() -> str:
     """Why streamlines are dropped."""
     return table(("Name", "Reason"), ([f"`{verdict.name.lower()}`", text] for verdict, text in DROPPED.items()))
+
+
+def _described(kind: type, section: str) -> list[tuple[list[str], str, str]]:
+    """Names, type and text of each entry in a section of a docstring in NumPy's style."""
+    text = inspect.getdoc(kind) or ""
+    body = re.split(rf"^{section}\n-+\n", text, flags=re.MULTILINE)[1]
+    body = re.split(r"^\w+\n-+\n", body, flags=re.MULTILINE)[0]
+    found = re.findall(r"^(\w[\w, ]*) : (.+)\n((?:(?:    .*)?\n?)*)", body, flags=re.MULTILINE)
+    return [(names.split(", "), sort, " ".join(words.replace("``", "`").split())) for names, sort, words in found]
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def trx_members() -> str:
+    """What a .trx file holds of each streamline, and which properties a .trk file has."""
+    texts = {name: text for names, _, text in _described(Batch, "Parameters") for name in names}
+    rows = [(f"`{POINTS}`", "points of the file", texts["points"])]
+    for name, member in MEMBERS.items():
+        numbers = f"`{name}`, {PROPERTIES[name]} number{'s' if PROPERTIES[name] > 1 else ''}"
+        text = re.sub(r": see `kernels.*", ", as numbers of the table below.", texts[name])
+        rows.append((f"`{member}`", numbers, text))
+    return table(("In .trx", "In .trk", "Meaning"), rows)
+
+
+def result_fields() -> str:
+    """The numbers of a run: in Python, in the record and in the file of --json-stats."""
+    keys, rows = schema.keys_of(schema.Result), []
+    for names, sort, text in _described(TrackResult, "Attributes"):
+        own = [name for name in names if name in keys]
+        rows.append((_names(names), _names(keys[name] for name in own) or "–", sort, _plain(text)))
+    return table(("In Python", "In JSON", "Type", "Meaning"), rows)
+
+
+# what the record says, beside the fields that docstrings describe
+RECORD = {
+    "made_by": "`tistreamlines`, by which the program knows its own records.",
+    "versions": "Versions of tistreamlines, Python, the system and the libraries that can affect results.",
+    "source": "SHA-256 of the package's source.",
+    "device": "The device, or the first of several; its fields are below.",
+    "devices": "All devices, if there were several.",
+    "inputs": "Path and SHA-256 of each input file, by the name of the argument or option.",
+    "parameters": "All options by name, defaults included; `null` if an option does not apply or is left to the data.",
+    "step_mm": "Step size in mm.",
+    "stop_threshold": "Threshold of the stop map; `null` with the other stopping rules.",
+    "stop_reason_codes": "Meaning of the numbers in `stop_reasons` of the tractogram.",
+    "result": "The numbers of the run: the fields of the table above that have a name in JSON.",
+    "frames": "Axes that were chosen for gradients and orientations: `frame`, `decided_by` (`option`, `grid`, "
+    "`coherence` or `default`), and the fibre `coherence` with each candidate.",
+    "chosen": "What the data decided: the shells in `b` and those of them that `models` and `fa` are fitted to, the "
+    "order of the harmonics, and for CSD the response and the weight of its constraint.",
+    "warnings": "Warnings of the run.",
+    "part": "With `--part`: `number` and `of`, the part's `first_seed` and its number of `seeds`.",
+    "piece": "Only in the pieces that `--resume` keeps: the `first_seed` of the piece and its number of `seeds`.",
+    "density": "With `--density`: `path` and `sha256` of the map, its `shape` and `affine`.",
+    "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds.",
+    "checksum": "SHA-256 of the rest of the record. `tistreamlines join` and `--resume` refuse an edited record.",
+}
+
+
+def record_fields() -> str:
+    """The fields of the record beside a tractogram."""
+    known = {*record(Parameters(), 1.0, {}, {}, {}), *schema.keys_of(schema.Record).values()} - {"content"}
+    if missing := known - RECORD.keys():
+        raise KeyError(f"RECORD lacks {sorted(missing)}")
+    return table(("Field", "Meaning"), ((f"`{name}`", text) for name, text in RECORD.items()))
+
+
+def device_fields() -> str:
+    """The fields of a device in the record."""
+    rows = ((_names(names), sort, _plain(text)) for names, sort, text in _described(Device, "Attributes"))
+    return table(("Field", "Type", "Meaning"), rows)
 
 
 def speed() -> str:
@@ -243,7 +343,9 @@ def dipy_names() -> str:
 
 
 PARTS = {
-    "track-options": track_options, "command-options": command_options, "getters": getters, "references": references,
+    "objects": objects, "track-options": track_options, "command-options": command_options, "getters": getters,
+    "references": references, "trx-members": trx_members, "result-fields": result_fields,
+    "record-fields": record_fields, "device-fields": device_fields,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,
     "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
@@ -255,6 +357,11 @@ PARTS = {
     "method-kernel": partial(source, "tests/support/straightest.py"),
     "rule-kernel": partial(source, "tests/support/fading.py"),
     "host-side": partial(source, "tests/support/toys.py"),
+    "tutorial-mask": partial(source, "docs/tutorial.py", "make_mask"),
+    "tutorial-colours": partial(source, "docs/tutorial.py", "colours_of_fa"),
+    "tutorial-map": partial(source, "docs/tutorial.py", "look_at_the_map"),
+    "tutorial-track": partial(source, "docs/tutorial.py", "track_the_bundle"),
+    "tutorial-look": partial(source, "docs/tutorial.py", "look_at"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),
     "with-tistreamlines": partial(source, "examples/beside_dipy.py", "with_tistreamlines"),
 }  # fmt: skip
@@ -276,5 +383,8 @@ def documents() -> list[Path]:
 
 
 if __name__ == "__main__":
+    from stub import STUB, stub
+
+    STUB.write_text(stub(), encoding="utf-8")
     for path in documents():
         path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")

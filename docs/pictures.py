@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages on stopping and on regions, from the phantom of the demo.
+"""Draw the pictures of the pages on stopping, on regions and on how tracking works, from the phantom of the demo.
 
     python docs/pictures.py
 """
@@ -9,6 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from matplotlib.figure import Figure
+
 import tistreamlines as ts
 from tistreamlines.io.picture import draw
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
@@ -16,6 +19,34 @@ from tistreamlines.phantom.phantom import make_phantom, save_phantom
 IMAGES = Path(__file__).parent / "images"
 # spheres on the left corticospinal tract of the phantom, in the brainstem and below the cortex, and beside it (RASmm)
 STEM, TOP, BESIDE = (-10, -13, -45, 12), (-25, -9, 45, 20), (-60, -9, 30, 22)
+
+
+def draw_one(result: ts.TrackResult, background: Any, affine: Any) -> None:
+    """Draw the streamline that leaves a coronal plane least: its seed, its halves, and why they ended."""
+    batch = ts.Batch.concatenate(result.batches)
+    long = [i for i in range(len(batch)) if 60 < len(batch[i]) < 90]
+    chosen = min(long, key=lambda i: float(np.ptp(batch[i][:, 1])))
+    line, seed = batch[chosen], batch.seeds[chosen]
+    at = int(np.linalg.norm(line - seed, axis=1).argmin())
+    reasons = [ts.Stop(number).name for number in batch.stop_reasons[chosen]]
+    figure = Figure(figsize=(9, 6.5))
+    axes = figure.subplots()
+    index = round(float((np.linalg.inv(affine) @ [*seed, 1])[1]))
+    start, side = affine[:3, 3], np.diag(affine)[:3]
+    low, high = start - side / 2, start + side * (np.array(background.shape) - 0.5)
+    extent = (low[0], high[0], low[2], high[2])
+    axes.imshow(background[:, index].T, origin="lower", cmap="Greys", vmax=2.5, extent=extent)
+    for part, colour, name in ((line[: at + 1], "#d1495b", "backward half"), (line[at:], "#00798c", "forward half")):
+        axes.plot(part[:, 0], part[:, 2], ".-", color=colour, ms=5, lw=1, label=name)
+    axes.plot(seed[0], seed[2], "o", color="#edae49", mec="black", ms=9, label="seed")
+    for point, reason in zip(line[[0, -1]], reasons, strict=True):
+        axes.annotate(reason, (point[0], point[2]), (8, 8), textcoords="offset points", fontsize=9)
+    middle, reach = (line.min(axis=0) + line.max(axis=0)) / 2, np.ptp(line, axis=0).max() / 2 + 12
+    axes.set(xlim=(middle[0] - 1.4 * reach, middle[0] + 1.4 * reach), ylim=(middle[2] - reach, middle[2] + reach))
+    axes.set(xlabel="x (mm)", ylabel="z (mm)")
+    axes.legend(loc="upper right")
+    figure.tight_layout()
+    figure.savefig(IMAGES / "one-streamline.png", dpi=75)
 
 
 def main() -> None:
@@ -37,6 +68,8 @@ def main() -> None:
             head: dict[str, Any] = {"mask": phantom.mask, "affine": phantom.affine, "dpi": 60, "max_streamlines": 1000}
             head["title"] = f"{len(batch):,} streamlines, {title}"
             draw(batch.points, batch.offsets, IMAGES / f"{name}.png", **head)
+        result = ts.track(*series, mask=Path(folder) / "mask.nii.gz", dg="det", nseeds=2000, max_directions=1)
+        draw_one(result, phantom.tissues["wm"], phantom.affine)
 
 
 if __name__ == "__main__":

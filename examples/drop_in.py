@@ -19,7 +19,7 @@ from trx.trx_file_memmap import save as save_trx
 
 # In place of "from cuslines import ...". For code that you cannot change, set
 # sys.modules["cuslines"] = tistreamlines.cuslines
-from tistreamlines import BootDirectionGetter, Tracker
+from tistreamlines.cuslines import BootDirectionGetter, Tracker
 from tistreamlines.phantom.phantom import make_phantom
 
 

@@ -9,9 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter, Tracker
     from .errors import DeviceError, InputError, OutputError, ParameterError, TrackingError
     from .kernels.stop_reasons import Stop
+    from .options.objects import (
+        ACT,
+        CMC,
+        CSA,
+        CSD,
+        OPDT,
+        Binary,
+        Boot,
+        Density,
+        Det,
+        Mask,
+        Prob,
+        Ptt,
+        Sphere,
+        Threshold,
+        choice,
+    )
     from .options.parameters import Parameters
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
@@ -19,27 +35,40 @@ if TYPE_CHECKING:
     from .run.parts import join
     from .run.result import TrackResult
     from .space.batch import Batch, Space
+    from .tracking.registry import register
 
 __version__ = "0.1.0"
 __all__ = [
+    "ACT",
+    "CMC",
+    "CSA",
+    "CSD",
+    "OPDT",
     "Batch",
-    "BootDirectionGetter",
+    "Binary",
+    "Boot",
+    "Density",
+    "Det",
     "DeviceError",
     "Estimate",
     "InputError",
+    "Mask",
     "OutputError",
     "ParameterError",
     "Parameters",
-    "ProbDirectionGetter",
-    "PttDirectionGetter",
+    "Prob",
+    "Ptt",
     "Space",
+    "Sphere",
     "Stop",
+    "Threshold",
     "TrackResult",
-    "Tracker",
     "TrackingError",
     "Watcher",
+    "choice",
     "estimate",
     "join",
+    "register",
     "stream",
     "track",
 ]
@@ -50,8 +79,6 @@ if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this m
 
 # Names are imported on first use, so that the command line handles signals before anything else is loaded.
 _HOMES = {
-    "cuslines.direction_getters": ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter"),
-    "cuslines.tracker": ("Tracker",),
     "run.estimate": ("Estimate",),
     "errors": ("DeviceError", "InputError", "OutputError", "ParameterError", "TrackingError"),
     "space.batch": ("Batch", "Space"),
@@ -59,12 +86,28 @@ _HOMES = {
     "run.api": ("estimate", "stream", "track"),
     "run.parts": ("join",),
     "run.log": ("Watcher",),
+    "options.objects": (
+        "ACT", "Binary", "Boot", "CMC", "CSA", "CSD", "Density", "Det", "Mask", "OPDT", "Prob", "Ptt", "Sphere",
+        "Threshold", "choice",
+    ),
     "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),
+    "tracking.registry": ("register",),
 }
 
 
+# These stood here before they had a module of their own, and go with version 0.2.
+_MOVED = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        import warnings
+
+        where = f"tistreamlines.{name} is now tistreamlines.cuslines.{name}"
+        voxels = ", whose generate_sft returns voxel coordinates, as cuslines' does" if name == "Tracker" else ""
+        warnings.warn(f"{where}{voxels}: import it from there", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(".cuslines.tracker", __name__), name)
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f".{home}", __name__), name)

@@ -7,6 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from . import plugins
+
 PACKAGES = str(Path(__file__).parents[1])
 # Python puts the current folder first, so nothing may be imported before it is taken away. The folders of the run's
 # modules come last, where they cannot hide modules of the standard library.
@@ -47,7 +49,8 @@ def helper(code: str, *arguments: str) -> list[str]:
     flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     paths = dict.fromkeys([*filter(None, sys.path), PACKAGES])
     chosen = (flag for flag, on in flags.items() if on)
-    return [sys.executable, *chosen, *filters, "-c", START + code, *paths, "--", *arguments]
+    code = START + plugins.code_that_imports() + code
+    return [sys.executable, *chosen, *filters, "-c", code, *paths, "--", *arguments]
 
 
 def module(name: str, *arguments: str) -> list[str]:

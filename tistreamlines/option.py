@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .errors import ParameterError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
     ImageLike = PointsLike | SpatialImage
+    BallLike = str | Sequence[float]  # x, y, z and a radius
     Value = TypeVar("Value")
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path
@@ -58,6 +59,14 @@ class Option:
     only : mapping
         Values of 'model' or 'source' (of the orientations) with which the option has an effect; empty for all. Which
         direction getters and stopping rules have an option follows from their options classes.
+    one_of : str
+        What the option says, if others say the same in other ways: only one of them can be given.
+    otherwise : object
+        Default where neither the direction getter's row nor the model's has one. The field's own default is None then.
+    affects : str
+        What a change of the option changes: 'tables' (they are made again), 'growth' (with the same tables, the seeds
+        or how streamlines are grown and selected), 'run' (no streamline: where and how fast they are tracked, and what
+        is written), or only the 'defaults' of other options.
     common : bool
         Whether ``track --help`` shows the option; ``--help-all`` shows all.
     """
@@ -74,6 +83,9 @@ class Option:
     excludes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
+    one_of: str = ""
+    otherwise: Any = None
+    affects: Literal["tables", "growth", "run", "defaults"] = "tables"  # at worst, tables are made anew
     common: bool = False
 
 

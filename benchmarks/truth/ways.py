@@ -64,7 +64,7 @@ def one_shell(folder: Path) -> float:
 def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **options: Any) -> Lines:
     """Track with this package, all lengths; where a model is fitted as by DIPY, with the options that the data need."""
     own: dict[str, Any] = {"min_length": 0}
-    if METHODS[options["dg"]].follows == "functions" and "like" in options:
+    if "model" in METHODS[options["dg"]].follows and "like" in options:
         own |= known.options
     found = track(
         folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec", mask=folder / "mask.nii.gz",
@@ -89,7 +89,7 @@ def our_functions(known: Known, folder: Path, **options: Any) -> Functions:
 def our_way(**options: Any) -> Way:
     """Return a way of this package with its options."""
     options = {"dg": Parameters().dg} | options
-    follows = METHODS[options["dg"]].follows == "functions"
+    follows = "model" in METHODS[options["dg"]].follows
     return Way(partial(ours, **options), partial(our_functions, **options) if follows else None)
 
 

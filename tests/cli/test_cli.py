@@ -260,7 +260,7 @@ class TestErrors:
         def broken(*_, **__):
             raise RuntimeError("driver\nfell over")
 
-        monkeypatch.setattr(sys.modules["tistreamlines.run.pipeline"], "Engine", broken)
+        monkeypatch.setattr(sys.modules["tistreamlines.workers.session"], "Engine", broken)
         self.one_line(track(tmp_path / "a.trx"), 1, "RuntimeError", "driver fell over", "-v")
         with pytest.raises(RuntimeError):
             track(tmp_path / "a.trx", "-v")

@@ -45,7 +45,7 @@ import numpy as np
 from pathlib import Path
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.io.writer import SINKS
-from tistreamlines.run.pipeline import Run
+from tistreamlines.run.run import Run
 
 def write(output, watcher):
     zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))

@@ -13,6 +13,7 @@ from lobes import CENTRE, HALF, IMAGE, SHAPE, WHOLE, field, lobe
 
 import tistreamlines as ts
 import tistreamlines.cuslines
+from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.devices import choose
 
 NAMES = {
@@ -39,8 +40,8 @@ class TestNames:
         loaded = importlib.import_module(f"cuslines.{module}")
         tracker, getter = NAMES[module]
         assert set(loaded.__all__) == {f"{tracker}Tracker", *(f"{getter}{name}" for name in GETTERS)}
-        assert all(getattr(loaded, f"{getter}{name}") is getattr(ts, name) for name in GETTERS)
-        assert issubclass(getattr(loaded, f"{tracker}Tracker"), ts.Tracker)
+        assert all(getattr(loaded, f"{getter}{name}") is getattr(drop_in, name) for name in GETTERS)
+        assert issubclass(getattr(loaded, f"{tracker}Tracker"), drop_in.Tracker)
 
     def test_the_top(self, in_its_place):
         cuslines = importlib.import_module("cuslines")
@@ -50,8 +51,16 @@ class TestNames:
         with pytest.raises(AttributeError, match="Trackr"):
             cuslines.Trackr  # noqa: B018
 
+    @pytest.mark.parametrize("name", ["Tracker", *GETTERS])
+    def test_the_old_names_say_where_the_new_ones_are(self, name):
+        with pytest.warns(DeprecationWarning, match=rf"now tistreamlines\.cuslines\.{name}\b.*import it from there"):
+            old = getattr(ts, name)
+        assert issubclass(getattr(tistreamlines.cuslines, name), old)
+        assert name not in dir(ts)
+
     def test_each_runs_on_its_arch(self):
-        arguments = (ts.ProbDirectionGetter(), field(HALF.vertices), np.ones(SHAPE), 0.5, HALF.vertices, HALF.edges)
+        ball = HALF.vertices, HALF.edges
+        arguments = (drop_in.ProbDirectionGetter(), field(HALF.vertices), np.ones(SHAPE), 0.5, *ball)
         for module, arch in (("cuda_python", "cuda"), ("metal", "metal"), ("webgpu", "vulkan"), ("numba", "cpu")):
             tracker = getattr(importlib.import_module(f"tistreamlines.cuslines.{module}"), f"{NAMES[module][0]}Tracker")
             try:
@@ -66,7 +75,7 @@ def theirs(name="cuslines.numba"):
     """The module of cuslines itself."""
     pytest.importorskip("cuslines", reason="cuslines is not installed: pip install cuslines==2.2.3")
     module = importlib.import_module(name)
-    assert not issubclass(module.CPUTracker, ts.Tracker)
+    assert not issubclass(module.CPUTracker, drop_in.Tracker)
     return module
 
 

@@ -12,6 +12,7 @@ from dipy.tracking.stopping_criterion import BinaryStoppingCriterion, ThresholdS
 from scene import THRESHOLD, Scene
 
 import tistreamlines as ts
+from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.dipy import criteria
 from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.tracking.seeding.seeds import check_inside
@@ -51,11 +52,11 @@ class TestRefused:
 
     def test_matrices(self, scene):
         with pytest.raises(ts.ParameterError, match="from_dipy_opdt"):
-            ts.BootDirectionGetter("opdt", 1.0, np.eye(3), np.eye(3))
+            drop_in.BootDirectionGetter("opdt", 1.0, np.eye(3), np.eye(3))
         with pytest.raises(ts.ParameterError, match="from_dipy_csa"):
-            ts.BootDirectionGetter(model_type="opdt", min_signal=1, H=np.eye(3))
+            drop_in.BootDirectionGetter(model_type="opdt", min_signal=1, H=np.eye(3))
         with pytest.raises(ts.ParameterError, match="csd"):
-            ts.BootDirectionGetter("csd", scene.gtab, scene.sphere)
+            drop_in.BootDirectionGetter("csd", scene.gtab, scene.sphere)
         with pytest.raises(ts.ParameterError, match="full_basis"):
             scene.getter(full_basis=True)
         with pytest.raises(ts.ParameterError, match="even"):
@@ -73,9 +74,9 @@ class TestRefused:
             (scene.data, scene.stop, other, "same sphere"),
         ):
             with pytest.raises(ts.TrackingError, match=words):
-                ts.Tracker(dg, data, stop, THRESHOLD, ball.vertices, ball.edges, arch="cpu")
+                drop_in.Tracker(dg, data, stop, THRESHOLD, ball.vertices, ball.edges, arch="cpu")
         with pytest.raises(ts.ParameterError, match="sphere_edges"):
-            ts.Tracker(dg, scene.data, scene.stop, THRESHOLD, vertices, edges.T, arch="cpu")
+            drop_in.Tracker(dg, scene.data, scene.stop, THRESHOLD, vertices, edges.T, arch="cpu")
 
     def test_masked_values(self, scene):
         """NumPy forgets the mask of an array that is converted."""
@@ -86,8 +87,8 @@ class TestRefused:
 
         tracker, sphere = scene.tracker(), (scene.sphere.vertices, scene.sphere.edges)
         for name, call in {
-            "dataf": lambda: ts.Tracker(scene.getter(), holed(scene.data), scene.stop, THRESHOLD, *sphere),
-            "stop_map": lambda: ts.Tracker(scene.getter(), scene.data, holed(scene.stop), THRESHOLD, *sphere),
+            "dataf": lambda: drop_in.Tracker(scene.getter(), holed(scene.data), scene.stop, THRESHOLD, *sphere),
+            "stop_map": lambda: drop_in.Tracker(scene.getter(), scene.data, holed(scene.stop), THRESHOLD, *sphere),
             "seeds": lambda: tracker.generate_sft(holed(scene.seeds), scene.image),
             "metric_map": lambda: criteria.tables_of(
                 criteria.ThresholdStoppingCriterion(holed(scene.stop), 0.2), scene.stop.shape, 0.5, None
@@ -97,23 +98,23 @@ class TestRefused:
                 call()
 
     def test_prob(self, scene):
-        ball, prob = (scene.sphere.vertices, scene.sphere.edges), ts.ProbDirectionGetter()
+        ball, prob = (scene.sphere.vertices, scene.sphere.edges), drop_in.ProbDirectionGetter()
         for dg, data, words in (
             (prob, scene.data, "not the diffusion series"),
             (prob, np.zeros_like(scene.pmf), "above 0"),
             (prob, scene.pmf[1:], "stop_map"),
-            (ts.ProbDirectionGetter(sh_basis="tournier07"), np.zeros_like(scene.data), "above 0"),
+            (drop_in.ProbDirectionGetter(sh_basis="tournier07"), np.zeros_like(scene.data), "above 0"),
         ):
             with pytest.raises(ts.InputError, match=words):
-                ts.Tracker(dg, data, scene.stop, THRESHOLD, *ball, arch="cpu")
+                drop_in.Tracker(dg, data, scene.stop, THRESHOLD, *ball, arch="cpu")
         for options, words in (
             ({"pmf_threshold": 2}, "pmf_threshold"), ({"max_directions": 0}, "max_directions"),
             ({"sh_basis": "mrtrix"}, "tournier07"),
         ):  # fmt: skip
             with pytest.raises(ts.ParameterError, match=words):
-                ts.ProbDirectionGetter(**options)
+                drop_in.ProbDirectionGetter(**options)
         with pytest.raises(ts.ParameterError, match="unit vectors"):
-            ts.Tracker(prob, scene.pmf, scene.stop, THRESHOLD, 2 * ball[0], ball[1], arch="cpu")
+            drop_in.Tracker(prob, scene.pmf, scene.stop, THRESHOLD, 2 * ball[0], ball[1], arch="cpu")
 
     def test_seeds_and_reference(self, scene):
         tracker = scene.tracker()
@@ -153,7 +154,7 @@ class TestRefused:
         good = [dg, scene.data, scene.stop, threshold, ball.vertices, ball.edges]
         for place, value, words in (
             (0, peaks, "dg is of the kind ProbabilisticDirectionGetter: give tistreamlines' BootDirectionGetter"),
-            (0, ts.ProbDirectionGetter, "dg is the class ProbDirectionGetter"),
+            (0, drop_in.ProbDirectionGetter, "dg is the class ProbDirectionGetter"),
             (1, pmf, r"dataf is of the kind SimplePmfGen: give the array \(x, y, z, n\)"),
             (1, scene.image, "dataf is of the kind Nifti1Image"),
             (1, scene.data[..., 0], r"dataf is \(30, 36, 28\)"),
@@ -162,13 +163,13 @@ class TestRefused:
             (4, ball, "sphere_vertices is of the kind HemiSphere"),
         ):
             with pytest.raises(ts.TrackingError, match=words):
-                ts.Tracker(*good[:place], value, *good[place + 1 :], arch="cpu")
+                drop_in.Tracker(*good[:place], value, *good[place + 1 :], arch="cpu")
         tractogram = StatefulTractogram([scene.seeds_mm], scene.image, Frame.RASMM)
         for seeds in (tractogram, tractogram.streamlines, [scene.seeds, scene.seeds[:1]]):
             with pytest.raises(ts.InputError, match=r"seeds is of the kind .*: give an array \(n, 3\)"):
                 scene.tracker().generate_sft(seeds, scene.image)
 
     def test_no_such_name(self):
-        assert {"Tracker", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "track"} <= set(dir(ts))
+        assert {"Prob", "Parameters", "track"} <= set(dir(ts))
         with pytest.raises(AttributeError, match="Trackr"):
             ts.Trackr  # noqa: B018

@@ -13,6 +13,7 @@ from scene import THRESHOLD, Scene, same
 from trx import trx_file_memmap
 
 import tistreamlines as ts
+from tistreamlines.cuslines import tracker as drop_in
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,9 @@ class TestSameAsTrack:
     def test_b0s_anywhere_and_whole_numbers(self, scene):
         order = np.random.default_rng(1).permutation(len(scene.gtab.bvals))
         gtab = gradient_table(scene.gtab.bvals[order], bvecs=scene.gtab.bvecs[order])
-        dg = ts.BootDirectionGetter.from_dipy_opdt(gtab, scene.sphere, sh_order_max=4)
+        dg = drop_in.BootDirectionGetter.from_dipy_opdt(gtab, scene.sphere, sh_order_max=4)
         data = scene.data[..., order].astype(np.int16)
-        tracker = ts.Tracker(
+        tracker = drop_in.Tracker(
             dg, data, scene.stop, THRESHOLD, scene.sphere.vertices, scene.sphere.edges, arch="cpu", step_size=0.5
         )
         sft = tracker.generate_sft(scene.seeds, scene.image)
@@ -90,7 +91,7 @@ class TestProb:
 
     def tracker(self, scene, dg=None, **options):
         shared = {"max_angle": radians(40), "relative_peak_thresh": 0.4, "min_separation_angle": radians(25)}
-        return scene.tracker(dg or ts.ProbDirectionGetter(pmf_threshold=0.1), **shared, **options)
+        return scene.tracker(dg or drop_in.ProbDirectionGetter(pmf_threshold=0.1), **shared, **options)
 
     def track(self, scene, **options):
         assert scene.pmf.any()  # writes the file
@@ -109,9 +110,9 @@ class TestProb:
         assert not same(other, batch)
 
     def test_its_own_options(self, scene):
-        tracker = self.tracker(scene, ts.ProbDirectionGetter(pmf_threshold=0.6))
+        tracker = self.tracker(scene, drop_in.ProbDirectionGetter(pmf_threshold=0.6))
         assert same(tracker.generate_sft(scene.seeds, scene.image), self.track(scene, pmf_threshold=0.6))
-        tracker = self.tracker(scene, ts.ProbDirectionGetter(max_directions=1))
+        tracker = self.tracker(scene, drop_in.ProbDirectionGetter(max_directions=1))
         assert tracker._tables(scene.seeds, scene.space).scalars["method_threshold"] == 0.05  # cuslines' own
         assert tracker._tables(scene.seeds, scene.space).scalars["seeds_most"] == 1
         first, all_ = (self.track(scene, pmf_threshold=0.05, **few) for few in ({"max_directions": 1}, {}))
@@ -119,7 +120,7 @@ class TestProb:
         assert all_.direction_number.any() and not first.direction_number.any()
 
     def test_options_may_change(self, scene):
-        dg = ts.ProbDirectionGetter()
+        dg = drop_in.ProbDirectionGetter()
         tracker = self.tracker(scene, dg)
         before = tracker._tables(scene.seeds, scene.space)
         assert tracker._tables(scene.seeds, scene.space) is before
@@ -130,16 +131,16 @@ class TestProb:
         sh = np.zeros((*scene.stop.shape, 15), np.float32)
         mask = scene.head.phantom.mask
         sh[mask] = OpdtModel(scene.gtab, sh_order_max=4).fit(scene.data[mask]).shm_coeff
-        dg = ts.ProbDirectionGetter(sh_basis="descoteaux07_legacy")
+        dg = drop_in.ProbDirectionGetter(sh_basis="descoteaux07_legacy")
         ball = (scene.sphere.vertices, scene.sphere.edges)
-        tables = ts.Tracker(dg, sh, scene.stop, THRESHOLD, *ball, arch="cpu")._tables(scene.seeds, scene.space)
+        tables = drop_in.Tracker(dg, sh, scene.stop, THRESHOLD, *ball, arch="cpu")._tables(scene.seeds, scene.space)
         assert (tables.fill["SAMPLED"], tables.fill["HALF_ORDER"], tables.fill["SYMMETRIC"]) == (0, 2, 1)
 
     def test_an_asymmetric_function(self, scene):
         full = get_sphere(name="repulsion724")
         pmf = np.random.default_rng(0).random((*scene.stop.shape, 724), np.float32)
-        dg = ts.ProbDirectionGetter(asymmetric=True)
-        tracker = ts.Tracker(dg, pmf, scene.stop, THRESHOLD, full.vertices, full.edges, arch="cpu")
+        dg = drop_in.ProbDirectionGetter(asymmetric=True)
+        tracker = drop_in.Tracker(dg, pmf, scene.stop, THRESHOLD, full.vertices, full.edges, arch="cpu")
         assert tracker._tables(scene.seeds, scene.space).fill["SYMMETRIC"] == 0
 
 
@@ -235,7 +236,7 @@ class TestTrx:
     def test_so_does_an_error(self, scene, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         tracker = scene.tracker()
-        monkeypatch.setattr("tistreamlines.cuslines.tracker.Engine", None)
+        monkeypatch.setattr("tistreamlines.workers.session.Engine", None)
         with pytest.raises(TypeError):
             tracker.generate_trx(scene.seeds, scene.image)
         assert not list(tmp_path.iterdir())

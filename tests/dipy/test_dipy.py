@@ -21,6 +21,7 @@ import tistreamlines as ts
 from tistreamlines import dipy as ours
 from tistreamlines.dipy.criteria import tables_of
 from tistreamlines.dipy.local_tracking import spread
+from tistreamlines.tracking.selection.regions import ROLES
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 theirs = dipy.tracking.tracker
@@ -102,7 +103,8 @@ class TestSignatures:
         module = dipy.tracking.local_tracking if name == "LocalTracking" else theirs
         own, other = (inspect.signature(getattr(some, name)).parameters for some in (ours, module))
         assert [*own][: len(other)] == [*other]
-        assert {*own} - {*other} == {"arch"} | ({"nbr_threads"} if name == "LocalTracking" else set())
+        more = {"arch", "devices", *ROLES, "stop_when_included"}
+        assert {*own} - {*other} == more | ({"nbr_threads"} if name == "LocalTracking" else set())
         assert own["arch"].default == "auto"
         for key, parameter in other.items():
             assert (own[key].kind, own[key].default) == (parameter.kind, parameter.default), key
@@ -250,16 +252,16 @@ class TestCriteria:
 
     def test_maps_of_dipys_own_are_read_exactly(self, case):
         shape = case.white.shape
-        for sc, plain in self.pairs(case)[1:3]:
-            one, other = tables_of(sc, shape), tables_of(plain, shape)
+        for sc, plain in self.pairs(case)[1:]:
+            one, other = (tables_of(some, shape, 2.0, sides=(3.0, 4.0, 5.0)) for some in (sc, plain))
+            assert vars(one.record) == vars(other.record)
             assert np.array_equal(one.channels, other.channels)
             assert len(np.unique(one.channels)) > 1
 
     def test_criteria_that_cannot_be_known_say_what_to_import(self, case):
-        for rule in (0, 3):
-            _, plain = self.pairs(case)[rule]
-            with pytest.raises(ts.ParameterError, match=rf"tistreamlines\.dipy\.{type(plain).__name__}"):
-                tables_of(plain, case.white.shape)
+        _, plain = self.pairs(case)[0]
+        with pytest.raises(ts.ParameterError, match=r"tistreamlines\.dipy\.ThresholdStoppingCriterion"):
+            tables_of(plain, case.white.shape)
 
         class Own(dipys.StoppingCriterion):
             pass
@@ -268,13 +270,17 @@ class TestCriteria:
             with pytest.raises(ts.ParameterError, match="give an instance of"):
                 tables_of(other, case.white.shape)
 
+    def test_a_cmc_criterion_of_other_sizes_is_refused(self, case):
+        plain = self.pairs(case)[3][1]
+        with pytest.raises(ts.ParameterError, match=r"step_size of about 0\.\d+ times .* used with 0\.25"):
+            tables_of(plain, case.white.shape, 1.0, sides=(3.0, 4.0, 5.0))
+
     def test_maps_must_be_on_the_grid_of_the_data(self, case):
         for pair in self.pairs(case):
             for sc in pair[:1] if isinstance(pair[1], dipys.ThresholdStoppingCriterion) else pair:
                 for shape in ((9, 9, 9), (99, 99, 99)):
-                    if sc is not pair[1] or not isinstance(sc, dipys.CmcStoppingCriterion):
-                        with pytest.raises(ts.InputError, match="give one grid"):
-                            tables_of(sc, shape)
+                    with pytest.raises(ts.InputError, match="give one grid"):
+                        tables_of(sc, shape, sides=(3.0, 4.0, 5.0))
 
 
 class TestLocalTracking:
@@ -385,7 +391,7 @@ class TestErrors:
         [
             ({"sh": None}, "neither sh nor sf"),
             ({"sf": np.ones((2, 2, 2, 362))}, "sh and sf given"),
-            ({"pam": object()}, r"sh=pam\.shm_coeff"),
+            ({"pam": object()}, "sh and pam given: give one of sh, sf and pam"),
             ({"sh": None, "sf": np.ones((2, 2, 2, 362)), "sphere": None}, "sphere is missing"),
             ({"sh": None, "sf": np.ones((2, 2, 2, 5))}, "5 values per voxel"),
             ({"sh": np.ones((3, 3, 3))}, "sh has the shape"),

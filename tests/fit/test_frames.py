@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 from synthetic import gradients, signals
 
 import tistreamlines as ts
+from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.fit import frames
 from tistreamlines.fit.coherence import TURNS, coherence, field_of, lead
 from tistreamlines.io import nifti
@@ -234,8 +235,8 @@ def test_a_tracker_turns_coefficients_too(grid):
     image = nib.Nifti1Image(inside.astype(np.float32), affine_of(GRIDS[grid]))
     space, (vertices, edges), rows = Space(image.affine, SHAPE), load_sphere("default"), []
     for basis, directions in (("tournier07", axes @ space.axes.T), ("descoteaux07", axes)):
-        dg = ts.ProbDirectionGetter(sh_basis=basis)
-        tracker = ts.Tracker(dg, lobes(directions, inside, basis), image.dataobj, 0.5, vertices, edges, arch="cpu")
+        dg = drop_in.ProbDirectionGetter(sh_basis=basis)
+        tracker = drop_in.Tracker(dg, lobes(directions, inside, basis), image.dataobj, 0.5, vertices, edges, arch="cpu")
         rows.append(tracker._tables(np.argwhere(inside)[:1].astype(float), space).arrays["volume_rows"])
     # monomials are far from orthogonal, so that rounding counts more than in harmonics
     assert np.allclose(*rows, atol=1e-5 * np.abs(rows[0]).max())

@@ -14,9 +14,9 @@ from dipy.tracking import tracker
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several
-from tistreamlines.options.option_groups import SOURCES
 from tistreamlines.options.parameters import Parameters, absent, defaults, kind, options
 from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.sources import SOURCES
 
 
 class TestDefinition:

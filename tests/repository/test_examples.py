@@ -31,7 +31,7 @@ def example(name, *arguments, folder):
 def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
-        "dipy_drop_in.py",
+        "dipy_drop_in.py", "own_getter.py", "own_rule.py",
     }  # fmt: skip
 
 
@@ -115,6 +115,21 @@ def test_dipy_drop_in(tmp_path):
 def test_dipy_drop_in_on_files(tmp_path, head):
     example("dipy_drop_in.py", *head.series, "brain.trk", folder=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["brain.trk"]
+
+
+def test_own_getter(tmp_path):
+    shown = example("own_getter.py", folder=tmp_path)
+    assert all(int(count) > 1000 for count in re.findall(r"weighted: (\d+) streamlines of \d+ mm", shown))
+    assert shown.count("weighted") == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_own_rule(tmp_path):
+    """The band ends more streamlines, the narrower it is."""
+    shown = example("own_rule.py", folder=tmp_path)
+    wide, narrow = map(float, re.findall(r"of (\d+) mm", shown))
+    assert narrow < 0.7 * wide
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

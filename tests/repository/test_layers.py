@@ -9,11 +9,12 @@ from commands import python
 from places import ROOT
 
 import tistreamlines
+from tistreamlines.devices import ARCHS
 
 PACKAGE = Path(tistreamlines.__file__).parent
 MAP = ROOT / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-ASIDE = ("__init__", "__main__", "errors", "option", "helpers", "distributed")
+ASIDE = ("__init__", "__main__", "errors", "option", "plugins", "helpers", "distributed")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -23,7 +24,7 @@ def mapped(within: str = "") -> dict[str, str]:
 
 
 ROOMS, PARTS = mapped(), mapped("tracking/")
-BELOW, ABOVE = ("errors", "option", "helpers"), ("__init__", "__main__", "distributed")
+BELOW, ABOVE = ("errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
 TOGETHER = ("selection", "products", "engine")  # these import one another
 PART_RANKS = {part: rank for rank, part in enumerate((*PARTS, "references", "registry"))}
@@ -133,10 +134,35 @@ def test_import_is_light():
     found = imported("from tistreamlines import track", "numpy")
     heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
     assert not heavy & {name.split(".")[0] for name in found}
-    assert 20 < len(found) < 270
+    assert 20 < len(found) < 290
 
 
 def test_what_heeds_signals_is_lighter_still():
     found = imported("import tistreamlines.__main__")
     assert [name for name in found if name.startswith("tistreamlines")]
     assert not {name.split(".")[0] for name in found} & {"numpy", "click", "pathlib", "socket", "asyncio"}
+
+
+def test_one_door_opens_engines():
+    """A run, the drop-ins, the benchmarks and the workers get what grows streamlines from a session."""
+    calls = {
+        module_of(path): node.func.id
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Engine", "Several")
+    }
+    assert set(calls) == {"workers.session"}
+
+
+def named_archs(node: ast.AST) -> set[str]:
+    """Archs that a comparison names: those it compares with, or those of a tuple, a list or a set there."""
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    words = [word for side in sides for word in getattr(side, "elts", [side])]
+    return {word.value for word in words if isinstance(word, ast.Constant) and word.value in ARCHS}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_backends_and_devices_tell_archs_apart_by_name(path):
+    """Elsewhere, a property of the device is asked (``on_host``, ``on_gpu``), or a list of archs (``NUMBERED``)."""
+    if room_of(path) not in ("backends", "devices"):
+        assert not [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if named_archs(node)]

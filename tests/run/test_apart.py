@@ -15,11 +15,12 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.backends.numba import cache as caching
 from tistreamlines.io.in_memory import InMemory
-from tistreamlines.run import apart, pipeline
+from tistreamlines.run import apart
 from tistreamlines.run.apart import process_for
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.tables import make_tables
+from tistreamlines.workers import session
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +157,7 @@ def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch)
         loaded.append((self._name, kinds))
         return load(self, kinds)
 
-    class Seen(pipeline.Engine):
+    class Seen(session.Engine):
         def __init__(self, *arguments, **others):
             before = list(loaded)
             super().__init__(*arguments, **others)
@@ -164,7 +165,7 @@ def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch)
 
     caching.function.cache_clear()
     monkeypatch.setattr(caching.Function, "_address", noted)
-    monkeypatch.setattr(pipeline, "Engine", Seen)
+    monkeypatch.setattr(session, "Engine", Seen)
     ts.track(*head.series, mask=head.mask, nseeds=50, arch="cpu", **named)
     _, (before, after) = found  # the first compiles ahead
     assert before == after

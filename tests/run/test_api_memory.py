@@ -15,7 +15,8 @@ from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
 from tistreamlines.options.keywords import Options
-from tistreamlines.options.parameters import INPUTS, options
+from tistreamlines.options.objects import PRODUCTS, TABLES
+from tistreamlines.options.parameters import input_names, options
 from tistreamlines.run import tables
 from tistreamlines.space.sphere import load_sphere
 
@@ -160,9 +161,10 @@ class TestParameters:
         """``Options`` has the fields of ``Parameters``, with their types or their words, in the order of the help."""
         types = {f.name: str(f.type).removesuffix(" | None") for f in fields(ts.Parameters)}
         words = {name: option.choices for name, option in options().items() if not isinstance(option.choices, KeysView)}
+        types |= {name: f"{types[name]} | Choice" for name in TABLES} | {PRODUCTS: "Sequence[Product]"}
         expected = {
             name: f"Literal[{', '.join(map(repr, words[name]))}]" if words.get(name) else types[name]
-            for name in options()
+            for name in (*options(), PRODUCTS)
         }
         said = {name: row.__forward_arg__ for name, row in Options.__annotations__.items()}
         plain = {name: re.sub(r"\[\s+|,\s+\]", lambda found: found[0].strip(" \n,"), row) for name, row in said.items()}
@@ -173,7 +175,7 @@ class TestParameters:
         for function in (ts.track, ts.stream):
             shown = inspect.signature(function).parameters
             assert list(shown)[-len(expected) :] == list(expected)
-            assert all(shown[name].default == getattr(ts.Parameters, name) for name in expected)
+            assert all(shown[name].default == getattr(ts.Parameters, name, None) for name in expected)
 
 
 class TestRefused:
@@ -231,7 +233,8 @@ class TestRefused:
             ts.track(**({**arguments, "mask": given.arrays["mask"], "arch": "cpu"} | wrong))
 
     @pytest.mark.parametrize("name", [
-        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in INPUTS if name != "seeds"), "image", "several",
+        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in input_names() if name != "seeds"),
+        "image", "several",
     ])  # fmt: skip
     def test_masked_values(self, given, name):
         """NumPy forgets the mask of an array that is converted; one without masked values is taken as it is."""
@@ -350,5 +353,5 @@ def test_docstrings_are_complete(function):
     text = inspect.getdoc(function)
     for heading in ("Returns", "Raises"):
         assert f"\n{heading}\n{'-' * len(heading)}\n" in text
-    for name in inspect.signature(function).parameters.keys() - options().keys() - {"self"}:
+    for name in inspect.signature(function).parameters.keys() - {*options(), PRODUCTS, "self"}:
         assert re.search(rf"^.*\b{name}\b.*$", text.split("Raises")[0], re.MULTILINE)

@@ -121,13 +121,15 @@ def test_a_worker_tracks_one_part_at_a_time_in_one_process(options, whole, tmp_p
     assert len(nib.streamlines.load(tmp_path / "b.trk").streamlines) == whole.n_streamlines
 
 
-def test_arrays_and_images(client, options, whole, tmp_path):
+def test_arrays_images_and_objects(client, options, whole, tmp_path):
     dwi, mask = nib.load(options["dwi"]), nib.load(options["mask"])
     given = {
         "dwi": np.asarray(dwi.dataobj), "bvals": np.loadtxt(options["bvals"]), "bvecs": np.loadtxt(options["bvecs"]),
         "mask": mask,
     }  # fmt: skip
-    track(client, **{**options, **given}, output=tmp_path / "a.trx", parts=2)
+    map_of_all = ts.Density(tmp_path / "map.nii.gz", voxel_mm=5)
+    track(client, **{**options, **given}, dg=ts.Boot(), products=[map_of_all], output=tmp_path / "a.trx", parts=2)
+    assert np.asarray(nib.load(map_of_all.path).dataobj).sum() > whole.n_streamlines
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
 
 

@@ -212,7 +212,7 @@ class TestCache:
         assert len(list(tmp_path.glob("odf-*"))) == 1
         assert len(list(tmp_path.glob("tables-*"))) == 2
         with monkeypatch.context() as patch:
-            patch.setattr(tables.nifti, "load_dwi", None)
+            patch.setattr(tables.nifti, "open_dwi", None)
             kept = plan_of(head, **named)
         assert np.array_equal(kept.prepared.arrays["volume_rows"], first.prepared.arrays["volume_rows"])
         voxel = tuple(np.argwhere(head.phantom.mask)[5000])

@@ -151,7 +151,7 @@ class TestCache:
 
     def test_the_second_run_reads_no_image(self, head, tmp_path, monkeypatch):
         first = self.plan(head, tmp_path)
-        monkeypatch.setattr(tables.nifti, "load_dwi", None)
+        monkeypatch.setattr(tables.nifti, "open_dwi", None)
         second = self.plan(head, tmp_path, nseeds=5, max_steps=9, rng_seed=4)
         assert second.seeds.count == 5
         assert np.array_equal(second.space.affine, first.space.affine)
@@ -221,7 +221,7 @@ class TestCache:
 
     def test_a_folder_that_is_only_read_still_serves(self, head, tmp_path, monkeypatch):
         self.plan(head, tmp_path)
-        monkeypatch.setattr(tables.nifti, "load_dwi", None)
+        monkeypatch.setattr(tables.nifti, "open_dwi", None)
         monkeypatch.setattr("tistreamlines.io.cache.hidden_folder", None)  # nothing is written
         self.plan(head, tmp_path)
 

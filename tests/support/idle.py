@@ -19,10 +19,9 @@ from synthetic import gradients, signals
 
 import tistreamlines as ts
 from tistreamlines.errors import TrackingError
-from tistreamlines.run import api, pipeline
+from tistreamlines.run import api, pipeline, setup
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
-from tistreamlines.tracking.engine.settings import steps_within
 from tistreamlines.tracking.selection.regions import ROLES
 
 SHAPE = (8, 9, 7)
@@ -185,12 +184,10 @@ def _fill(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any
     """Constants, holes and rows of a run."""
     log = Log(Watcher())
     plan = make_plan(series, parameters, log)
-    step = parameters.step_mm(plan.space.voxel_sizes)
-    bounds = steps_within(step, parameters.min_mm(plan.space.voxel_sizes), parameters.max_length)
     rows = np.ascontiguousarray(plan.prepared.arrays["volume_rows"])
     found = plan.prepared.fill | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
-    found |= pipeline.settings_of(parameters, step, *bounds).fill
-    for one in pipeline.filters_of(parameters, pipeline.regions_of(parameters, log), plan.space):
+    found |= setup.settings_on(plan.space.voxel_sizes, parameters).fill
+    for one in setup.selection_of(parameters, log).filters(plan.space):
         found |= one.fill
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
         found["coherence"] = plan.frames["bvecs"]["coherence"]

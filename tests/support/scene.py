@@ -12,6 +12,7 @@ from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
 
 import tistreamlines as ts
+from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.space.batch import Space
 
 THRESHOLD = 0.3
@@ -45,12 +46,12 @@ class Scene:
         return pmf
 
     def getter(self, kind="opdt", **options):
-        make = {"opdt": ts.BootDirectionGetter.from_dipy_opdt, "csa": ts.BootDirectionGetter.from_dipy_csa}[kind]
+        make = getattr(drop_in.BootDirectionGetter, f"from_dipy_{kind}")
         return make(self.gtab, self.sphere, **{"sh_order_max": 4, **options})
 
     def tracker(self, dg=None, **options):
-        data = self.pmf if isinstance(dg, ts.ProbDirectionGetter) else self.data
-        return ts.Tracker(
+        data = self.pmf if isinstance(dg, drop_in.ProbDirectionGetter) else self.data
+        return drop_in.Tracker(
             dg or self.getter(), data, self.stop, THRESHOLD, self.sphere.vertices, self.sphere.edges,
             **{"arch": "cpu", **options},
         )  # fmt: skip

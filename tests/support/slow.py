@@ -114,6 +114,7 @@ SLOW = {
     ),
     "repository/layers": ("test_private_names_stay_in_their_room",),
     "repository/site": ("test_pages_load_nothing_from_the_network",),
+    "run/api_objects": ("test_the_bits_are_those_of_keywords",),
     "run/apart": (
         "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
         "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables",
@@ -122,7 +123,7 @@ SLOW = {
     "run/api_memory": ("TestSameBits::test_orientations", "TestSameBits::test_series"),
     "run/cluster": (
         "test_a_worker_tracks_one_part_at_a_time_in_one_process",
-        "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_and_images",
+        "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_images_and_objects",
         "test_killed_workers_change_no_byte", "test_many_subjects",
     ),
     "run/estimate": (

@@ -11,6 +11,7 @@ import straightest
 
 from tistreamlines.tracking.getters import pmf
 from tistreamlines.tracking.registry import Method, StoppingRule
+from tistreamlines.tracking.sources import FUNCTIONS
 from tistreamlines.tracking.stopping.threshold import ThresholdOptions, needs_fa
 from tistreamlines.tracking.tables.given import Given, Prepared, StopTables
 
@@ -23,7 +24,7 @@ def prepare_straightest(given: Given, options: pmf.PmfOptions) -> Prepared:
 
 
 STRAIGHTEST = Method(
-    title="straightest path", use="a test needs one", follows="functions", prepare=prepare_straightest,
+    title="straightest path", use="a test needs one", follows=FUNCTIONS, prepare=prepare_straightest,
     options=pmf.PmfOptions, models=("csd", "opdt"), references=("Mori 1999",), count_step=pmf.count_step,
     defaults={
         "model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,

@@ -22,7 +22,7 @@ from tistreamlines.backends import faults
 from tistreamlines.cuslines import tracker
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
-from tistreamlines.run import pipeline
+from tistreamlines.run import setup
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.engine.settings import Settings
@@ -320,7 +320,7 @@ class TestRuns:
 
     @pytest.fixture
     def pair(self, monkeypatch):
-        monkeypatch.setattr(pipeline, "choose_several", lambda arch, text: [choose("cpu")] * 2)
+        monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
 
     def test_a_file_and_its_record(self, head, pair, track, tmp_path):
         before = children()

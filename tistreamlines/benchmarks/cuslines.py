@@ -19,7 +19,7 @@ import numpy as np
 
 from .cases import COMMON, STOP
 from .problem import Problem
-from .tracked import Session, timed_session
+from .tracked import Track, timed
 
 CHUNK = 25_000  # seeds; cuslines sizes its buffers by the first chunk, which therefore must be the largest
 PROB = ("prob", "prob-asymmetric")
@@ -115,13 +115,13 @@ def open_gpu_tracker(backend: str, problem: Problem, copy: Path | None = None) -
     return opened
 
 
-def open_tracker(backend: str, problem: Problem) -> Session:
+def open_tracker(backend: str, problem: Problem) -> Track:
     """Prepare tracking with cuslines."""
     import nibabel as nib
 
     opened = open_gpu_tracker(backend, problem)
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
-    return timed_session(
+    return timed(
         lambda count: opened.generate_sft(problem.seeds[:count], image),
         # its streamlines are in mm of the image, which equal voxel coordinates here
         lambda tractogram: map(problem.space.to_ras, tractogram.streamlines),

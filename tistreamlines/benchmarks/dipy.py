@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .cases import COMMON, STOP
 from .problem import Problem
-from .tracked import Session, timed_session
+from .tracked import Track, timed
 
 Array = npt.NDArray[Any]
 # DIPY's trackers draw for a seed at x, y, z (voxels) from stream int((2 x + 3 y + 5 z) random_seed): with a small
@@ -88,13 +88,13 @@ def _criterion(problem: Problem) -> Any:
     return ThresholdStoppingCriterion(problem.fa.astype(float), STOP)
 
 
-def open_local(problem: Problem) -> Session:
+def open_local(problem: Problem) -> Track:
     """Prepare tracking with DIPY's LocalTracking; each call uses another RNG seed."""
     getter, random_seeds = dipy_getter(problem), itertools.count(1)
-    return timed_session(lambda count: list(local_lines(problem, getter, next(random_seeds), count)))
+    return timed(lambda count: list(local_lines(problem, getter, next(random_seeds), count)))
 
 
-def open_threaded(problem: Problem) -> Session:
+def open_threaded(problem: Problem) -> Track:
     """Prepare tracking with DIPY's threaded trackers from its peaks; each call uses another RNG seed."""
     number, directions = initial_directions(problem, dipy_getter(problem))
     random_seeds = itertools.count(1)
@@ -103,4 +103,4 @@ def open_threaded(problem: Problem) -> Session:
         some = number < count
         return list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
 
-    return timed_session(run)
+    return timed(run)

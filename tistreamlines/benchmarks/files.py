@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..devices import NUMBERED
+from ..devices import NUMBERED, ON_HOST
 from ..option import flag
 from ..phantom.phantom import make_phantom, save_phantom
 from .cases import COMMON, STOP, Case, Method
@@ -108,7 +108,7 @@ class _Command:
             "nseeds": schedule.nseeds, "arch": self.target.name, "output": self.out,
             "json_stats": self.folder / "stats.json", **COMMON, **method.options,
         }  # fmt: skip
-        if schedule.threads and self.target.name == "cpu":
+        if schedule.threads and self.target.name in ON_HOST:
             options["threads"] = schedule.threads
         if schedule.devices and self.target.name in NUMBERED:
             options["devices"] = schedule.devices

@@ -110,7 +110,7 @@ def chain_sums(turns: int) -> Array:
 def _copied_items(device: Device) -> int:
     """Items of the copy: each of two arrays exceeds the caches and fits a quarter of the memory."""
     most = 2**26 if device.software else 2**30
-    if device.arch == "cpu":
+    if device.on_host:
         # the caches of a server grow with its cores
         most = min(most, max(2**28, 2**24 * (device.cores or 1)))
     free = free_memory(device) or (device.memory_bytes or 2**31) // 2

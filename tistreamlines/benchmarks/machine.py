@@ -14,7 +14,7 @@ from ..run.record import versions
 def machine() -> dict[str, Any]:
     """Return processor, memory, devices and versions, as in the schema."""
     found = [device for device in list_devices() if device.available]
-    cpu = next((device for device in found if device.arch == "cpu"), None)
+    cpu = next((device for device in found if device.on_host), None)
     return {
         "cpu": cpu.name if cpu else platform.processor(), "cores": usable_cores(),
         "memory_bytes": cpu.memory_bytes if cpu else None, "system": f"{platform.system()} {platform.machine()}",

@@ -12,7 +12,7 @@ import numpy as np
 from ..space.harmonics import turned
 from .cases import STOP
 from .problem import Problem, samples
-from .tracked import Session, timed_session
+from .tracked import Track, timed
 
 THRESHOLD = 0.1
 ALGORITHMS = {"tckgen": {"prob": "iFOD2", "det": "SD_STREAM"}, "tckgen-ifod1": {"prob": "iFOD1"}}
@@ -28,7 +28,7 @@ def in_world(problem: Problem) -> np.ndarray:
     return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 
 
-def open_tckgen(name: str, problem: Problem) -> Session:
+def open_tckgen(name: str, problem: Problem) -> Track:
     """Write the input files of tckgen, which places its own seeds in the same mask."""
     import nibabel as nib
     from dipy.reconst.shm import convert_sh_descoteaux_tournier
@@ -56,7 +56,7 @@ def open_tckgen(name: str, problem: Problem) -> Session:
     if problem.threads:
         command += ["-nthreads", str(problem.threads)]
 
-    return timed_session(
+    return timed(
         lambda count: subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL),
         # the function holds the folder, which otherwise would be removed
         lambda _: nib.streamlines.load(Path(folder.name) / "out.tck").streamlines,

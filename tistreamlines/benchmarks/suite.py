@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import ARCHS
+from ..devices import ARCHS, ON_HOST
 from ..phantom.phantom import Phantom
 from ..space.batch import Space
 from . import SCHEMA, measures
@@ -128,7 +128,7 @@ class _Comparison:
         row: dict[str, Any] = {
             "case": self.case.name, "dg": self.method.dg, "model": self.method.model, "target": target.name,
             "kind": target.kind, "nseeds": schedule.nseeds, "chunk_size": None,
-            "threads": None if target.name in ARCHS and target.name != "cpu" else schedule.threads,
+            "threads": None if target.name in {*ARCHS} - {*ON_HOST} else schedule.threads,
             "exact": True if target.kind == "arch" else None, "status": "missing", "reason": target.missing(),
             "seconds": None, "density_correlation": {}, "length_ks": {}, "identical": {}, "truth": None,
             "limit_share": None,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..devices import ARCHS
+from ..devices import ARCHS, ON_HOST
 from .cases import METHODS
 from .file_tables import file_groups, files_section, longer, phases
 from .forms import (
@@ -155,7 +155,8 @@ def _ratio(run: Record, other: Record) -> str:
 
 
 def _devices(results: Record, arch: str) -> list[Record]:
-    return [device for device in at(results, "machine", "devices") or () if device["arch"] == arch != "cpu"]
+    found = () if arch in ON_HOST else at(results, "machine", "devices") or ()
+    return [device for device in found if device["arch"] == arch]
 
 
 def _machine_name(results: Record, archs: Iterable[str]) -> str:
@@ -207,7 +208,7 @@ def _runs_section(group: tuple[str, str], runs: Sequence[Record]) -> Section:
 def _speed_table(runs: Sequence[Record]) -> Table:
     timed = sorted((run for run in runs if throughput(run)), key=lambda run: throughput(run) or 0.0)
     # relative to the CPU if it ran, else to the slowest run
-    base = next((run for run in reversed(timed) if run["target"] == "cpu"), timed[0] if timed else {})
+    base = next((run for run in reversed(timed) if run["target"] in ON_HOST), timed[0] if timed else {})
     dipys = sorted({name for run in runs for name in run.get("density_correlation") or () if name.startswith("dipy")})
 
     columns: Columns = {

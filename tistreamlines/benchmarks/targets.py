@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import ARCHS, NUMBERED, Device, choose, choose_several
+from ..devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several
 from ..errors import DeviceError
 from . import cuslines, dipy, mrtrix
 from .cases import COMMON, METHODS, STOP, SWEEPS
 from .problem import Problem
-from .tracked import Session, Tracked
+from .tracked import Track, Tracked
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Target:
     kind: str
     methods: tuple[str, ...]
     missing: Callable[[], str]
-    open: Callable[[Problem], Session]
+    open: Callable[[Problem], Track]
     varies: tuple[str, ...]
     warm_up: int = 0
 
@@ -59,7 +59,7 @@ def prepared_for(problem: Problem) -> Any:
     options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
     if method.model == "asymmetric":
         follows = OrientationFunctions("pmf", problem.pmf, symmetric=False)
-    elif REGISTRY[method.dg].follows == "signals":
+    elif "signals" in REGISTRY[method.dg].follows:
         follows = Signals(problem.data, problem.gtab)
         options |= {"model": method.model, "sh_order": method.order}
     else:
@@ -77,12 +77,11 @@ def devices_of(arch: str, problem: Problem) -> list[Device]:
     return choose_several(arch, str(problem.devices)) if shared else [choose(arch)]
 
 
-def open_arch(arch: str, problem: Problem) -> Session:
+def open_arch(arch: str, problem: Problem) -> Track:
     """Prepare tracking with an arch of tistreamlines."""
-    from ..tracking.engine.engine import Engine
     from ..tracking.engine.settings import Settings
     from ..tracking.registry import METHODS as REGISTRY
-    from ..workers.several import Several
+    from ..workers.session import Session
 
     prepared = prepared_for(problem)
     settings = Settings(
@@ -90,10 +89,7 @@ def open_arch(arch: str, problem: Problem) -> Session:
     )
     devices = devices_of(arch, problem)
     several = len(devices) > 1
-    if several:
-        engine: Any = Several(devices).load(prepared, problem.space, settings)
-    else:
-        engine = Engine(prepared, problem.space, devices[0], settings)
+    engine = Session(devices).open(prepared, problem.space, settings)
     # the stages and the copied bytes of several devices are not known here, and the measured limits are those of one
     work = None if several else REGISTRY[problem.method.dg].count_step(prepared.fill)
     parts = () if several else ("start", "grow", "pack", "unpack")
@@ -136,7 +132,7 @@ TARGETS = {
     for target in (
         *(
             Target(arch, f"tistreamlines, {arch}", "arch", ALL, partial(_no_arch, arch), partial(open_arch, arch),
-                   (*EVERY, "threads") if arch == "cpu" else EVERY)
+                   (*EVERY, "threads") if arch in ON_HOST else EVERY)
             for arch in reversed(ARCHS)
         ),
         Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", SYMMETRIC, _always, dipy.open_local,

@@ -55,14 +55,14 @@ class Tracked:
             return cls(stored["points"], stored["offsets"], 0.0)
 
 
-class Session(Protocol):
+class Track(Protocol):
     """Tracks the first ``count`` seeds of a problem; without ``keep``, its points may be released at once."""
 
     def __call__(self, count: int, keep: bool = True) -> Tracked: ...
 
 
-def timed_session(run: Callable[[int], Any], lines: Callable[[Any], Iterable[Any]] = iter) -> Session:
-    """Return a session that measures the time of ``run(count)``, and takes the streamlines from what it returns."""
+def timed(run: Callable[[int], Any], lines: Callable[[Any], Iterable[Any]] = iter) -> Track:
+    """Return a function that measures the time of ``run(count)``, and takes the streamlines from what it returns."""
 
     def track(count: int, keep: bool = True) -> Tracked:
         begun = time.perf_counter()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices import ARCHS, choose, free_memory, name_of
+from ..devices import ARCHS, ON_HOST, choose, free_memory, name_of
 from ..devices.host import peak_bytes
 from ..io.writer import open_writer
 from ..space.batch import Batch, Space
@@ -26,7 +26,7 @@ from .cases import METHODS
 from .measures import summary
 from .problem import Problem
 from .targets import TARGETS, devices_of
-from .tracked import Session, Tracked
+from .tracked import Track, Tracked
 
 SHORT = 2.0  # seconds
 
@@ -98,7 +98,7 @@ def measured(request: Request) -> dict[str, Any]:
     problem = request.load_problem()
     devices = devices_of(target.name, problem) if target.name in ARCHS else []
     several = len(devices) > 1  # each has a process of its own, whose memory is not known here
-    device = devices[0] if devices and not several and target.name != "cpu" else None
+    device = devices[0] if devices and not several and target.name not in ON_HOST else None
     free = free_memory(device) if device else None
     begun = time.perf_counter()
     track = target.open(problem)
@@ -124,7 +124,7 @@ def measured(request: Request) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def repeated(track: Session, request: Request, folder: Path, kept: int) -> list[Tracked]:
+def repeated(track: Track, request: Request, folder: Path, kept: int) -> list[Tracked]:
     """Track repeatedly, up to the requested number or time; save the points of the first ``kept`` repeats.
 
     Two repeats of a peer are saved for comparison, since they use other RNG seeds; those of an arch are identical.
@@ -153,7 +153,7 @@ def swept(request: Request) -> dict[str, Any]:
     return {"sweep": rows}
 
 
-def counted_seeds(track: Session, counts: Iterable[int]) -> Iterator[list[Any]]:
+def counted_seeds(track: Track, counts: Iterable[int]) -> Iterator[list[Any]]:
     """Yield seeds, seconds and points for each number of seeds; short times are the median of three."""
     for count in counts:
         found = [track(count, False)]

@@ -12,7 +12,7 @@ import click
 
 from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
 from ..benchmarks.compare import committed, compare
-from ..devices import NUMBERED, choose_several
+from ..devices import NUMBERED, ON_HOST, choose_several
 from ..errors import InputError, OutputError
 from ..tracking import registry
 from .options import GroupedCommand, grouped, verbosity
@@ -122,7 +122,7 @@ def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> 
     others = {name: t for name, t in TARGETS.items() if t.kind == "peer"}
     asked = () if archs == ("none",) else archs
     kept = _chosen(ours, asked, "--archs") if archs else [t for t in ours.values() if not t.missing()]
-    kept = [target for target in kept if not (skip_cpu and target.name == "cpu")]
+    kept = [target for target in kept if not (skip_cpu and target.name in ON_HOST)]
     return kept + ([] if peers == ("none",) else _chosen(others, peers or tuple(others), "--peers"))
 
 
@@ -133,7 +133,7 @@ def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets
         if names:
             raise click.UsageError("give DWI, BVALS and BVECS or --cases, not both")
         return [Case(Path(series[0]).name.removesuffix(".gz").removesuffix(".nii"), series[0])]
-    hardware = {d.arch for d in list_devices() if d.available and not d.software} - {"cpu"}
+    hardware = {d.arch for d in list_devices() if d.available and d.on_gpu}
     default = "phantom" if hardware & {target.name for target in targets} else "demo"
     chosen = _chosen(CASES, names or (default,), "--cases")
     if any(case.fetched for case in chosen) and not fetch:

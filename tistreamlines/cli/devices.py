@@ -29,7 +29,7 @@ def devices(as_json: bool, test: bool) -> int:
     automatic = choose("auto")
     rows = []
     for device in list_devices():
-        tried = try_device(device) if test and device.available and device.arch != "cpu" else {}
+        tried = try_device(device) if test and device.available and not device.on_host else {}
         rows.append((device, device == automatic, tried))
     if as_json:
         click.echo(json.dumps([_record(*row) for row in rows], indent=2))

@@ -81,7 +81,7 @@ class Display(Watcher):
 
     def device(self, device: Device) -> None:
         """Show the device."""
-        self._gpu = device.arch != "cpu"
+        self._gpu = not device.on_host
         if self._gpu:
             interrupts.explain_aborts()
         self._say(f"Device: {device.arch}, {device.name}, {device.driver}")

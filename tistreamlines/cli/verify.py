@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from ..devices import ARCHS
+from ..devices import ARCHS, ON_HOST
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
-from ..options.option_groups import SOURCES
 from ..options.parameters import Parameters, options
 from ..run.plan import needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
+from ..tracking.sources import SOURCES
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
@@ -166,7 +166,7 @@ def _able(shared: dict[str, Any]) -> list[Parameters]:
 def _row(run: verifying.Run) -> tuple[str, ...]:
     where = run.variant
     chunk = "automatic" if where.chunk_size is None else f"{where.chunk_size:,}"
-    threads = "" if where.arch != "cpu" else "all" if where.threads is None else str(where.threads)
+    threads = "" if where.arch not in ON_HOST else "all" if where.threads is None else str(where.threads)
     counts = ("", "", "", "") if run.outcome == "failed" else (
         f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
     )  # fmt: skip

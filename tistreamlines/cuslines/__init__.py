@@ -11,7 +11,7 @@ Code that was written for cuslines, such as pyAFQ, uses this package instead of 
 Then ``from cuslines import Tracker`` and ``from cuslines.numba import CPUTracker`` import the classes of this package.
 ``Tracker`` runs on the arch that ``auto`` chooses. The trackers of ``cuda_python``, ``metal``, ``webgpu`` (here:
 vulkan) and ``numba`` (here: cpu) run on their own arch, with every direction getter, or fail with the reason. They
-differ from :class:`tistreamlines.Tracker` in one point: ``generate_sft`` returns streamlines in voxels, as in cuslines.
+differ from :class:`.tracker.Tracker` in one point: ``generate_sft`` returns streamlines in voxels, as in cuslines.
 """
 
 # Imports are absolute, so that the modules that are loaded again under the name "cuslines" share these classes.

@@ -17,7 +17,7 @@ BACKENDS = {"cuda": "cuda", "metal": "metal", "vulkan": "webgpu", "cpu": None}  
 
 
 class Tracker(api.Tracker):
-    """A :class:`tistreamlines.Tracker` whose `generate_sft` returns voxel coordinates, as in cuslines."""
+    """A :class:`.tracker.Tracker` whose `generate_sft` returns voxel coordinates, as in cuslines."""
 
     ARCH = "auto"
 

@@ -2,10 +2,11 @@
 
 Code written for cuslines needs one other import::
 
-    from tistreamlines import BootDirectionGetter, Tracker
+    from tistreamlines.cuslines import BootDirectionGetter, Tracker
 
 Units are those of cuslines: seeds in voxel coordinates (centre of voxel = integer), angles in **radians**, steps in
-**voxels**. The streamlines are in RASmm.
+**voxels**. The streamlines of :class:`Tracker` are in RASmm; those of the one in ``tistreamlines.cuslines``, which
+extends it, are in voxels too.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from ..devices import choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..run import containers
-from ..run.pipeline import settings_of
+from ..run.setup import settings_of
 from ..space.batch import Batch, Space
-from ..tracking.engine.engine import Engine
 from ..tracking.engine.settings import Settings
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
+from ..workers.session import Session
 from . import arrays
 from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 from .getter import DirectionGetter, check_getter
@@ -106,9 +107,9 @@ class Tracker:
 
     Examples
     --------
-    >>> import tistreamlines as ts
-    >>> dg = ts.BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
-    >>> with ts.Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
+    >>> from tistreamlines.cuslines import BootDirectionGetter, Tracker
+    >>> dg = BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
+    >>> with Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
     ...     sft = tracker.generate_sft(seeds, nibabel.load("dwi.nii.gz"))
     """
 
@@ -131,8 +132,9 @@ class Tracker:
             dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle),
             step_size=f"{float(step_size)!r}vox",
             min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
-            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, arch=arch, exact=exact,
-            threads=threads, memory_limit=memory_limit, rng_seed=rng_seed,
+            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact, threads=threads,
+            memory_limit=memory_limit, rng_seed=rng_seed,
+            arch=arch,  # type: ignore[arg-type]  # Parameters checks the word
         )  # fmt: skip
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
         self._points = (min_pts, max_pts)
@@ -237,17 +239,9 @@ class Tracker:
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
         # Each call has an engine with its own buffers, so that several calls can be active.
-        tables, settings = self._tables(seeds, space), self._settings(space)
-        if len(self.devices) == 1:
-            yield from Engine(tables, space, self.device, settings).track(seeds, self.rng_offset)
-            return
-        from ..workers.several import Several  # imports more than one device needs
-
-        several = Several(self.devices)
-        try:
-            yield from several.load(tables, space, settings).track(seeds, self.rng_offset)
-        finally:
-            several.close()
+        with Session(self.devices) as session:
+            engine = session.open(self._tables(seeds, space), space, self._settings(space))
+            yield from engine.track(seeds, self.rng_offset)
 
     def _settings(self, space: Space) -> Settings:
         fewest, most = self._points  # a streamline has one point more than steps

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ..errors import DeviceError
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
-from .host import Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
+from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
 
 ARCHS = ("metal", "cuda", "vulkan", "cpu")  # in the order in which 'auto' tries them
 NUMBERED = ("cuda", "vulkan")  # those that can have several devices
@@ -21,8 +21,8 @@ _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = [
-    "ARCHS", "NUMBERED", "Device", "alone", "choose", "choose_several", "free_memory", "list_devices", "name_of",
-    "numbered", "usable_cores", "vulkan_index",
+    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "list_devices",
+    "name_of", "numbered", "usable_cores", "vulkan_index",
 ]  # fmt: skip
 
 

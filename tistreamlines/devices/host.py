@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+ON_HOST = ("cpu",)  # archs whose kernels are run by threads of this package
+
 
 @dataclass(frozen=True)
 class Device:
@@ -59,6 +61,16 @@ class Device:
     subgroup: int | None = None
     cores: int | None = None
     int64: bool = True
+
+    @property
+    def on_host(self) -> bool:
+        """Whether threads of this package compute, in the host's memory and without a driver."""
+        return self.arch in ON_HOST
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU in hardware computes, and not the CPU, by itself or through a driver."""
+        return not (self.on_host or self.software)
 
     def as_dict(self) -> dict:
         """Return the fields as a dict that JSON can hold."""

@@ -5,8 +5,8 @@ A script that tracks with DIPY changes the module that it imports from::
     from tistreamlines.dipy import ThresholdStoppingCriterion, probabilistic_tracking
 
 in place of ``dipy.tracking.tracker`` and ``dipy.tracking.stopping_criterion``. Names, arguments and defaults are those
-of DIPY 1.12. The keyword ``arch`` selects the device. The criteria and direction getters are DIPY's own classes, which
-also keep the arrays that they are made of, so that they work with DIPY's functions too.
+of DIPY 1.12. Keywords of :class:`.more.More` select devices and regions of interest. The criteria and direction getters
+are DIPY's own classes, which also keep the arrays that they are made of, so that they work with DIPY's functions too.
 """
 
 from .criteria import (
@@ -27,6 +27,7 @@ from .tracker import (
     bootstrap_tracking,
     closestpeak_tracking,
     deterministic_tracking,
+    eudx_tracking,
     pft_tracking,
     probabilistic_tracking,
     ptt_tracking,
@@ -46,6 +47,7 @@ __all__ = [
     "bootstrap_tracking",
     "closestpeak_tracking",
     "deterministic_tracking",
+    "eudx_tracking",
     "pft_tracking",
     "probabilistic_tracking",
     "ptt_tracking",

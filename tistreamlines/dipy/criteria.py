@@ -1,8 +1,8 @@
 """DIPY's stopping criteria, which also keep their maps, and the tables that are made of them.
 
-DIPY's objects do not give their maps away. Those of a ``BinaryStoppingCriterion`` and an ``ActStoppingCriterion`` can
-still be read exactly, at the centre of each voxel. The others have to be made with the classes of this module, which
-are used like DIPY's and by DIPY's functions too.
+DIPY's objects do not give their maps away. Those of its binary, ACT and CMC criteria can still be read exactly, at the
+centre of each voxel. A ``ThresholdStoppingCriterion`` only tells on which side of the threshold its map is, so it has
+to be made with the class of this module. These classes are used like DIPY's, and by DIPY's functions too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .volumes import volume
 
 Array = npt.NDArray[Any]
 WANTED = "an array (x, y, z)"
+HALF, SURE = 0.5, 0.45  # share of white matter at which an exponent shows best, and how far from it it still shows
+DRAWS, ERRORS = 20_000, 5.0  # of a criterion that draws random numbers, and standard errors that are tolerated
 
 
 class ThresholdStoppingCriterion(dipys.ThresholdStoppingCriterion):
@@ -120,20 +122,23 @@ class Options:
 
 
 def tables_of(
-    sc: Any, shape: tuple[int, ...], step_size: float = 1.0, particles: Mapping[str, Any] | None = None
-) -> StopTables:
+    sc: Any, shape: tuple[int, ...], step_size: float = 1.0, particles: Mapping[str, Any] | None = None,
+    sides: tuple[float, ...] = (),
+) -> StopTables:  # fmt: skip
     """Return the tables of a criterion.
 
     Parameters
     ----------
     sc : StoppingCriterion
-        A criterion of this module, or a binary or ACT criterion of DIPY.
+        A criterion of this module, or a binary, ACT or CMC criterion of DIPY.
     shape : tuple of int
         Number of voxels of the data along each axis.
     step_size : float
         Step size, mm.
     particles : dict, optional
         Options of particle filtering, fields of :class:`Options`.
+    sides : tuple of float
+        Sides of a voxel, mm, for a CMC criterion of DIPY.
 
     Returns
     -------
@@ -157,10 +162,13 @@ def tables_of(
         return binary.prepare({"stop_mask": mask}, _no_fa, Options("binary"), ())  # type: ignore[arg-type]
     if isinstance(sc, ActStoppingCriterion | CmcStoppingCriterion):
         maps = {name: _map(sc, name, shape) for name in anatomy.INCLUDED}
-    elif isinstance(sc, dipys.ActStoppingCriterion):
+    elif isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
         maps = _read_tissues(sc, shape)
     else:
         raise _unknown(sc)
+    if isinstance(sc, dipys.CmcStoppingCriterion) and not isinstance(sc, CmcStoppingCriterion):
+        _check_exponent(sc, maps, step_size / float(np.mean(sides)))
+        return anatomy.prepare_cmc(maps, _no_fa, Options("cmc", step_size, **filtering), sides)
     if isinstance(sc, CmcStoppingCriterion):
         if filtering and sc.step_size != step_size:
             raise ParameterError(f"sc has step_size {sc.step_size:g}, but step_size is {step_size:g}: give one size")
@@ -188,12 +196,33 @@ def _read_mask(sc: dipys.BinaryStoppingCriterion, shape: tuple[int, ...]) -> npt
     return np.reshape(inside, shape).astype(np.float32)
 
 
-def _read_tissues(sc: dipys.ActStoppingCriterion, shape: tuple[int, ...]) -> dict[str, npt.NDArray[np.float32]]:
+def _read_tissues(sc: Any, shape: tuple[int, ...]) -> dict[str, npt.NDArray[np.float32]]:
     """Ask a criterion for its maps at the centre of each voxel, where interpolation returns their values."""
     _check_grid(sc, shape)
     centres, asked = _centres(shape), (sc.get_include, sc.get_exclude)
     values = [np.reshape([ask(voxel) for voxel in centres], shape) for ask in asked]
     return {name: volume(name, some, 3, WANTED) for name, some in zip(anatomy.INCLUDED, values, strict=True)}
+
+
+def _check_exponent(sc: dipys.CmcStoppingCriterion, maps: Mapping[str, Array], exponent: float) -> None:
+    """Check by draws that a criterion was made with the sizes of a step and of a voxel with which it is used.
+
+    DIPY goes on at a point with the probability (share of white matter) ** (step size / voxel size), and keeps the two
+    sizes to itself.
+    """
+    white = 1 - np.sum([maps[name] for name in anatomy.INCLUDED], axis=0)
+    voxel = np.unravel_index(np.argmin(np.abs(white - HALF)), white.shape)
+    if not abs(white[voxel] - HALF) < SURE:
+        return  # where voxels are of one tissue, the exponent changes little
+    point = np.array(voxel, np.float64)
+    goes_on = np.mean([sc.check_point(point) == StreamlineStatus.TRACKPOINT for _ in range(DRAWS)])
+    expected = float(white[voxel]) ** exponent
+    if abs(goes_on - expected) > ERRORS * np.sqrt(expected * (1 - expected) / DRAWS):
+        found = np.log(max(goes_on, 1 / DRAWS)) / np.log(white[voxel])
+        raise ParameterError(
+            f"sc was made with a step_size of about {found:.2g} times its average_voxel_size, but is used with "
+            f"{exponent:.2g}: make it with step_size and average_voxel_size of the tracking"
+        )
 
 
 def _centres(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
@@ -212,11 +241,10 @@ def _check_grid(sc: Any, shape: tuple[int, ...]) -> None:
 def _unknown(sc: Any) -> ParameterError:
     """Return the error of a criterion whose maps cannot be known."""
     kind = type(sc).__name__
-    if isinstance(sc, dipys.ThresholdStoppingCriterion | dipys.CmcStoppingCriterion):
-        name = next(cls.__name__ for cls in type(sc).__mro__ if cls.__module__ == dipys.__name__)
+    if isinstance(sc, dipys.ThresholdStoppingCriterion):
         return ParameterError(
-            f"sc is DIPY's {kind}, whose maps cannot be read: make it with tistreamlines.dipy.{name}, which takes the "
-            "same arguments"
+            f"sc is DIPY's {kind}, whose map cannot be read: make it with "
+            "tistreamlines.dipy.ThresholdStoppingCriterion, which takes the same arguments"
         )
     known = "ThresholdStoppingCriterion, BinaryStoppingCriterion, ActStoppingCriterion or CmcStoppingCriterion"
     return ParameterError(f"sc is of the kind {kind}: give an instance of tistreamlines.dipy's {known}")

@@ -14,6 +14,7 @@ from ..fit.dipy_private import fit_matrices
 from ..fit.models import MODELS
 from ..space.harmonics import BASES
 from ..tracking.tables.given import OrientationFunctions, Signals
+from .peaks import Peaks
 from .volumes import volume
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ Array = npt.NDArray[Any]
 MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}
 RESIDUALS_ORDER = 4  # of DIPY's BootDirectionGetter, unless the model has an attribute sh_order
 SMOOTH = 0.006  # DIPY's default
+LOBE = 15.0  # degrees, the default of --peak-width
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,34 @@ def of_functions(
     if values.shape[3] != len(own[0]):
         raise InputError(f"sf has {values.shape[3]} values per voxel, but the sphere has {len(own[0])} vertices")
     return Field(dg, OrientationFunctions("pmf", values), own, options)
+
+
+def of_peaks(dg: str, peaks: Peaks, options: dict[str, Any]) -> Field:
+    """Return what a getter follows, from peaks: a function that is 0 except at them, as in DIPY's ``SimplePeakGen``.
+
+    Parameters
+    ----------
+    dg : str
+        Name of the direction getter.
+    peaks : Peaks
+        Peaks of each voxel.
+    options : dict
+        Options of the method.
+
+    Returns
+    -------
+    Field
+        What the getter follows.
+    """
+    values = volume("the peaks of pam", peaks.sampled(), 4, "peaks (x, y, z, k)")
+    return Field(dg, OrientationFunctions("pmf", values), _vertices_and_edges(peaks.sphere), options)
+
+
+def of_lobes(peaks: Peaks, options: dict[str, Any]) -> Field:
+    """Return what :func:`.tracker.eudx_tracking` follows: the closest peak of functions with a lobe for each peak."""
+    vectors = peaks.directions().reshape(*peaks.values.shape[:3], -1)
+    follows = OrientationFunctions("peaks", vectors, peak_width=LOBE)
+    return Field("det", follows, _vertices_and_edges(peaks.sphere), options | {"det_rule": "closest"})
 
 
 def of_model(data: Any, model: Any, sphere: Sphere | None, sh_order: int, options: dict[str, Any]) -> Field:

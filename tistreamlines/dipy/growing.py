@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..devices import choose
 from ..errors import ParameterError
-from ..options.parameters import Parameters
-from ..run.pipeline import settings_of
+from ..options.parameters import Parameters, options
+from ..run.log import Log, Watcher
+from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space
-from ..tracking.engine.engine import Engine
 from ..tracking.registry import METHODS
-from ..tracking.selection.filters import ValidEnds
 from ..tracking.tables.given import Given
-from . import criteria, volumes
+from . import criteria, more, volumes
 from .fields import Field
 
 Array = npt.NDArray[Any]
@@ -79,8 +76,8 @@ class Running:
 
     Parameters
     ----------
-    arch : str
-        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
+    more : dict
+        Keywords that DIPY does not have, see :class:`.more.More`.
     nbr_threads : int
         CPU threads; 0 is one per core.
     random_seed : int or None
@@ -89,22 +86,24 @@ class Running:
         Greatest share of the seeds that are tracked at a time, above 0 to 1.
     """
 
-    arch: str = "auto"
+    more: Mapping[str, Any] = field(default_factory=dict)
     nbr_threads: int = 0
     random_seed: int | None = None
     seed_buffer_fraction: float = 1.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "more", more.checked(self.more))
         if not 0 < self.seed_buffer_fraction <= 1:
             raise ParameterError(f"seed_buffer_fraction is {self.seed_buffer_fraction}: give a share in (0, 1]")
         seed = self.random_seed
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
             raise ParameterError(f"random_seed is {seed!r}: give a whole number from 0 to 2**64 - 1")
 
-    def options(self, seeds: int) -> dict[str, Any]:
-        """Return the options of a run, by their name in :class:`tistreamlines.Parameters`."""
+    def options(self, seeds: int, space: Space) -> dict[str, Any]:
+        """Return the options of a run on a grid, by their name in :class:`tistreamlines.Parameters`."""
         chunk = None if self.seed_buffer_fraction == 1 else max(1, int(np.ceil(seeds * self.seed_buffer_fraction)))
-        return {"arch": self.arch, "threads": max(self.nbr_threads, 0) or None, "chunk_size": chunk}
+        own = {"threads": max(self.nbr_threads, 0) or None, "chunk_size": chunk}
+        return own | more.located(self.more, space)
 
     def rng_seed(self) -> int:
         """Return the RNG seed of the next run."""
@@ -155,28 +154,38 @@ class Streamlines:
         sides = volumes.sides_of(voxel_size, space)
         parameters = Parameters(
             dg=field.dg, like="dipy", step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
-            **field.options, **running.options(len(seeds)),
+            **field.options, **running.options(len(seeds), space),
         )  # fmt: skip
-        self._device = choose(running.arch)
+        if particles is not None:
+            _check_filtered(parameters)
+        self._parameters, self._devices = parameters, devices_of(parameters)
         settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
         self._running, self._settings = running, replace(settings, either_sense=either_sense)
         self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
-        stop = criteria.tables_of(sc, space.shape, float(step_size), particles)
+        stop = criteria.tables_of(sc, space.shape, float(step_size), particles, sides)
         given = Given(field.follows, stop, self._voxels, field.sphere, step_size, sides)
         self._prepared = METHODS[field.dg].prepare(given, parameters)
         # Streamlines grow in mm along the voxel axes, so that voxel_size need not be that of the affine.
         scale = np.diag([*sides, 1.0])
         self._grid, self._outward = Space(scale, space.shape), Space(space.affine @ np.linalg.inv(scale), space.shape)
-        self._filters, self._save_seeds = () if return_all else (ValidEnds(),), save_seeds
+        selection = replace(selection_of(parameters, Log(Watcher())), valid_ends=not return_all)
+        self._filters, self._save_seeds = selection.filters(space), save_seeds
 
     def __iter__(self) -> Iterator[Any]:
         """Grow the streamlines; yield the points (m, 3) of each, float64, or pairs of these and the seed (3,)."""
         settings = replace(self._settings, rng_seed=self._running.rng_seed())
-        engine = Engine(self._prepared, self._grid, self._device, settings, self._filters)
-        with closing(engine.track(self._voxels, directions=self._directions)) as batches:  # type: ignore[type-var]
-            for batch in batches:
+        with session_on(self._devices, self._parameters) as session:
+            engine = session.open(self._prepared, self._grid, settings, self._filters)
+            for batch in engine.track(self._voxels, directions=self._directions):
                 points = self._outward.to_ras(batch.points)
                 for number, first, end in zip(batch.seed_number, batch.offsets, batch.offsets[1:], strict=False):
                     # a copy, so that one streamline that is kept does not keep the whole batch in memory
                     line = points[first:end].copy()
                     yield (line, self._seeds[number].copy()) if self._save_seeds else line
+
+
+def _check_filtered(parameters: Parameters) -> None:
+    """Raise a ParameterError if regions are given that particles do not heed."""
+    for name in options()["pft"].excludes:
+        if parameters.gives(name):
+            raise ParameterError(f"{name} does not go with particle filtering: leave it out")

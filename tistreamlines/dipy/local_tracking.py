@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from . import volumes
 from .direction_getters import field_of
 from .fields import Field
 from .growing import Lengths, Running, Streamlines
+from .more import More, with_more
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Array = npt.NDArray[Any]
 
@@ -57,10 +61,10 @@ class LocalTracking:
         then changes which end of a streamline comes first.
     initial_directions : ndarray, (n, k, 3), or None
         Up to k initial directions of each seed, along the voxel axes; those of length 0 are left out.
-    arch : str
-        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
     nbr_threads : int
         CPU threads; 0 is one per core.
+    **more
+        See :func:`tistreamlines.dipy.probabilistic_tracking`.
 
     Raises
     ------
@@ -72,16 +76,17 @@ class LocalTracking:
         If the device cannot be used.
     """
 
+    @with_more
     def __init__(
         self, direction_getter: Any, stopping_criterion: Any, seeds: Array, affine: Array, step_size: float, *,
         max_cross: int | None = None, maxlen: int = 500, minlen: int = 2, fixedstep: bool = True,
         return_all: bool = True, random_seed: int | None = None, save_seeds: bool = False,
         unidirectional: bool = False, randomize_forward_direction: bool = False,
-        initial_directions: Array | None = None, arch: str = "auto", nbr_threads: int = 0,
+        initial_directions: Array | None = None, nbr_threads: int = 0, **more: Unpack[More],
     ) -> None:  # fmt: skip
         if not fixedstep:
             raise ParameterError(f"fixedstep={fixedstep} is not supported: leave it at True")
-        running = Running(arch, nbr_threads, random_seed)
+        running = Running(more, nbr_threads, random_seed)
         self._streamlines = local_streamlines(
             field_of(direction_getter), stopping_criterion, seeds, affine, step_size, running, max_cross=max_cross,
             lengths=Lengths.of_local(int(minlen), int(maxlen), return_all), initial_directions=initial_directions,

@@ -1,7 +1,7 @@
 """DIPY's tracking functions, on any device: the names, arguments and defaults of ``dipy.tracking.tracker``.
 
-The arguments of all functions are described at :func:`probabilistic_tracking`; ``arch`` is the only one that DIPY does
-not have.
+The arguments of all functions are described at :func:`probabilistic_tracking`; those of :class:`.more.More` are the
+only ones that DIPY does not have.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ from . import fields, volumes
 from .direction_getters import PEAKS
 from .fields import Field
 from .growing import Lengths, Running, Streamlines, points_of
-from .local_tracking import local_streamlines
+from .local_tracking import local_streamlines, spread
+from .more import More, with_more
+from .peaks import Peaks, coefficients_of
 
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
+    from typing_extensions import Unpack
 
 Array = npt.NDArray[Any]
 PROBE = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent")
+ANY_PEAK = {"relative_peak_threshold": 0.05, "min_separation_angle": 0.0}  # with which lengths are nearest to EuDX's
 UNIT = (0.99, 1.01)  # lengths that DIPY takes for those of unit vectors
 
 
+@with_more
 def probabilistic_tracking(
     seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
     pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.2,
     voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
     basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
-    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
 ) -> Iterator[Any]:  # fmt: skip
     """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``.
 
@@ -43,7 +48,8 @@ def probabilistic_tracking(
     seed_positions : ndarray, (n, 3)
         Seeds in the space of the affine.
     sc : StoppingCriterion
-        A criterion of :mod:`tistreamlines.dipy`, or a ``BinaryStoppingCriterion`` or ``ActStoppingCriterion`` of DIPY.
+        A criterion of :mod:`tistreamlines.dipy`, or a ``BinaryStoppingCriterion``, ``ActStoppingCriterion`` or
+        ``CmcStoppingCriterion`` of DIPY.
     affine : ndarray, (4, 4)
         From voxel coordinates to the space of seeds and streamlines.
     seed_directions : ndarray, (n, 3), or None
@@ -51,8 +57,8 @@ def probabilistic_tracking(
         Functions that are DIPY's ``LocalTracking`` take (n, k, 3) of any length instead, and with None each peak.
     sh : ndarray, (x, y, z, n), or None
         Spherical harmonic coefficients along the voxel axes.
-    pam : PeaksAndMetrics
-        Not supported: give ``sh=pam.shm_coeff``.
+    pam : PeaksAndMetrics or None
+        Peaks, instead of ``sh``: functions are 0 except at them. Seeds start along each peak of the nearest voxel.
     sf : ndarray, (x, y, z, n), or None
         Values at the vertices of ``sphere``, instead of ``sh``.
     min_len, max_len : float
@@ -80,8 +86,11 @@ def probabilistic_tracking(
         Whether streamlines are returned that do not have two valid ends.
     save_seeds : bool
         Whether to yield pairs of streamline and seed.
-    arch : str
-        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'.
+    **more
+        ``arch``, 'auto', 'cuda', 'metal', 'vulkan' or 'cpu'; ``devices``, 'all' or numbers of GPUs as '0,1'; and
+        regions of interest, ``include``, ``include_ordered``, ``exclude``, ``limit_mask``, ``ends_in`` and
+        ``stop_when_included``, see :class:`tistreamlines.Parameters`. Arrays (x, y, z) of regions are on the grid of
+        the data, spheres in the space of the affine.
 
     Returns
     -------
@@ -101,12 +110,13 @@ def probabilistic_tracking(
     return _tracked("prob", SimpleNamespace(**locals()))
 
 
+@with_more
 def deterministic_tracking(
     seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
     pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.2,
     voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
     basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
-    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
 ) -> Iterator[Any]:  # fmt: skip
     """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
 
@@ -115,13 +125,14 @@ def deterministic_tracking(
     return _tracked("det", SimpleNamespace(**locals()))
 
 
+@with_more
 def ptt_tracking(
     seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
     pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.5,
     voxel_size: Array | None = None, max_angle: float = 10, pmf_threshold: float = 0.1, probe_length: float = 1.5,
     probe_radius: float = 0, probe_quality: int = 7, probe_count: int = 1, data_support_exponent: float = 1, sphere:
     Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
-    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
 ) -> Iterator[Any]:  # fmt: skip
     """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
 
@@ -132,12 +143,13 @@ def ptt_tracking(
     return _tracked("ptt", asked, probe_rule="tracker", **{name: getattr(asked, name) for name in PROBE})
 
 
+@with_more
 def closestpeak_tracking(
     seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
     Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.5, voxel_size: Array | None =
     None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere: Sphere | None = None, basis_type: str | None =
     None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0, seed_buffer_fraction: float = 1.0,
-    return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+    return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
 ) -> Iterator[Any]:  # fmt: skip
     """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
 
@@ -149,12 +161,13 @@ def closestpeak_tracking(
     return _locally(fields.of_functions("det", sh, sf, sphere, basis_type, legacy, options), asked)
 
 
+@with_more
 def bootstrap_tracking(
     seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, data: Array | None = None,
     model: Any = None, sh: Array | None = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500,
     step_size: float = 0.5, voxel_size: Array | None = None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere:
     Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
-    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, arch: str = "auto",
+    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
 ) -> Iterator[Any]:  # fmt: skip
     """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
 
@@ -168,6 +181,7 @@ def bootstrap_tracking(
     return _locally(fields.of_model(data, model, None, 0, PEAKS | {"max_angle": max_angle}), asked)
 
 
+@with_more
 def pft_tracking(
     seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
     Array | None = None, pam: Any = None, max_cross: int | None = None, min_len: float = 2, max_len: float = 500,
@@ -176,7 +190,7 @@ def pft_tracking(
     0, seed_buffer_fraction: float = 1.0, return_all: bool = True, pft_back_tracking_dist: float = 2,
     pft_front_tracking_dist: float = 1, pft_max_trial: int = 20, particle_count: int = 15, save_seeds: bool = False,
     min_wm_pve_before_stopping: float = 0, unidirectional: bool = False, randomize_forward_direction: bool = False,
-    arch: str = "auto",
+    **more: Unpack[More],
 ) -> Iterator[Any]:  # fmt: skip
     """Track with a particle filter, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
 
@@ -189,7 +203,8 @@ def pft_tracking(
     ``randomize_forward_direction``.
     """
     if pam is not None:
-        raise ParameterError("pam is not supported: give its coefficients, sh=pam.shm_coeff")
+        _check_alone(SimpleNamespace(pam=pam, sh=sh, sf=sf))
+        sh = coefficients_of(pam)
     asked = SimpleNamespace(**locals())
     particles = {
         "pft_back": pft_back_tracking_dist, "pft_front": pft_front_tracking_dist, "pft_particles": particle_count,
@@ -203,21 +218,61 @@ def pft_tracking(
     )  # fmt: skip
 
 
+@with_more
+def eudx_tracking(
+    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
+    Array | None = None, pam: Any = None, max_cross: int | None = None, min_len: float = 2, max_len: float = 500,
+    step_size: float = 0.5, voxel_size: Array | None = None, max_angle: float = 60, pmf_threshold: float = 0.0239,
+    sphere: Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed:
+    int = 0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False,
+    **more: Unpack[More],
+) -> Iterator[Any]:  # fmt: skip
+    """Follow the closest peaks, nearly as DIPY's ``eudx_tracking``.
+
+    The arguments are described at :func:`probabilistic_tracking`. ``pam`` is required; peaks of at most
+    ``pmf_threshold`` are left out, and ``max_cross`` is the greatest number of peaks of a seed that are followed. As in
+    DIPY, ``sh``, ``sf``, ``basis_type`` and ``legacy`` are not used. DIPY averages the closest peaks of the eight
+    voxels around a point; here they are lobes of a function, whose closest peak is a vertex of the sphere.
+    """
+    if pam is None:
+        raise ParameterError("pam is missing: give DIPY's PeaksAndMetrics, of which EuDX follows the peaks")
+    asked = SimpleNamespace(**locals())
+    peaks = Peaks.of(pam, sphere)
+    options = ANY_PEAK | {"max_angle": max_angle, "pmf_threshold": 0.0, "max_directions": 1}
+    return _grown(fields.of_lobes(peaks.above(pmf_threshold), options), asked, peaks, max_cross)
+
+
 def _tracked(dg: str, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
     """Track as DIPY's ``generic_tracking``: along the highest peak of a seed, or along its direction."""
-    if asked.pam is not None:
-        raise ParameterError("pam is not supported: give its coefficients, sh=pam.shm_coeff")
     options |= {"max_angle": asked.max_angle, "pmf_threshold": asked.pmf_threshold, "max_directions": 1}
-    field = fields.of_functions(dg, asked.sh, asked.sf, asked.sphere, asked.basis_type, asked.legacy, options)
+    if asked.pam is None:
+        field = fields.of_functions(dg, asked.sh, asked.sf, asked.sphere, asked.basis_type, asked.legacy, options)
+        return _grown(field, asked)
+    _check_alone(asked)
+    peaks = Peaks.of(asked.pam, asked.sphere)
+    return _grown(fields.of_peaks(dg, peaks, options), asked, peaks)
+
+
+def _grown(field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max_cross: int | None = None) -> Any:
+    """Track what a getter follows; with ``peaks``, seeds without a direction start along those of their voxel."""
     space = volumes.grid(asked.affine, field.shape, regular=False)
     seeds, directions = volumes.seeds_of("seed_positions", asked.seed_positions, space), asked.seed_directions
     if directions is not None:
         seeds, directions = _with_unit_vectors(seeds, directions)
+    elif peaks is not None:
+        seeds, directions = spread(seeds, peaks.at(space.to_voxel(seeds)), max_cross)
     lengths = Lengths.of_tracker(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
     return iter(Streamlines(
         field, asked.sc, seeds, space, asked.step_size, lengths, _running(asked), voxel_size=asked.voxel_size,
         directions=directions, return_all=asked.return_all, save_seeds=asked.save_seeds,
     ))  # fmt: skip
+
+
+def _check_alone(asked: SimpleNamespace) -> None:
+    """Raise a ParameterError if another source is given beside ``pam``."""
+    for name in ("sh", "sf"):
+        if getattr(asked, name) is not None:
+            raise ParameterError(f"{name} and pam given: give one of sh, sf and pam")
 
 
 def _locally(field: Field, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
@@ -231,7 +286,7 @@ def _locally(field: Field, asked: SimpleNamespace, **options: Any) -> Iterator[A
 
 
 def _running(asked: SimpleNamespace) -> Running:
-    return Running(asked.arch, asked.nbr_threads, asked.random_seed, asked.seed_buffer_fraction)
+    return Running(asked.more, asked.nbr_threads, asked.random_seed, asked.seed_buffer_fraction)
 
 
 def _with_unit_vectors(seeds: Array, directions: Any) -> tuple[Array, Array]:

@@ -89,7 +89,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     'auto' compares the two frames if they differ; if neither is significantly better, it uses 'voxel' as DIPY does.
     """
     scores = gradient_scores(dwi, mask)
-    differ = np.linalg.det(dwi.space.affine[:3, :3]) > 0
+    differ = dwi.space.fsl_flips_x
     placing = Placing("scanner", decided_by="file") if dwi.own else _choose_gradients(scores, differ, asked, name)
     taken = FLIPPED_X if differ and placing.frame == "fsl" else AS_GIVEN
     best = max(scores, key=lambda turn: _mean(scores[turn]))

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..linker.store import is_own, opened
+from ..plugins import digests
 from .drafts import hidden_folder
 from .source import source_hash
 
@@ -70,7 +71,8 @@ class Cache:
 
     def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
         """Return the file of a result, named by a hash of its kind, its causes and all code versions."""
-        text = json.dumps({"kind": kind, "code": code_versions(), "causes": causes}, sort_keys=True)
+        code = {"code": code_versions(), "plugins": digests()}
+        text = json.dumps({"kind": kind, "causes": causes} | code, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
     def load(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -121,17 +121,38 @@ def _no_record(_: logging.LogRecord) -> bool:
 _hush = _Hush()
 
 
-def open_image(path: AnyPath) -> tuple[Path, Any]:
+class Opened(NamedTuple):
+    """An image whose header is read; it stands in for its path.
+
+    Parameters
+    ----------
+    path : Path
+        As messages name it.
+    image : nibabel.spatialimages.SpatialImage or StoredImage
+        Its values are read later, once.
+    """
+
+    path: Path
+    image: Any
+
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    __str__ = __fspath__
+
+
+def open_image(path: AnyPath) -> Opened:
     """Open an image of real numbers, whose values are then read once by :func:`read_array` or :func:`read_series`.
 
     Parameters
     ----------
     path : str or Path
+        An image that is open already is returned as it is.
 
     Returns
     -------
-    path : Path
-    image : nibabel.spatialimages.SpatialImage or StoredImage
+    Opened
 
     Raises
     ------
@@ -140,6 +161,8 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
     """
     from nibabel.spatialimages import SpatialImage
 
+    if isinstance(path, Opened):
+        return path
     if isinstance(path, InMemory):
         with reading(Path(path)):
             path, image = Path(path), path.image()
@@ -153,7 +176,7 @@ def open_image(path: AnyPath) -> tuple[Path, Any]:
         raise InputError(f"{path}: data type {image.get_data_dtype()} is not supported; save it as e.g. float32")
     if 0 in image.shape:
         raise InputError(f"{path}: shape {tuple(image.shape)} has no voxels; check how the file was created")
-    return path, image
+    return Opened(path, image)
 
 
 def grid_of(path: Path, image: Any, *, sheared: bool = False) -> Space:

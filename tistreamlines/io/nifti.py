@@ -5,6 +5,7 @@ nibabel and DIPY are imported inside the functions, so that importing this modul
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,10 +68,45 @@ class Dwi:
     own: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class OpenedDwi:
+    """A diffusion-weighted series whose header is read.
+
+    Parameters
+    ----------
+    path, image : Path, nibabel.spatialimages.SpatialImage or StoredImage
+        See :class:`.images.Opened`.
+    space : Space
+        Grid of the first three axes.
+    gradients : Future
+        Of the gradient table, which is read in a thread while DIPY is imported and the values are read.
+    own : bool
+        Whether the gradients came with the series.
+    """
+
+    path: Path
+    image: Any
+    space: Space
+    gradients: Future[GradientTable]
+    own: bool
+
+    def read(self) -> Dwi:
+        """Read the values."""
+        data = thread_pool("series", 1).submit(read_series, self.path, self.image)  # an error of the gradients is first
+        return Dwi(gtab=self.gradients.result(), data=data.result(), space=self.space, path=self.path, own=self.own)
+
+
 def load_dwi(
     dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
 ) -> Dwi:  # fmt: skip
-    """Read a diffusion series with its b-values and directions.
+    """Read a diffusion series with its b-values and directions; see :func:`open_dwi`."""
+    return open_dwi(dwi, bvals, bvecs, note=note).read()
+
+
+def open_dwi(
+    dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
+) -> OpenedDwi:  # fmt: skip
+    """Read the header of a diffusion series, and begin to read its b-values and directions.
 
     Parameters
     ----------
@@ -84,12 +120,12 @@ def load_dwi(
 
     Returns
     -------
-    Dwi
+    OpenedDwi
 
     Raises
     ------
     InputError
-        If a file is missing or damaged, or if the three do not belong together.
+        If a file is missing or damaged, or if the three do not belong together; later if that is found later.
     """
     path, image = open_image(dwi)
     if len(image.shape) != 4:
@@ -98,11 +134,10 @@ def load_dwi(
             "give the 4-D diffusion series, one volume per gradient"
         )
     space = grid_of(path, image)
-    series = thread_pool("series", 1).submit(read_series, path, image)  # while DIPY is imported
     if bvals is not None and getattr(image, "gradients", None) is not None:
         note(f"{path}: has gradients of its own, which are not used, since BVALS and BVECS are given")
-    gtab = load_gradients(bvals, bvecs, path, image)
-    return Dwi(series.result(), space, gtab, path, own=bvals is None)
+    gradients = thread_pool("gradients", 1).submit(_gradients, bvals, bvecs, path, image)
+    return OpenedDwi(path, image, space, gradients, own=bvals is None)
 
 
 def load_mask(
@@ -197,7 +232,7 @@ def _load_volume(
     return path, data
 
 
-def load_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Any) -> GradientTable:
+def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Any) -> GradientTable:
     """Read the gradients of an opened series, or return those that it has with it."""
     from dipy.core.gradients import gradient_table
 

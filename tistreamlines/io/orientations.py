@@ -24,6 +24,7 @@ from ..space.nearest_vertex import closest_vertices, products
 from ..space.sphere import SPHERES, load_sphere
 from .images import (
     AFFINE_TOLERANCE,
+    AnyPath,
     Tell,
     check_finite,
     grid_of,
@@ -66,7 +67,7 @@ class Orientations:
     space: Space
 
 
-def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orientations:
+def load_sh(path: AnyPath, basis: str, space: Space | None = None) -> Orientations:
     """Read coefficients of spherical harmonics.
 
     Parameters
@@ -87,14 +88,14 @@ def load_sh(path: str | Path, basis: str, space: Space | None = None) -> Orienta
         If the basis is unknown.
     """
     basis_of(basis)
-    path, image, grid = _open(path, space, "one coefficient per volume")
+    path, image, grid = open_on_grid(path, space, "one coefficient per volume")
     _check_coefficients(path, image.shape[3], basis)
     values = _read(path, image)
     _check_shares(path, values, basis)
     return Orientations("sh", values, basis, None, grid)
 
 
-def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orientations:
+def load_pmf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientations:
     """Read a probability mass function (PMF) of directions.
 
     Parameters
@@ -123,13 +124,13 @@ def load_pmf(path: str | Path, sphere: str, space: Space | None = None) -> Orien
     return Orientations("pmf", values, None, sphere, grid)
 
 
-def load_odf(path: str | Path, sphere: str, space: Space | None = None) -> Orientations:
+def load_odf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientations:
     """Read ODFs sampled on a sphere, like :func:`load_pmf`, but negative values are allowed."""
     _, values, grid = _load_sampled(path, sphere, space)
     return Orientations("odf", values, None, sphere, grid)
 
 
-def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent) -> Orientations:
+def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read peaks.
 
     Parameters
@@ -146,7 +147,7 @@ def load_peaks(path: str | Path, space: Space | None = None, note: Tell = silent
     InputError
         If the number of volumes is not a multiple of 3.
     """
-    path, image, grid = _open(path, space, "three volumes per peak", five=True)
+    path, image, grid = open_on_grid(path, space, "three volumes per peak", five=True)
     if image.shape[-1] % 3 or image.shape[4:] not in ((), (3,)):
         raise InputError(
             f"{path}: shape {tuple(image.shape)} does not hold x, y and z of each peak; "
@@ -217,8 +218,8 @@ def _add_lobes(
     sums[there] += amplitudes[there, None] * np.exp(squares / (2 * width**2))
 
 
-def _open(path: str | Path, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
-    """Open an image of four axes, or five, and check its grid."""
+def open_on_grid(path: AnyPath, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
+    """Open an image of four axes, or five, and check its grid; ``content`` says what its volumes are."""
     path, image = open_image(path)
     axes = len(image.shape)
     if axes != 4 and not (five and axes == 5):
@@ -251,11 +252,11 @@ def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
     return values
 
 
-def _load_sampled(path: str | Path, sphere: str, space: Space | None) -> tuple[Path, Floats, Space]:
+def _load_sampled(path: AnyPath, sphere: str, space: Space | None) -> tuple[Path, Floats, Space]:
     """Read values at the vertices of a sphere."""
     if sphere not in SPHERES:
         raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")
-    path, image, grid = _open(path, space, "one vertex per volume")
+    path, image, grid = open_on_grid(path, space, "one vertex per volume")
     count, counts = image.shape[3], {name: len(load_sphere(name)[0]) for name in SPHERES}
     if count != counts[sphere]:
         known = ", ".join(f"{name} has {size}" for name, size in counts.items())

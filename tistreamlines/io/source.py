@@ -6,6 +6,8 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from ..plugins import digests
+
 IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
 
 
@@ -19,3 +21,9 @@ def source_hash() -> str:
             content = path.read_bytes()
             own.update(f"{place.as_posix()} {len(content)}\n".encode() + content)
     return own.hexdigest()
+
+
+def with_plugins(own: str) -> str:
+    """Return a hash of this package's source, which is given, and of that of the modules that extend it, if any."""
+    others = digests()
+    return hashlib.sha256(repr((own, others)).encode()).hexdigest() if others else own

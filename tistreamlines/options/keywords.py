@@ -1,7 +1,8 @@
 """The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
 
 They are the fields of :class:`tistreamlines.Parameters`, which has their defaults and checks their values; a test keeps
-the two equal.  Names that come from a registry are any string here.  None stands for the default.
+the two equal.  Names that come from a registry are any string here, or an object of ``objects``.  None stands for the
+default.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..option import ImageLike, OneOrMore, PathLike, PointsLike
+    from .. import option
+    from ..option import OneOrMore, PathLike, PointsLike
+    from .objects import Choice, Mask, Product, Sphere
+
+    ImageLike = option.ImageLike | Mask | Sphere
+    BallLike = option.BallLike | Sphere
 
 
 class Options(TypedDict, total=False):
@@ -21,7 +27,7 @@ class Options(TypedDict, total=False):
     mask: ImageLike | None
     seed_mask: ImageLike | None
     seed_image: ImageLike | None
-    seed_sphere: OneOrMore[str | Sequence[float]] | None
+    seed_sphere: OneOrMore[BallLike] | None
     seeds: PointsLike | None
     nseeds: int | None
     seeds_per_voxel: int | None
@@ -29,7 +35,7 @@ class Options(TypedDict, total=False):
     seed_seed: int | None
     shells: str | float | Sequence[float] | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
-    stopping: str | None
+    stopping: str | Choice | None
     stop_map: ImageLike | None
     stop_threshold: float | None
     fa_threshold: float | None
@@ -48,8 +54,8 @@ class Options(TypedDict, total=False):
     pft_min_wm: float | None
     # Model and directions
     like: Literal["dipy"] | None
-    dg: str | None
-    model: str | None
+    dg: str | Choice | None
+    model: str | Choice | None
     sh_order: int | None
     sm_lambda: float | None
     min_signal: float | None
@@ -122,3 +128,5 @@ class Options(TypedDict, total=False):
     memory_limit: float | None
     cache_dir: PathLike | None
     shared_cache: bool | None
+    # objects that stand for several of these options
+    products: Sequence[Product] | None

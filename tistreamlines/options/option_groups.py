@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
@@ -10,18 +10,26 @@ from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..io.response import AUTO, FA
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..space.harmonics import BASES
+from ..tracking.getters.options import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
+from ..tracking.sources import FITTED, SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..option import ImageLike, OneOrMore, PointsLike
+    from ..option import BallLike, ImageLike, OneOrMore, PointsLike
 
 SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
-PLACES = ("seed_mask", "seed_image", "seed_sphere", "seeds")  # options that say where seeds are placed
-SOURCES = ("sh", "odf", "pmf", "peaks")  # options that name an orientation file, which is used instead of a model
-PEAKS = ("relative_peak_threshold", "min_separation_angle")  # options of which directions are peaks
-DEFAULTS = default_method("signals"), default_method("functions")
+PLACE = "place of seeds"  # what several options say, each in its way
+
+
+def _default_methods() -> str:
+    """Describe the default direction getter: that of a series, and those of other inputs."""
+    by_source: dict[str, list[str]] = {}
+    for name in SOURCES:
+        by_source.setdefault(default_method(name), []).append(flag(name))
+    others = (f", or {method} with {listed(flags)}" for method, flags in by_source.items())
+    return default_method(FITTED) + "".join(others)
 
 
 @dataclass(frozen=True)
@@ -36,39 +44,42 @@ class SeedOptions:
     seed_mask: ImageLike | None = option(
         None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
         unit="FILE",
-        absent=f"FA > {SEED_FA} in the mask", excludes=("seeds", "seed_image", "seed_sphere"), common=True,
+        absent=f"FA > {SEED_FA} in the mask", one_of=PLACE, common=True,
     )  # fmt: skip
     seed_image: ImageLike | None = option(
         None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
         "more. It may have a grid of its own.", unit="FILE", absent="as --seed-mask",
-        excludes=("seeds", "seed_mask", "seed_sphere"),
+        one_of=PLACE,
     )  # fmt: skip
-    seed_sphere: OneOrMore[str | Sequence[float]] | None = option(
+    seed_sphere: OneOrMore[BallLike] | None = option(
         None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "
         "lies in one of them with a probability proportional to its volume; where they overlap, there are more seeds.",
-        unit="x,y,z,r", absent="as --seed-mask", excludes=("seeds", "seed_mask", "seed_image"),
+        unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,
     )  # fmt: skip
     seeds: PointsLike | None = option(
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "
         "dx dy dz also give the direction in which a seed's one streamline starts, instead of the peaks. It is moved "
         "to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.", unit="FILE",
-        absent="random seeds", excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"), common=True,
+        absent="random seeds", one_of=PLACE, excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"),
+        common=True,
     )  # fmt: skip
     nseeds: int = option(
         100_000, SEEDS, "Number of random seeds.", unit="seeds", low=1, high=2**32 - 1,
-        excludes=("seeds_per_voxel", "seed_grid"), common=True,
+        excludes=("seeds_per_voxel", "seed_grid"), common=True, affects="growth",
     )  # fmt: skip
     seeds_per_voxel: int | None = option(
         None, SEEDS, "Number of random seeds in each voxel of --seed-mask, instead of --nseeds.", unit="seeds", low=1,
         high=1_000_000, absent="--nseeds in all", excludes=("nseeds", "seed_grid", "seed_image", "seed_sphere"),
-        common=True,
+        common=True, affects="growth",
     )  # fmt: skip
     seed_grid: int | None = option(
         None, SEEDS, "Number of seeds along each side of a voxel of --seed-mask: a regular grid, of n^3 seeds in a "
         "voxel, instead of random seeds.", unit="seeds", low=1, high=100, absent="random seeds",
-        excludes=("nseeds", "seed_seed", "seed_image", "seed_sphere"),
+        excludes=("nseeds", "seed_seed", "seed_image", "seed_sphere"), affects="growth",
     )  # fmt: skip
-    seed_seed: int = option(0, SEEDS, "RNG seed for the random seed points.", unit="number", low=0, high=2**64 - 1)
+    seed_seed: int = option(
+        0, SEEDS, "RNG seed for the random seed points.", unit="number", low=0, high=2**64 - 1, affects="growth",
+    )  # fmt: skip
     shells: str | float | Sequence[float] | None = option(
         None, SEEDS, "b-values of the shells that are used, besides the b0s; the volumes of others are left out. Of "
         f"several shells, models are fitted to the one of the highest b-value up to {HIGHEST:g} among those with at "
@@ -86,18 +97,17 @@ class MethodChoice:
     """The choice of a direction getter and a stopping rule."""
 
     stopping: str = option(
-        "threshold", SEEDS, "Stopping rule: "
+        None, SEEDS, "Stopping rule: "
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items()) + ".",
-        choices=STOPPING_RULES.keys(), common=True,
+        choices=STOPPING_RULES.keys(), otherwise="threshold", common=True,
     )  # fmt: skip
     like: str | None = option(
         None, MODEL, "Take DIPY's defaults for all options, in place of those that score better on phantoms whose "
-        "bundles are known.", choices=("dipy",), absent="this package's", common=True,
+        "bundles are known.", choices=("dipy",), absent="this package's", common=True, affects="defaults",
     )  # fmt: skip
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
-        choices=METHODS.keys(), absent=f"{DEFAULTS[0]}, or {DEFAULTS[1]} with {listed(map(flag, SOURCES))}",
-        common=True,
+        choices=METHODS.keys(), absent=_default_methods(), common=True,
     )  # fmt: skip
 
 
@@ -107,7 +117,7 @@ class FileOptions:
 
     sh: ImageLike | None = option(
         None, FILES, "Spherical harmonic coefficients, one per volume; their number determines the order.",
-        unit="FILE", absent="a model is fitted", excludes=("model", "odf", "pmf", "peaks"),
+        unit="FILE", absent="a model is fitted",
         requires=("sh_basis",), common=True,
     )  # fmt: skip
     sh_basis: str | None = option(
@@ -120,16 +130,15 @@ class FileOptions:
     )  # fmt: skip
     odf: ImageLike | None = option(
         None, FILES, "Orientation functions sampled at the vertices of --sphere, one per volume.", unit="FILE",
-        absent="a model is fitted", excludes=("model", "pmf", "peaks"),
+        absent="a model is fitted",
     )  # fmt: skip
     pmf: ImageLike | None = option(
         None, FILES, "Like --odf, but without negative values.", unit="FILE", absent="a model is fitted",
-        excludes=("model", "peaks"),
     )  # fmt: skip
     peaks: ImageLike | None = option(
         None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
         "the sphere is made of them, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
-        excludes=("model",), common=True,
+        common=True,
     )  # fmt: skip
     peak_width: float = option(
         15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
@@ -148,70 +157,76 @@ class FileOptions:
 
 
 @dataclass(frozen=True)
-class RunningOptions:
-    """Options of the output and of the device."""
+class DensityOptions:
+    """Options of the map of streamlines, which a run or the join of its parts writes."""
 
-    force: bool = option(False, OUTPUT, "Overwrite existing files.", common=True)
-    json_stats: PathLike | None = option(
-        None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
-        absent="not written",
-    )  # fmt: skip
     density: PathLike | None = option(
         None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
         "counts once in each voxel that it passes. Without --output, only the map is written, and no streamline is "
-        "kept.", unit="FILE", absent="not written",
+        "kept.", unit="FILE", absent="not written", affects="run",
     )  # fmt: skip
     density_voxel: float | None = option(
         None, OUTPUT, "Side of the voxels of --density. They cover the image that is tracked, along its axes.",
         unit="mm", low=0, above=True, absent="the voxels of the image that is tracked", requires=("density",),
-        excludes=("density_grid",),
+        excludes=("density_grid",), affects="run",
     )  # fmt: skip
     density_grid: ImageLike | None = option(
         None, OUTPUT, "Image whose grid --density has; it may be rotated or sheared.", unit="FILE",
-        absent="that of the image that is tracked", requires=("density",), excludes=("density_voxel",),
+        absent="that of the image that is tracked", requires=("density",), excludes=("density_voxel",), affects="run",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunningOptions:
+    """Options of the output and of the device."""
+
+    force: bool = option(False, OUTPUT, "Overwrite existing files.", common=True, affects="run")
+    json_stats: PathLike | None = option(
+        None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
+        absent="not written", affects="run",
     )  # fmt: skip
     part: str | None = option(
         None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. The output is "
         "a .trx file, which tistreamlines join puts together with those of the other parts.", unit="K/N",
-        absent="all seeds", excludes=("select", "time_limit"),
+        absent="all seeds", excludes=("select", "time_limit"), affects="run",
     )  # fmt: skip
     resume: bool = option(
         False, RUNNING, "Keep what is tracked in a folder beside the output until the output is complete. If the run "
         "is ended by any cause, the same command goes on from there.",
-        excludes=("time_limit",), common=True,
+        excludes=("time_limit",), common=True, affects="run",
     )  # fmt: skip
     arch: str = option(
         "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
-        choices=("auto", "cuda", "metal", "vulkan", "cpu"), common=True,
+        choices=("auto", "cuda", "metal", "vulkan", "cpu"), common=True, affects="run",
     )  # fmt: skip
     devices: str | None = option(
         None, RUNNING, "GPUs to share the seeds among, with --arch cuda or vulkan: all, or their numbers, separated by "
         "commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",
-        absent="one device", common=True,
+        absent="one device", common=True, affects="run",
     )  # fmt: skip
     exact: bool = option(
         True, RUNNING, "exact gives the same bits on every device; fast lets the compiler reorder arithmetic. ptt is "
-        "always exact.", off="fast",
+        "always exact.", off="fast", affects="growth",
     )  # fmt: skip
     threads: int | None = option(
-        None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores", common=True,
+        None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores", common=True, affects="run",
     )  # fmt: skip
     chunk_size: int | None = option(
         None, RUNNING, "Greatest number of seeds tracked at a time. It does not change the result.", unit="seeds",
-        low=1, high=1_000_000, absent="as many as fit the device",
+        low=1, high=1_000_000, absent="as many as fit the device", affects="run",
     )  # fmt: skip
     memory_limit: float | None = option(
         None, RUNNING, "Greatest memory of tables and buffers on the device (cpu: in main memory).", unit="GB",
-        low=0, above=True, absent="half of the free memory; cpu: no limit",
+        low=0, above=True, absent="half of the free memory; cpu: no limit", affects="run",
     )  # fmt: skip
     cache_dir: PathLike | None = option(
         None, RUNNING, "Folder in which the FA map and the tables are kept for later runs with the same files.",
-        unit="FOLDER", absent="nothing is kept",
+        unit="FOLDER", absent="nothing is kept", affects="run",
     )  # fmt: skip
     shared_cache: bool = option(
         False, RUNNING, "Share --cache-dir with others: read what they have written there. Whoever can write there "
         "decides what is tracked. Otherwise, the folder and its files must be yours, and nobody else may write there.",
-        requires=("cache_dir",),
+        requires=("cache_dir",), affects="run",
     )  # fmt: skip
 
 
@@ -240,8 +255,8 @@ def without_effect(name: str, chosen: Any) -> str:
 
 def refuse_peak_options(chosen: Any) -> None:
     """Raise a ParameterError if options of peaks are given, but seeds have directions and no step looks for peaks."""
-    method = METHODS[chosen.dg]
-    for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else PEAKS)):
+    method, peaks = METHODS[chosen.dg], [f.name for f in fields(PeakOptions)]
+    for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else peaks)):
         if getattr(chosen, name) != method.defaults.get(name):
             raise ParameterError(
                 f"{flag(name)} changes nothing where --seeds gives the direction of each seed's one streamline: leave "

@@ -1,17 +1,16 @@
-"""All options of tracking, from which the command line, its help, the Python keywords and the record are made.
+"""All options of a run: their values, the defaults that follow from others, and which of them belong together.
 
-Options of a direction getter, a stopping rule or a model are defined with it, in ``tracking/`` or ``fit/models.py``;
-all others are defined in ``option_groups``.
+The command line, its help, the Python keywords and the record are made from the same definitions (``definitions``).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
@@ -19,44 +18,38 @@ from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
 from ..io.response import AUTO, is_file, response_text
-from ..option import GROUPS, Option, ball_of, checked, companions, flag, listed, part_of, recorded, several
+from ..option import ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.engine.options import SEEDS_EACH, SHORTEST, GrowthOptions, SelectionOptions
-from ..tracking.getters.boot import BootOptions
-from ..tracking.getters.pmf import DetOptions
-from ..tracking.getters.ptt import PttOptions
-from ..tracking.recovery.particles import ParticleOptions
-from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.engine.options import SHORTEST
+from ..tracking.registry import METHODS
 from ..tracking.selection.files import sphere_in
-from ..tracking.selection.options import RegionOptions
-from ..tracking.selection.regions import ROLES
-from ..tracking.stopping.anatomy import AnatomyOptions
-from ..tracking.stopping.binary import BinaryOptions
-from ..tracking.stopping.threshold import ThresholdOptions
-from .option_groups import SOURCES, FileOptions, MethodChoice, RunningOptions, SeedOptions, without_effect
+from ..tracking.selection.options import SEEDS_EACH
+from ..tracking.sources import FITTED, SOURCES
+from .definitions import OwnOptions, able_asymmetric, absent, applies_with, defaults, input_names, kind, options
+from .objects import PRODUCTS, expanded
+from .option_groups import without_effect
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from typing_extensions import Unpack
 
-# options that name files to read besides the series
-_MAPS = (name for rule in STOPPING_RULES.values() for name in rule.maps)
-INPUTS = tuple(dict.fromkeys(["mask", "seed_mask", "seed_image", "seeds", *_MAPS, *SOURCES, *ROLES, "density_grid"]))
+    from .keywords import Options
+
+__all__ = ["Parameters", "absent", "applies_with", "defaults", "input_names", "kind", "options"]
 
 
-@dataclass(frozen=True)
-class Parameters(
-    RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, FileOptions, BootOptions, PttOptions, DetOptions,
-    AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
-):  # fmt: skip
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Parameters(OwnOptions):
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
     ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
     nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
     'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
-    direction getter or the model.
+    direction getter or the model. A direction getter, a stopping rule, a model and a region can be objects, such as
+    ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand for fields.
 
     Raises
     ------
@@ -70,8 +63,13 @@ class Parameters(
     1.0
     """
 
-    def __post_init__(self) -> None:
+    def __init__(self, **named: Unpack[Options]) -> None:
         missing = defaults()
+        if unknown := set(named) - set(missing) - {PRODUCTS}:
+            raise TypeError(_unknown(min(unknown)))
+        given = expanded(named)
+        for name, default in missing.items():
+            self._set(name, given.get(name, default))
         # a later override must not meet the defaults that _resolve fills in below
         self._set("_given", {name: value for name in missing if (value := getattr(self, name)) is not missing[name]})
         for name, option in options().items():
@@ -99,8 +97,21 @@ class Parameters(
     @staticmethod
     def _sources(name: str, value: Any) -> Any:
         """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
-        wrap = partial(source_of, name) if name in INPUTS else (lambda one: one)
+        wrap = partial(source_of, name) if name in input_names() else (lambda one: one)
         return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
+
+    def __repr__(self) -> str:
+        """Return the options that were given."""
+        given = (f"{name}={value!r}" for name, value in vars(self)["_given"].items())
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all options have the same values."""
+        return isinstance(other, Parameters) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        """Return a number that is the same for equal options."""
+        return hash(str(self.as_dict()))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -108,8 +119,8 @@ class Parameters(
     def _resolve(self) -> None:
         """Set the defaults that depend on the direction getter, the model or the orientation file."""
         if self.dg is None:
-            self._set("dg", registry.default_method("signals" if self.source == "model" else "functions"))
-        method, fitted = METHODS[self.dg], self.source == "model"
+            self._set("dg", registry.default_method(self.source))
+        method, fitted = METHODS[self.dg], self.source == FITTED
         known = {**method.defaults, **(method.dipys if self.like else {}), **({} if fitted else {"model": None})}
         for name in known:
             if getattr(self, name) is None:
@@ -122,6 +133,9 @@ class Parameters(
             for name, value in {**model.defaults, **(model.dipys if self.like else {})}.items():
                 if getattr(self, name) is None:
                     self._set(name, value)
+        for name, option in options().items():
+            if getattr(self, name) is None and option.otherwise is not None:
+                self._set(name, option.otherwise)
         if self.min_length is None:
             self._set("min_length", 0.0 if self.like else SHORTEST)
         self._resolve_basis()
@@ -133,7 +147,7 @@ class Parameters(
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
             raise ParameterError(f"{name} keeps opposite directions apart, which needs --sphere full")
         if full and not METHODS[self.dg].asymmetric:
-            able = companions("dg", _able_asymmetric())
+            able = companions("dg", able_asymmetric())
             raise ParameterError(f"--sh-basis {self.sh_basis} keeps opposite directions apart: give {able}")
         if full and self.pmf_rows == "sh":
             raise ParameterError(
@@ -159,7 +173,7 @@ class Parameters(
             Paths and what stands in for them, by option name; one of several is 'include 1'.
         """
         found: dict[str, Any] = {}
-        for name in INPUTS:
+        for name in input_names():
             value = getattr(self, name)
             if isinstance(value, tuple):
                 found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
@@ -171,7 +185,7 @@ class Parameters(
     @property
     def source(self) -> str:
         """Source of the orientations: 'model', or the name of the option that gives their file."""
-        return next((name for name in SOURCES if getattr(self, name) is not None), "model")
+        return next((name for name in SOURCES if getattr(self, name, None) is not None), FITTED)
 
     def applies(self, name: str) -> bool:
         """Return whether an option has an effect with this direction getter, stopping rule, model and source.
@@ -220,17 +234,13 @@ class Parameters(
         TypeError
             If a name is not an option.
         """
-        named = {name: value for name, value in named.items() if value is not None}
+        named = expanded(named)
         if base is not None:
             named = {**vars(base)["_given"], **named}
         known = options()
         for name in named:
             if name not in known:
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, known, 3)
-                help = f"did you mean {listed(map(repr, near))}?" if near else f"the options are {', '.join(known)}"
-                raise TypeError(f"{name!r} is not an option of tracking; {help}")
+                raise TypeError(_unknown(name))
             for other in known[name].excludes:
                 if other in named:
                     raise ParameterError(f"{flag(name)} and {flag(other)} exclude each other: give one of them")
@@ -335,53 +345,16 @@ class Parameters(
         """
         given = vars(self)["_given"]
         barred = {other for name in given for other in options()[name].excludes if other not in given}
-        names = [f.name for f in fields(self)]
-        return {n: recorded(getattr(self, n)) if self.applies(n) and n not in barred else None for n in names}
+        return {n: recorded(getattr(self, n)) if self.applies(n) and n not in barred else None for n in options()}
 
 
-@cache
-def options() -> dict[str, Option]:
-    """Return the definition of each option by name, in the order of the help."""
-    known = {f.name: f.metadata["option"] for f in fields(Parameters)}
-    return dict(sorted(known.items(), key=lambda item: GROUPS.index(item[1].group)))
+def _unknown(name: str) -> str:
+    """Say that there is no such option, and which are meant perhaps."""
+    from difflib import get_close_matches
 
-
-def applies_with(name: str) -> dict[str, Collection[str]]:
-    """Return with which values of 'dg', 'stopping', 'model' and 'source' an option has an effect."""
-    only: dict[str, Collection[str]] = {**registry.owners(name), **options()[name].only}
-    if name in SOURCES:
-        only["dg"] = tuple(key for key, row in METHODS.items() if row.follows == "functions")
-    if name == "asymmetric":
-        only["dg"] = _able_asymmetric()
-    if hasattr(ParticleOptions, name):
-        only["dg"] = tuple(key for key, row in METHODS.items() if row.particles)
-    return only
-
-
-def _able_asymmetric() -> tuple[str, ...]:
-    return tuple(key for key, row in METHODS.items() if row.asymmetric)
-
-
-def absent(name: str) -> str:
-    """Describe what happens if an option without a fixed default is not given, for the help."""
-    return registry.varying(name) or options()[name].absent
-
-
-def defaults() -> dict[str, Any]:
-    """Return the default of each option by name."""
-    return {f.name: f.default for f in fields(Parameters) if f.default is not MISSING}
-
-
-def kind(name: str) -> str:
-    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
-    annotation = str(next(f.type for f in fields(Parameters) if f.name == name))
-    if annotation == "str | float" or (annotation.startswith("str") and not options()[name].choices):
-        return "text"
-    if annotation.startswith("OneOrMore["):
-        return "list"
-    words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
-    first = annotation.split(" ")[0]
-    return words.get(first, first)
+    near = get_close_matches(name, options(), 3)
+    help = f"did you mean {listed(map(repr, near))}?" if near else f"the options are {', '.join(options())}"
+    return f"{name!r} is not an option of tracking; {help}"
 
 
 def _length_mm(value: str | float, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:

@@ -14,13 +14,15 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from typing import IO, Any
 
 import numpy as np
 
-from ..devices import usable_cores
+from .. import plugins
+from ..devices import ON_HOST, usable_cores
 from ..errors import TrackingError
 from ..helpers import helper
 from ..io.cache import Cache
@@ -47,10 +49,11 @@ main(*sys.argv[1:])
 def process_for(series: Series, parameters: Parameters) -> Generator[Process | None, None, None]:
     """Start a process that can make the tables of a run; None where it saves nothing, or an input is no file."""
     rows = METHODS[parameters.dg], STOPPING_RULES[parameters.stopping]
-    known = all(row.prepare.__module__.startswith(f"{__name__.split('.')[0]}.") for row in rows)
+    homes = [row.prepare.__module__ for row in rows]
+    known = all(plugins.own(home) or (plugins.known(home) and plugins.importable(home)) for home in homes)
     inputs = [*series.values(), *parameters.inputs().values()]
     files = not any(isinstance(one, InMemory) for one in inputs)
-    if parameters.arch == "cpu" or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
+    if parameters.arch in ON_HOST or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None
         return
     process = Process(helper(WORKER, *(["dipy.core.gradients"] if series else [])))
@@ -118,9 +121,10 @@ def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Any]) -> Tables:
         elif kind == "error":
             raise content[0]
         elif kind == "tables":
-            layout, values, seconds = content
+            layout, values, seconds, seeds = content
             log.seconds |= {name: log.seconds.get(name, 0.0) + more for name, more in seconds.items()}
-            return Tables.unpacked({name: _read(made, *form) for name, form in layout.items()}, values)
+            tables = Tables.unpacked({name: _read(made, *form) for name, form in layout.items()}, values)
+            return replace(tables, seeds=seeds)
         else:
             owner, method = kind.split(".")
             getattr(log if owner == "log" else log.watcher, method)(*content)
@@ -181,7 +185,8 @@ def main(*modules: str) -> None:
     except Exception as error:  # perhaps of a type that cannot be sent
         send("error", RuntimeError(f"{type(error).__name__}: {error}"))
     else:
-        send("tables", {name: (array.dtype, array.shape) for name, array in arrays.items()}, values, log.seconds)
+        layout = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+        send("tables", layout, values, log.seconds, tables.seeds)
         for array in arrays.values():
             made.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         made.flush()

@@ -20,10 +20,11 @@ from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
-from ..options.option_groups import SOURCES
-from ..options.parameters import INPUTS, Parameters, defaults, options
+from ..options.objects import PRODUCTS
+from ..options.parameters import Parameters, defaults, input_names, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from ..tracking.sources import SOURCES
 from .density import DensityMap, grid_of_map
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
@@ -49,7 +50,8 @@ def _with_options(function: Function) -> Function:
     signature = inspect.signature(function)
     arguments = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     missing = defaults()
-    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=missing[name]) for name in options()]
+    names = (*options(), PRODUCTS)
+    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=missing.get(name)) for name in names]
     function.__signature__ = signature.replace(parameters=[*arguments, *keywords])  # type: ignore[attr-defined]
     return function
 
@@ -90,7 +92,9 @@ def track(
     **options
         The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
         ``seed_image``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays;
-        ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm.
+        ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm. ``dg``,
+        ``stopping`` and ``model`` can be objects with options of their own, as ``Prob(max_angle=30)``, regions can be
+        ``Sphere`` and ``Mask``, and ``products`` is a list of objects such as ``Density``.
 
     Returns
     -------
@@ -117,7 +121,7 @@ def track(
     --------
     >>> import tistreamlines as ts
     >>> ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000)  # doctest: +SKIP
-    >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg="prob", max_angle=30)  # doctest: +SKIP
+    >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg=ts.Prob(max_angle=30))  # doctest: +SKIP
     >>> sft = result.to_sft()  # doctest: +SKIP
     """
     with ExitStack() as held:
@@ -294,7 +298,8 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
     if matrix.shape != (4, 4):
         raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
     located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
-    others = {name: _relocated(parameters, name, located) for name in INPUTS if getattr(parameters, name) is not None}
+    named = [name for name in input_names() if getattr(parameters, name) is not None]
+    others = {name: _relocated(parameters, name, located) for name in named}
     return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
 
 

@@ -29,10 +29,12 @@ except ImportError as error:
     raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
 import numpy as np
 
+from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
-from ..options.parameters import INPUTS, Parameters
+from ..options.objects import expanded
+from ..options.parameters import Parameters, input_names, kind, options
 from ..tracking.selection.files import sphere_in
 from .api import track as track_here
 from .log import Watcher
@@ -41,7 +43,6 @@ from .parts import DENSITY, join
 
 EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
 SERIES = ("dwi", "bvals", "bvecs")
-PATHS = (*SERIES, *INPUTS, "cache_dir", "json_stats", "density")
 OTHERS = (*SERIES, "gtab", "affine", "parameters")  # arguments that are no options
 TASK = "task.pickle"
 PATIENCE = 300  # seconds to wait for an output that another worker holds
@@ -142,7 +143,7 @@ class _Job:
 
     def __init__(self, number: int, subject: Mapping[str, Any], parts: int | None, each: int) -> None:
         self.number = number
-        self.arguments = {name: _shareable(name, value) for name, value in subject.items() if value is not None}
+        self.arguments = {name: _shareable(name, value) for name, value in expanded(subject).items()}
         output = self.arguments.pop("output", None)
         if not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
@@ -158,7 +159,7 @@ class _Job:
         series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
         check_outputs(self.output, chosen, series)
         self.parts = 1 if chosen.select is not None else each
-        self.own_threads = chosen.arch == "cpu" and chosen.threads is None
+        self.own_threads = chosen.arch in ON_HOST and chosen.threads is None
         self.stats = None if chosen.json_stats is None else str(chosen.json_stats)
         self.files = ExitStack()
         self.done: list[dict[str, Any]] = []
@@ -292,12 +293,17 @@ def _when_free(call: Callable[[], Made]) -> Made:
     return call()
 
 
+def _names_path(name: str) -> bool:
+    """Whether an argument names a file or a folder."""
+    return name in (*SERIES, *input_names()) or (name in options() and kind(name) == "path")
+
+
 def _shareable(name: str, value: Any) -> Any:
     """Return what other processes understand: absolute paths, and the values of images."""
     if hasattr(value, "dataobj") and hasattr(value, "affine"):
         return _Image(np.asanyarray(value.dataobj), np.asarray(value.affine))
     if isinstance(value, str | PathLike):
-        file = is_file(value) if name == "response" else name in PATHS and sphere_in(name, value) is None
+        file = is_file(value) if name == "response" else _names_path(name) and sphere_in(name, value) is None
         return str(Path(value).absolute()) if file else value
     return [_shareable(name, one) for one in value] if isinstance(value, list | tuple) else value
 

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from ..kernels.stop_reasons import Stop
 from ..option import flag
-from ..options.option_groups import SOURCES
 from ..options.parameters import Parameters
 from ..space.sphere import SPHERES, load_sphere
+from ..tracking.sources import FITTED
 
 MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
@@ -70,7 +70,7 @@ def _no_direction(parameters: Parameters, step_mm: float) -> str:
         causes.append("peaks of neighbouring voxels differ (--peak-width, --max-angle)")
     if parameters.source in ("sh", "peaks"):
         causes.append(f"directions may be along other axes ({flag(parameters.source + '_frame')})")
-    if parameters.source not in SOURCES:
+    if parameters.source == FITTED:
         causes.append("the gradients may be along other axes (--bvecs-frame)")
     causes.append("seeds or the stop map may reach beyond white matter, or the data may be too noisy")
     return f"since no direction lay within --max-angle {parameters.max_angle:g}: {'; '.join(causes)}"

@@ -16,16 +16,17 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames, shells
-from ..io import images, nifti, orientations, pipes, sidecar
+from ..io import images, nifti, pipes, sidecar
 from ..io.in_memory import InMemory
-from ..io.orientations import Orientations
 from ..io.readers import reader_of
 from ..option import flag, listed
-from ..options.option_groups import PLACES, SOURCES
+from ..options.definitions import saying
+from ..options.option_groups import PLACE
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.files import load_weights
+from ..tracking.sources import FITTED, OF_A_SERIES, SOURCES
 from .log import Log
 
 PathLike = str | os.PathLike[str]
@@ -41,7 +42,7 @@ class Inputs:
     Parameters
     ----------
     space : grid of the series, or of the orientations where there is no series.
-    dwi, oriented : the series and the given orientations; at least one of them is not None.
+    dwi, oriented : the series, and what is followed in place of a model; at least one of them is not None.
     mask, seed_mask : (x, y, z), if they were given.
     maps : (x, y, z) maps of the stopping rule, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
@@ -51,7 +52,7 @@ class Inputs:
 
     space: Space
     dwi: nifti.Dwi | None
-    oriented: Orientations | None
+    oriented: Any
     mask: Mask | None
     seed_mask: Mask | None
     maps: dict[str, Map]
@@ -62,34 +63,47 @@ class Inputs:
 
 def needs_series(parameters: Parameters) -> str:
     """Return the error message that says why a diffusion series is needed, or '' if none is."""
-    if parameters.source == "model":
-        from_file = METHODS[parameters.dg].follows == "functions"
-        other = f", or orientations from a file with {listed(map(flag, SOURCES))}" if from_file else ""
+    if parameters.source == FITTED:
+        follows = METHODS[parameters.dg].follows
+        names = [flag(name) for name in follows if name in SOURCES]
+        others = listed(names) if names else ""
+        if not follows_series(parameters):
+            return f"--dg {parameters.dg} follows no series: give {others}"
+        other = f", or orientations from a file with {others}" if others else ""
         return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
     if not placed(parameters):
-        places = listed(map(flag, PLACES))
+        places = listed(map(flag, saying(PLACE)))
         return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give {places}"
     return ""
 
 
+def follows_series(parameters: Parameters) -> bool:
+    """Return whether the direction getter can follow a series, or a model that is fitted to it."""
+    return bool(set(OF_A_SERIES) & set(METHODS[parameters.dg].follows))
+
+
 def refuse_idle(series: Series, parameters: Parameters) -> None:
     """Raise a ParameterError if a mask or shells are given, but nothing is fitted, or a frame that the file defines.
+
+    Also if there is a series, but the direction getter follows something else, which is missing.
 
     Parameters
     ----------
     series : the diffusion series, or nothing.
     parameters : all options.
     """
+    if parameters.source == FITTED and not follows_series(parameters):
+        raise ParameterError(needs_series(parameters))
     if series and "bvecs" not in series and parameters.bvecs_frame != "auto":
         raise ParameterError(
             f"--bvecs-frame says what the axes of BVECS are, and {series['dwi']} has gradients of its own, along the "
             "scanner's axes: leave it out"
         )
     fits = STOPPING_RULES[parameters.stopping].needs_fa(parameters) or not placed(parameters)
-    if parameters.source == "model" or (series and fits):
+    if parameters.source == FITTED or (series and fits):
         return
     if parameters.shells is not None:
         raise ParameterError(f"{flag('shells')} says what FA and models are fitted to, and this run fits neither")
@@ -102,12 +116,12 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
 
 def placed(parameters: Parameters) -> bool:
     """Return whether an option says where seeds are placed; otherwise they are placed by FA."""
-    return any(getattr(parameters, name) is not None for name in PLACES)
+    return any(getattr(parameters, name) is not None for name in saying(PLACE))
 
 
 def hashing(sources: Series) -> Callable[[], dict[str, str]]:
     """Check that the inputs exist, start to compute the sha256 of each, and return a function that waits for them."""
-    files = {name: _parts(path) for name, path in sources.items() if not isinstance(path, InMemory)}
+    files = {name: _parts(name, path) for name, path in sources.items() if not isinstance(path, InMemory)}
     future = thread_pool("hashing", 1).submit(lambda: {name: _hash(parts) for name, parts in files.items()})
 
     @cache
@@ -118,10 +132,12 @@ def hashing(sources: Series) -> Callable[[], dict[str, str]]:
     return hashes
 
 
-def _parts(path: PathLike) -> list[PathLike]:
-    """Return the existing files of an input, since an image may have its header and its values in two."""
+def _parts(name: str, path: PathLike) -> list[PathLike]:
+    """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
     if isinstance(path, pipes.Drained):
         return [path]
+    if name in SOURCES and (listing := SOURCES[name].files):
+        return [images.existing(part) for part in listing(path)]
     path = images.existing(path)
     with images.reading(path):
         parts = reader_of(path).files(path)
@@ -138,14 +154,43 @@ def _hash_in_memory(source: Any) -> str:
         return source.sha256()
 
 
-def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
-    """Read all inputs.
+@dataclass(frozen=True, eq=False)
+class Headers:
+    """The inputs whose headers say what the kernels depend on; each is opened once, and its values are read later.
+
+    Parameters
+    ----------
+    dwi, followed : the series, and what is followed in place of a model, if they are given.
+    """
+
+    dwi: nifti.OpenedDwi | None
+    followed: Any
+
+
+def open_headers(series: Series, parameters: Parameters, log: Log) -> Headers:
+    """Open the series, and what is followed in place of a model.
 
     Parameters
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or of ``dwi`` alone if the format has gradients; empty
         if :func:`needs_series` finds no need of them.
     parameters : all options.
+    log : is told of choices made for the user.
+    """
+    if not series and parameters.source == FITTED:
+        raise ParameterError(needs_series(parameters))
+    bvals, bvecs = series.get("bvals"), series.get("bvecs")
+    dwi = nifti.open_dwi(series["dwi"], bvals, bvecs, note=log.note) if series else None
+    source = SOURCES.get(parameters.source)
+    return Headers(dwi, None if source is None else source.open(getattr(parameters, parameters.source)))
+
+
+def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> Inputs:
+    """Read all inputs.
+
+    Parameters
+    ----------
+    headers, series, parameters : what :func:`open_headers` has returned and received.
     log : is told of choices made for the user and of possible mistakes.
 
     Raises
@@ -155,41 +200,43 @@ def read(series: Series, parameters: Parameters, log: Log) -> Inputs:
     ParameterError
         If the step size does not suit the image.
     """
-    dwi = _series(series, parameters, log) if series else None
-    oriented = _orientations(parameters, dwi.space if dwi else None, log)
+    dwi = None if headers.dwi is None else _series(headers.dwi, parameters, log)
+    source, oriented = SOURCES.get(parameters.source), None
+    if source is not None:
+        oriented = source.read(headers.followed, parameters, dwi.space if dwi else None, log.note)
     grid = dwi or oriented
-    if grid is None:
-        raise ParameterError(needs_series(parameters))
+    assert grid is not None
     space = grid.space
     sources: Any = parameters  # Parameters has made arrays and images path-like
     mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
-    places = [place for place in (sources.seed_mask, sources.seed_image) if place is not None]
-    seed_space = images.grid_of_seeds(places[0], space) if places else space
-    seed_mask = image = None
+    seed_mask, seed_image, seed_space = None, None, space
     if sources.seed_mask is not None:
-        seed_mask = nifti.load_mask(sources.seed_mask, seed_space, log.note, log.warn)
+        opened = images.open_image(sources.seed_mask)
+        seed_space = images.grid_of_seeds(opened, space)
+        seed_mask = nifti.load_mask(opened, seed_space, log.note, log.warn)
     if sources.seed_image is not None:
-        image = load_weights(sources.seed_image, seed_space, log.note)
+        opened = images.open_image(sources.seed_image)
+        seed_space = images.grid_of_seeds(opened, space)
+        seed_image = load_weights(opened, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
     maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.own else "bvecs"
         dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
-    if oriented is not None and oriented.kind in ("sh", "peaks"):
-        asked = parameters.peaks_frame if oriented.kind == "peaks" else parameters.sh_frame or "voxel"
-        path = getattr(parameters, oriented.kind)
-        oriented, placed[oriented.kind] = frames.place_orientations(oriented, asked, str(path))
+    if source is not None and source.place is not None:
+        name = parameters.source
+        oriented, placed[name] = source.place(oriented, parameters, str(getattr(parameters, name)))
     for placing in placed.values():
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
     taken = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, image, seed_space)
+    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, seed_image, seed_space)
 
 
-def _series(series: Series, parameters: Parameters, log: Log) -> nifti.Dwi:
+def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
     """Read the diffusion series, and say which of several shells are fitted."""
-    dwi = nifti.load_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
+    dwi = opened.read()
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
     known = shells.b_values_told(dwi.gtab)
@@ -206,20 +253,6 @@ def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:
     if name == "stop_mask":
         return nifti.load_mask(path, space, log.note).astype(np.float32)
     return nifti.load_map(path, space, log.note, volumes)
-
-
-def _orientations(parameters: Parameters, space: Space | None, log: Log) -> Orientations | None:
-    """Read the orientations, if they are given."""
-    source = parameters.source
-    if source == "model":
-        return None
-    path = getattr(parameters, source)
-    if source == "sh" and parameters.sh_basis is not None:
-        return orientations.load_sh(path, parameters.sh_basis, space)
-    if source == "peaks":
-        return orientations.load_peaks(path, space, log.note)
-    load = orientations.load_pmf if source == "pmf" else orientations.load_odf
-    return load(path, parameters.sphere, space)
 
 
 def check_step(parameters: Parameters, space: Space) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -14,6 +15,8 @@ from ..io import sidecar
 from ..io.in_memory import InMemory
 from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
+from ..options.definitions import names_affecting
+from ..options.option_groups import DensityOptions
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from .counts import Counts
@@ -26,27 +29,22 @@ from .schema import Part
 if TYPE_CHECKING:
     from ..option import ImageLike
 
-# options that change no streamline, so that parts may differ in them
-FREE = (
-    "part", "resume", "force", "json_stats", "density", "density_voxel", "density_grid", "arch", "devices", "threads",
-    "chunk_size", "memory_limit", "cache_dir", "shared_cache",
-)  # fmt: skip
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
-DENSITY = ("density", "density_voxel", "density_grid")
+DENSITY = tuple(part.name for part in fields(DensityOptions))
 TOLD = 10  # missing parts that are named
 
 
 def identity(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what parts of one run have in common: versions, source, inputs and the options that change streamlines."""
-    given = record["inputs"]
+    given, free = record["inputs"], names_affecting("run")
     versions = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
     code = {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
-    inputs = {f"the content of {name}": one["sha256"] for name, one in given.items() if name not in FREE}
+    inputs = {f"the content of {name}": one["sha256"] for name, one in given.items() if name not in free}
     named = {
         flag(name): [one for i, one in enumerate(value, 1) if f"{name} {i}" not in given]  # spheres
         if isinstance(value, list) else value
-        for name, value in record["parameters"].items() if name not in FREE and name not in given
+        for name, value in record["parameters"].items() if name not in free and name not in given
     }  # fmt: skip
     return json.loads(json.dumps(versions | code | inputs | named))
 

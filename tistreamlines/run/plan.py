@@ -8,47 +8,29 @@ from typing import Any
 
 from ..io import pipes
 from ..io.cache import Cache
-from ..options.parameters import INPUTS, Parameters
-from ..space.batch import Space
+from ..options.definitions import names_affecting
+from ..options.parameters import Parameters, input_names
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
-from ..tracking.selection.regions import ROLES
-from ..tracking.tables.given import Prepared
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
 from .tables import Shapes, Tables, make_tables, seeds_of
 
 __all__ = ["Plan", "make_plan", "needs_series"]
-# options that change neither the stop map nor the tables, or as like only through others; inputs are identified by the
-# hash of their content
-_LATER = (
-    "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
-    "too_long", "one_way", "keep", "rng_seed", *ROLES, "stop_when_included", "select", "max_seeds", "time_limit",
-    "force", "json_stats", "density", "density_voxel", "density_grid", "part", "resume", "arch", "devices", "exact",
-    "threads", "chunk_size", "memory_limit", "cache_dir", "shared_cache", "like",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """The tables, the grid and the seeds of a run.
+class Plan(Tables):
+    """The tables and the seeds of a run.
 
     Attributes
     ----------
-    prepared : tables of the method and the stopping rule.
-    space : grid of the diffusion series, or of the orientations if there is no series.
     seeds : the seeds.
     hashes : sha256 of each input, by the name of its argument or option.
-    frames : axes of the directions of each input, by the same names (``fit.frames.Placing``).
-    chosen : what the fit of the model has chosen from the data.
     """
 
-    prepared: Prepared
-    space: Space
     seeds: Seeds
     hashes: dict[str, str]
-    frames: dict[str, Any]
-    chosen: dict[str, Any]
 
 
 def make_plan(
@@ -65,8 +47,8 @@ def make_plan(
     ahead : see :func:`tistreamlines.run.tables.make_tables`.
     make : makes the tables that are not in the cache, in this process or in another one.
     """
-    inputs = parameters.inputs()
-    later = {name: source for name, source in inputs.items() if name.split()[0] in _LATER}
+    inputs, affecting = parameters.inputs(), names_affecting("tables")
+    later = {name: source for name, source in inputs.items() if name.split()[0] not in affecting}
     given = {name: source for name, source in inputs.items() if name not in later}
     folder, shared = parameters.cache_dir, parameters.shared_cache
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
@@ -85,9 +67,8 @@ def make_plan(
         tables, notes, warnings = kept
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
-    seeds = seeds_of(parameters, tables.space, tables.region)
-    every = {**hashes(), **hashes_of_later()}
-    return Plan(tables.prepared, tables.space, seeds, every, tables.frames, tables.chosen)
+    seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
+    return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
 
 
 def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tables, list[str], list[str]]:
@@ -96,9 +77,10 @@ def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tab
 
 
 def _causes(parameters: Parameters) -> dict[str, Any]:
-    """Return the options that the tables depend on, besides the inputs."""
-    inputs = (*INPUTS, *parameters.inputs())
-    causes = {name: value for name, value in parameters.as_dict().items() if name not in (*_LATER, *inputs)}
+    """Return the options that the tables depend on, besides the inputs, which are identified by their content."""
+    inputs = (*input_names(), *parameters.inputs())
+    affecting = names_affecting("tables") - set(inputs)
+    causes = {name: value for name, value in parameters.as_dict().items() if name in affecting}
     # a default may follow from the order of the fit
     causes |= {f"{name} given": parameters.gives(name) for name in METHODS[parameters.dg].low_order}
     if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables or parameters.pft:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..io.source import source_hash
+from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
 from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
@@ -69,7 +69,7 @@ def record(
     return {
         "made_by": OURS,
         "versions": versions(),
-        "source": source_hash(),
+        "source": with_plugins(source_hash()),
         "device": dict(device),
         "inputs": dict(inputs),
         "parameters": parameters.as_dict(),

@@ -12,8 +12,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
@@ -26,9 +24,9 @@ from .counts import Counts
 from .kept import Stored
 from .outputs import unfinished
 from .parts import difference, identity, write
-from .pipeline import Run
 from .record import OURS, dropped, stop_reasons, tractogram
 from .result import TrackResult
+from .run import Run
 from .schema import Journal, RecordError, read
 
 JOURNAL, LOCK = "run.json", "lock"  # what the pieces have in common, and what tells that a process is at them
@@ -142,12 +140,11 @@ def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
             break
         first += piece.record.result.seeds
         pieces.append(piece)
-    results = [piece.record.result for piece in pieces]
-    run.kept = first - run.seed_range.start, sum(one.n_streamlines for one in results)
-    run.kept_reasons = sum((_counted(Stop, one.stop_reasons) for one in results), run.kept_reasons)
-    run.kept_verdicts = sum((_counted(Verdict, one.dropped) for one in results), run.kept_verdicts)
+    for one in (piece.record.result for piece in pieces):
+        run.kept.counts += [one.seeds, *_counted(Stop, one.stop_reasons), *_counted(Verdict, one.dropped)]
+        run.kept.streamlines += one.n_streamlines
     if pieces:
-        run.log.note(f"{folder}: the run goes on after {run.kept[0]:,} of {len(run.seed_range):,} seeds")
+        run.log.note(f"{folder}: the run goes on after {run.kept.seeds:,} of {len(run.seed_range):,} seeds")
     return pieces
 
 
@@ -166,9 +163,9 @@ def _name(first: int) -> str:
     return f"{first:010}.trx"
 
 
-def _counted(kind: type[IntEnum], counts: dict[str, int]) -> np.ndarray:
+def _counted(kind: type[IntEnum], counts: dict[str, int]) -> list[int]:
     """Return the counts of stop reasons or verdicts by their number."""
-    return np.array([counts.get(one.name.lower(), 0) for one in kind], np.int64)
+    return [counts.get(one.name.lower(), 0) for one in kind]
 
 
 def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:

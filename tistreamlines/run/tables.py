@@ -16,20 +16,19 @@ from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
-from ..io.images import open_image
-from ..io.orientations import Orientations
 from ..option import ball_of, flag
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..space.harmonics import BASES, count_of
+from ..space.harmonics import count_of
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.files import load_seeds
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
+from ..tracking.sources import FITTED, SIGNALS, SOURCES
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
-from .inputs import Inputs, Series, read
+from .inputs import Headers, Inputs, Series, open_headers, read
 from .log import Log
 
 Array = npt.NDArray[Any]
@@ -66,6 +65,7 @@ class Tables:
     region : voxels in which seeds are placed.
     frames : axes of the directions of each input.
     chosen : what the fit of the model has chosen from the data.
+    seeds : the seeds, if the tables were made and not read from the cache, which serves other seeds too.
     """
 
     prepared: Prepared
@@ -73,6 +73,7 @@ class Tables:
     region: Region
     frames: dict[str, Any]
     chosen: dict[str, Any]
+    seeds: Seeds | None
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
@@ -93,7 +94,7 @@ class Tables:
         same = np.array_equal(region.affine, space.affine)
         if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
             raise ValueError("region has voxels outside the image")
-        return cls(prepared, space, region, values["frames"], values["chosen"])
+        return cls(prepared, space, region, values["frames"], values["chosen"], None)
 
 
 def make_tables(
@@ -108,15 +109,14 @@ def make_tables(
     parameters : all options.
     hashes, cache : sha256 of each input, and where fits are kept, if there is a cache.
     log : receives stages, notes and warnings.
-    ahead : called first, with a function that returns tables and grid of a few voxels for which the kernels are the
-        same as for the inputs: kernels depend on the options and on what is in the headers.
+    ahead : called when the headers are read, with a function that returns tables and grid of a few voxels for which
+        the kernels are the same as for the inputs: kernels depend on the options and on what is in the headers.
     """
-    ahead(lambda: _stand_in(series, parameters))
     with log.stage("load"):
-        inputs = read(series, parameters, log)
-    parameters = _with_order(parameters, inputs.dwi, log.note)
-    prepared, region, chosen = _prepare(inputs, parameters, hashes, cache, log)
-    return Tables(prepared, inputs.space, region, inputs.frames, chosen)
+        headers = open_headers(series, parameters, log)
+        ahead(lambda: _stand_in(headers, parameters))
+        inputs = read(headers, series, parameters, log)
+    return _prepare(inputs, _with_order(parameters, inputs.dwi, log.note), hashes, cache, log)
 
 
 def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
@@ -146,8 +146,8 @@ def _in_voxels(parameters: Parameters, region: Region, drawn: tuple[int, int | N
 
 def _prepare(
     inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
-) -> tuple[Prepared, Region, dict[str, Any]]:
-    """Fit what the method, the stopping rule and the seeds need; return tables, the region of seeds, and choices."""
+) -> Tables:
+    """Fit what the method, the stopping rule and the seeds need, and make the tables."""
     known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
     known |= {"frame": inputs.frames.get("bvecs", {}).get("frame", ""), "shells": parameters.shells}
     fits = None
@@ -160,15 +160,16 @@ def _prepare(
         if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
             log.warn(doubt)
         region = _seed_region(inputs, fits, anisotropy, parameters)
-        reach = seeds_of(parameters, inputs.space, region).reach()
+        seeds = seeds_of(parameters, inputs.space, region)
     coefficients = None
-    if METHODS[parameters.dg].follows == "functions" and inputs.oriented is None:
+    if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
         assert fits is not None and parameters.model is not None
         with log.stage("fit"):
             coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
-        prepared = _tables_of(inputs, coefficients, stop, reach, parameters)
-    return prepared, region, _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
+        prepared = _tables_of(inputs, coefficients, stop, seeds.reach(), parameters)
+    chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
+    return Tables(prepared, inputs.space, region, inputs.frames, chosen, seeds)
 
 
 def _chosen(inputs: Inputs, parameters: Parameters) -> dict[str, Any]:
@@ -188,7 +189,7 @@ def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[s
     method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
     if order is None:
         directions = int(shell_of_models(dwi.gtab).sum())
-        residuals = method.follows == "signals"  # a direction more than coefficients leaves some
+        residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
         order = order_for(parameters.model, directions - residuals)
         if order < most:
             note(
@@ -252,25 +253,24 @@ def _tables_of(
 
 def _followed(
     inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters
-) -> Signals | OrientationFunctions:
-    """Return what the method follows: the signals, a model fitted to them, or given orientations."""
-    read = inputs.oriented
-    if METHODS[parameters.dg].follows == "signals":
+) -> Any:
+    """Return what the method follows: a given source, the signals, or a model fitted to them."""
+    if inputs.oriented is not None:
+        return SOURCES[parameters.source].follows(inputs.oriented, parameters)
+    if SIGNALS in METHODS[parameters.dg].follows:
         assert inputs.dwi is not None
         return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
-    if read is None:
-        assert coefficients is not None
-        return OrientationFunctions("sh", coefficients, BASIS)
-    if read.kind == "peaks":
-        return OrientationFunctions("peaks", read.values, peak_width=parameters.peak_width)
-    if read.basis is not None:
-        return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
-    return OrientationFunctions("pmf", read.values, symmetric=not parameters.asymmetric)
+    assert coefficients is not None
+    return OrientationFunctions("sh", coefficients, BASIS)
 
 
-def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
-    """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs."""
-    inputs = _inputs_of_few_voxels(series, parameters)
+def _stand_in(headers: Headers, parameters: Parameters) -> tuple[Prepared, Space]:
+    """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs.
+
+    A kernel is compiled by a first run, which needs rows to read. With DIPY imported, these tables take 20 to 60 ms, in
+    a thread beside the reading of the inputs.
+    """
+    inputs = _inputs_of_few_voxels(headers, parameters)
     parameters = _with_order(parameters, inputs.dwi, lambda _: None)
     rule = STOPPING_RULES[parameters.stopping]
     stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, _sides(inputs))
@@ -279,20 +279,17 @@ def _stand_in(series: Series, parameters: Parameters) -> tuple[Prepared, Space]:
     return _tables_of(inputs, coefficients, stop, np.zeros((1, 3)), parameters), inputs.space
 
 
-def _inputs_of_few_voxels(series: Series, parameters: Parameters) -> Inputs:
-    source: Any = parameters.source
-    first: Any = series["dwi"] if series else getattr(parameters, source)
-    path, image = open_image(first)
-    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), SHAPE)
-    dwi = oriented = None
-    if series:
-        gtab = nifti.load_gradients(series.get("bvals"), series.get("bvecs"), path, image)
-        dwi = nifti.Dwi(np.ones((*SHAPE, image.shape[3]), np.float32), space, gtab, path)
+def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
+    source, dwi = SOURCES.get(parameters.source), None
+    oriented = None if source is None else source.blank(headers.followed, parameters, SHAPE)
+    if (series := headers.dwi) is None:
+        assert oriented is not None
+        space = oriented.space
+    else:
+        space = Space(np.diag([*np.linalg.norm(series.image.affine[:3, :3], axis=0), 1.0]), SHAPE)
+        values = np.ones((*SHAPE, series.image.shape[3]), np.float32)
+        dwi = nifti.Dwi(values, space, series.gradients.result(), series.path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
-    if source != "model":
-        volumes = open_image(getattr(parameters, source))[1].shape[3:]
-        values = np.ones((*SHAPE, *volumes), np.float32).reshape(*SHAPE, -1)
-        oriented = Orientations(source, values, parameters.sh_basis, parameters.sphere, space)
     rule = STOPPING_RULES[parameters.stopping]
     given = {name: (volumes,) if volumes else () for name, volumes in rule.maps.items() if getattr(parameters, name)}
     maps = {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}

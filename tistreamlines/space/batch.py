@@ -163,6 +163,11 @@ class Space:
         """Largest absolute cosine between two voxel axes: 0 on a rectangular grid, NaN if the affine is singular."""
         return float(np.abs(np.triu(self.axes.T @ self.axes, 1)).max())
 
+    @property
+    def fsl_flips_x(self) -> bool:
+        """Whether x is against the first voxel axis in FSL's frame: the affine's determinant is positive."""
+        return bool(np.linalg.det(self.affine[:3, :3]) > 0)
+
     def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Transform RASmm points to voxel coordinates.
 

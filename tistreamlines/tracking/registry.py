@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
+from .. import plugins
+from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..option import listed
 from .getters import boot, pmf, ptt
-from .getters.options import MethodOptions
+from .getters.options import AngleOptions
 from .references import ALWAYS, REFERENCES
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
 
 ANY_MODEL = ("csd", "opdt", "csa")
+_REGISTERED: dict[str, str] = {}  # the module that has registered a name
 
 
 @dataclass(frozen=True)
@@ -27,15 +32,16 @@ class Method:
         Full name.
     use : str
         When to use it, for tables.
-    follows : str
-        Its data: 'signals' of a series, or orientation 'functions', fitted or from a file.
+    follows : tuple of str
+        What it can follow: SIGNALS of a series, the FITTED model, and keys of SOURCES (``tracking/sources.py``).
     prepare : callable
         Makes its tables from :class:`Given` and the options.
     options : type
         Class of its options, a base class of Parameters. An option that only some classes have belongs to these
         methods only.
     defaults : mapping
-        Defaults of the options whose default depends on the method. ``docs/truth.md`` has the scores that decided them.
+        Defaults of options whose own default is None, so also of the step size and the stopping rule. ``docs/truth.md``
+        has the scores that decided them.
     models : tuple of str
         Models that can be fitted for it; the default is in ``defaults``.
     references : tuple of str
@@ -46,8 +52,6 @@ class Method:
         Whether it can keep opposite directions apart.
     step_in_tables : bool
         Whether its tables depend on the step size.
-    particles : bool
-        Whether particle filtering can grow its streamlines.
     draws : bool
         Whether it draws random numbers.
     steps_along_peaks : callable
@@ -60,16 +64,15 @@ class Method:
 
     title: str
     use: str
-    follows: Literal["signals", "functions"]
+    follows: tuple[str, ...]
     prepare: Callable[[Given, Any], Prepared]
-    options: type[MethodOptions]
+    options: type[AngleOptions]
     defaults: Mapping[str, Any]
     models: tuple[str, ...]
     references: tuple[str, ...]
     count_step: Callable[[dict[str, Any]], tuple[int, int]]
     asymmetric: bool = False
     step_in_tables: bool = False
-    particles: bool = False
     draws: bool = True
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
     dipys: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +81,7 @@ class Method:
     @property
     def needs(self) -> str:
         """Its input, for tables."""
-        return "a series with b0s" if self.follows == "signals" else "a series or an orientation file"
+        return told(self.follows)
 
 
 @dataclass(frozen=True)
@@ -129,28 +132,28 @@ _DIPY = {
 }  # fmt: skip
 METHODS: dict[str, Method] = {
     "boot": Method(
-        "residual bootstrap", "the spread of streamlines should reflect the noise of the data", "signals",
+        "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),
         boot.prepare, boot.BootOptions,
         {"model": "csa", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
          "boot_rule": "cuslines"},
-        ("csa", "opdt"), ("Berman 2008",), boot.count_step, particles=True, steps_along_peaks=lambda _: True,
+        ("csa", "opdt"), ("Berman 2008",), boot.count_step, steps_along_peaks=lambda _: True,
         dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0,
                "boot_rule": "dipy"},
     ),
     "prob": Method(
-        "probabilistic", "all fibre directions of a voxel are of interest, including crossings", "functions",
+        "probabilistic", "all fibre directions of a voxel are of interest, including crossings", FUNCTIONS,
         pmf.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
-        ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True, particles=True,
+        ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True,
         dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
     ),
     "det": Method(
-        "deterministic", "only the most likely path is needed, without random draws", "functions", pmf.prepare_det,
-        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False, particles=True,
+        "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, pmf.prepare_det,
+        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
         steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
-        "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", "functions",
-        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step, particles=True,
+        "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
+        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
         step_in_tables=True,
     ),
 }  # fmt: skip
@@ -173,9 +176,50 @@ STOPPING_RULES: dict[str, StoppingRule] = {
 }  # fmt: skip
 
 
-def default_method(follows: str) -> str:
-    """Return the default method for 'signals' or 'functions': the first in the registry."""
-    return next(name for name, row in METHODS.items() if row.follows == follows)
+def register(name: str, row: Method | StoppingRule | Source, *modules: str) -> None:
+    """Add a direction getter, a stopping rule or a source of directions from a module outside this package.
+
+    Call it where the module is imported, not in a function: processes that help a run import the module too. A script
+    starts its runs under ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    name : str
+        Its name, as for ``dg`` or ``stopping``; of a source, the option that names it.
+    row : Method, StoppingRule or Source
+        What it is.
+    *modules : str
+        Names of other modules that have its kernel functions, if they are not of the same package as the caller.
+
+    Raises
+    ------
+    ParameterError
+        If the name is taken, or a field of its options is not an option.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.register("narrow", Method("narrow cone", ...))  # doctest: +SKIP
+    """
+    table: dict[str, Any] = (
+        METHODS if isinstance(row, Method) else STOPPING_RULES if isinstance(row, StoppingRule) else SOURCES
+    )
+    caller = sys._getframe(1).f_globals["__name__"]
+    if name in table and _REGISTERED.get(name) != plugins.called(caller):
+        raise ParameterError(f"{name!r} is taken: give the {type(row).__name__} another name")
+    if not isinstance(row, Source):
+        if wrong := [f.name for f in fields(row.options) if "option" not in f.metadata]:
+            raise ParameterError(f"{row.options.__name__}.{wrong[0]} is no option: define it with option(...)")
+        modules = (row.prepare.__module__, *modules)
+    plugins.note([caller, *modules])
+    _REGISTERED[name] = plugins.called(caller)
+    table[name] = row
+
+
+def default_method(source: str) -> str:
+    """Return the first method of the registry that can follow a source: a key of SOURCES, or FITTED for a series."""
+    able = set(OF_A_SERIES) if source == FITTED else {source}
+    return next(name for name, row in METHODS.items() if able & set(row.follows))
 
 
 def owners(name: str) -> dict[str, tuple[str, ...]]:
@@ -211,3 +255,6 @@ def table_rows() -> list[tuple[str, ...]]:
         (name, row.title, row.needs, ", ".join(row.models), row.use, ", ".join(row.references))
         for name, row in METHODS.items()
     ]
+
+
+plugins.import_installed()  # at the end, since these modules import this one

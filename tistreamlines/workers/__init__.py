@@ -1,1 +1,1 @@
-"""Several devices: a process for each, which tracks ranges of the seeds, and what it exchanges with the run."""
+"""Sessions, which open every engine, and several devices: a process for each, and what it exchanges with the run."""

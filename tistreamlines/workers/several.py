@@ -81,8 +81,8 @@ class Several:
             raise DeviceError("--devices needs Linux or macOS: run a part of the seeds on each GPU instead")
         self.note, self.tally = note, Tally()
         self._remotes = [Remote(one, number, MAPS // len(devices)) for number, one in enumerate(devices)]
-        software = any(one.software or one.arch == "cpu" for one in devices)
-        self._sizes = (FEWEST_SEEDS, CPU_SEEDS) if software else (GPU_SEEDS, MOST_SEEDS)
+        fast = all(one.on_gpu for one in devices)
+        self._sizes = (GPU_SEEDS, MOST_SEEDS) if fast else (FEWEST_SEEDS, CPU_SEEDS)
         self._count, self._turn = len(devices), 0
         self._tables: tuple[int, Any] | None = None
         self._open: deque[Range] = deque()

@@ -19,6 +19,7 @@ from ..backends.faults import pass_on
 from ..devices import choose
 from ..errors import TrackingError
 from ..tracking.engine.engine import Block, Engine
+from .session import Session
 from .shared import Written, receive, send, unpacked
 
 
@@ -43,13 +44,15 @@ class Worker:
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             device = choose(self._arch)
+            session = Session([device], lambda text: self._send("note", text))
             warm_up(device)
             engine: Any = None
             while True:
                 kind, turn, *content = self._held.pop() if self._held else self._jobs.get()
                 if kind == "load":
                     engine = None  # gives its memory back
-                    engine = Engine(*self._loaded(device, *content))
+                    packing, descriptor = content
+                    engine = session.open(*unpacked(descriptor, *packing))
                     engine.points.unpacker.memory = self._written.take
                     self._send("ready", turn)
                 else:
@@ -58,11 +61,6 @@ class Worker:
             self._send("error", error)
         except Exception as error:  # perhaps of a type that cannot be sent
             self._send("error", RuntimeError(f"{type(error).__name__}: {error}"))
-
-    def _loaded(self, device: Any, packing: tuple[bytes, list[int]], descriptor: int) -> tuple[Any, ...]:
-        """Return the arguments of an engine."""
-        prepared, space, settings, filters = unpacked(descriptor, *packing)
-        return prepared, space, device, settings, filters, (), lambda text: self._send("note", text)
 
     def _send(self, *message: Any, descriptors: Any = ()) -> None:
         with self._sending:

@@ -8,13 +8,14 @@ from dipy.core.sphere import HemiSphere, disperse_charges
 from lobes import CENTRE, HALF, IMAGE, SHAPE, WHOLE, field, lobe
 
 import tistreamlines as ts
+from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.cuslines.arrays import is_symmetric
 
 
 def tracked(dg, dataf, sphere=WHOLE, seeds=200, **options):
     stop = np.ones(SHAPE, np.float32)
     ball, own = (sphere.vertices, sphere.edges), {"max_angle": radians(30), "step_size": 0.2, "arch": "cpu"} | options
-    sft = ts.Tracker(dg, dataf, stop, 0.5, *ball, **own).generate_sft(np.tile(CENTRE, (seeds, 1)), IMAGE)
+    sft = drop_in.Tracker(dg, dataf, stop, 0.5, *ball, **own).generate_sft(np.tile(CENTRE, (seeds, 1)), IMAGE)
     return [np.asarray(line) for line in sft.streamlines], sft.data_per_streamline["seeds"]
 
 
@@ -50,19 +51,19 @@ class TestSymmetry:
 
 class TestProb:
     def test_no_step_of_no_probability(self):
-        assert forward(*tracked(ts.ProbDirectionGetter(), field()))
+        assert forward(*tracked(drop_in.ProbDirectionGetter(), field()))
 
     @pytest.mark.parametrize(("sphere", "flag", "symmetric"), [(WHOLE, False, 0), (WHOLE, True, 1), (HALF, False, 1)])
     def test_the_kernels_are_told(self, sphere, flag, symmetric):
-        for dg in (ts.ProbDirectionGetter(), ts.PttDirectionGetter()):
-            tracker = ts.Tracker(
+        for dg in (drop_in.ProbDirectionGetter(), drop_in.PttDirectionGetter()):
+            tracker = drop_in.Tracker(
                 dg, field(sphere.vertices), np.ones(SHAPE), 0.5, sphere.vertices, sphere.edges, flag, arch="cpu"
             )
             assert tracker._tables(CENTRE[None], ts.Space(IMAGE.affine, SHAPE)).fill["SYMMETRIC"] == symmetric
 
     def test_an_even_basis_is_symmetric_and_a_full_one_is_not(self):
-        assert ts.ProbDirectionGetter(sh_basis="descoteaux07")._is_symmetric(WHOLE.vertices, False)
-        full = ts.ProbDirectionGetter(sh_basis="descoteaux07_full")
+        assert drop_in.ProbDirectionGetter(sh_basis="descoteaux07")._is_symmetric(WHOLE.vertices, False)
+        full = drop_in.ProbDirectionGetter(sh_basis="descoteaux07_full")
         assert not full._is_symmetric(WHOLE.vertices, False)
         with pytest.raises(ts.ParameterError, match="half a sphere"):
             full._is_symmetric(HALF.vertices, False)
@@ -71,14 +72,14 @@ class TestProb:
 class TestPtt:
     def test_probes_look_ahead_only(self):
         """At 30 degrees a probe of cuslines' length, two voxels, turns around and finds the fibres behind it."""
-        assert forward(*tracked(ts.PttDirectionGetter(), field(), max_angle=radians(10)))
+        assert forward(*tracked(drop_in.PttDirectionGetter(), field(), max_angle=radians(10)))
 
     def test_every_turn_is_within_cuslines_curvature(self):
         """8 sin(angle / 2) a voxel: 23.7 degrees over steps of 0.5 mm in voxels of 2.5 mm, at pyAFQ's 30 degrees."""
         axes = np.random.default_rng(0).normal(size=(np.prod(SHAPE), 3))
         axes /= np.linalg.norm(axes, axis=1, keepdims=True)
         mess = np.stack([lobe(WHOLE.vertices, axis, 0.3) + 0.2 for axis in axes]).reshape(*SHAPE, -1)
-        lines, _ = tracked(ts.PttDirectionGetter(), mess, max_steps=60)
+        lines, _ = tracked(drop_in.PttDirectionGetter(), mess, max_steps=60)
         allowed = np.degrees(8 * np.sin(radians(15)) * 0.2)
         turns = []
         for line in lines:

@@ -17,6 +17,7 @@ from written import read
 import tistreamlines as ts
 from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.errors import ParameterError
 from tistreamlines.options.parameters import Parameters, applies_with, options
 from tistreamlines.run.log import Log
@@ -150,7 +151,7 @@ class TestDropIn:
     def tracker(self, scene, dg, **options):
         shared = {"max_angle": radians(10), "relative_peak_thresh": 0.5, "min_separation_angle": radians(45)}
         ball = (scene.sphere.vertices, scene.sphere.edges)
-        return ts.Tracker(dg, scene.pmf, scene.stop, THRESHOLD, *ball, **{"arch": "cpu", **shared, **options})
+        return drop_in.Tracker(dg, scene.pmf, scene.stop, THRESHOLD, *ball, **{"arch": "cpu", **shared, **options})
 
     def test_same_as_track(self, scene):
         values = np.where(scene.stop[..., None] < THRESHOLD, 0, scene.pmf)
@@ -162,13 +163,13 @@ class TestDropIn:
         assert len(batch) > 30
         # voxels of 5 mm
         own = {"pmf_threshold": 0.1, "probe_rule": "dipy", "max_curvature": 5 * 2 * np.sin(radians(5)) / 0.5}
-        dg = ts.PttDirectionGetter(probe_length=1.5 / 6 / 5, probe_quality=6, **own)
+        dg = drop_in.PttDirectionGetter(probe_length=1.5 / 6 / 5, probe_quality=6, **own)
         sft = self.tracker(scene, dg, chunk_size=11).generate_sft(scene.seeds, scene.image)
         assert same(sft, batch)
         assert not same(self.tracker(scene, dg, rng_seed=1).generate_sft(scene.seeds, scene.image), batch)
 
     def test_cuslines_arguments(self, scene):
-        dg = ts.PttDirectionGetter(128, 0.25, 0.025, 8)
+        dg = drop_in.PttDirectionGetter(128, 0.25, 0.025, 8)
         tracker = self.tracker(scene, dg)
         tables = tracker._tables(scene.seeds, scene.space)
         assert [tables.fill[name] for name in ("SEGMENTS", "PAPER", "EXACT_ARCS")] == [8, 1, 1]
@@ -186,23 +187,23 @@ class TestDropIn:
         live = scene.stop > THRESHOLD  # beside voxels of zeros, which have no row
         ball = (scene.sphere.vertices, scene.sphere.edges)
         maps = (scene.pmf * live[..., None], scene.stop * live)
-        tracker = ts.Tracker(ts.PttDirectionGetter(), *maps, THRESHOLD, *ball, arch="cpu")
+        tracker = drop_in.Tracker(drop_in.PttDirectionGetter(), *maps, THRESHOLD, *ball, arch="cpu")
         tables = tracker._tables(scene.seeds, scene.space)
         assert tracker._tables(scene.seeds[:3], scene.space) is tables
         assert tracker._tables(np.zeros((1, 3)), scene.space) is not tables
 
     def test_unequal_sides(self, scene):
         space = ts.Space(np.diag([*SIDES, 1]), scene.stop.shape)
-        scalars = self.tracker(scene, ts.PttDirectionGetter())._tables(scene.seeds, space).scalars
+        scalars = self.tracker(scene, drop_in.PttDirectionGetter())._tables(scene.seeds, space).scalars
         assert scalars["method_segment"] == pytest.approx(0.25 * 1.5)
         assert [scalars[f"method_probe_{axis}"] for axis in "xyz"] == pytest.approx([1 / side for side in SIDES])
 
     def test_errors(self, scene):
         with pytest.raises(ParameterError, match="max_curvature is -1"):
-            ts.PttDirectionGetter(max_curvature=-1)
+            drop_in.PttDirectionGetter(max_curvature=-1)
         for named in ({"probe_length": 0}, {"probe_quality": 0}, {"probe_rule": "cuslines"}, {"pmf_threshold": 2}):
             with pytest.raises(ParameterError, match=r"^p[a-z_]+ (is|has)"):
-                ts.PttDirectionGetter(**named)
+                drop_in.PttDirectionGetter(**named)
         ball = (scene.sphere.vertices, scene.sphere.edges)
         with pytest.raises(ts.InputError, match="not the diffusion series"):
-            ts.Tracker(ts.PttDirectionGetter(), scene.data, scene.stop, THRESHOLD, *ball, arch="cpu")
+            drop_in.Tracker(drop_in.PttDirectionGetter(), scene.data, scene.stop, THRESHOLD, *ball, arch="cpu")

@@ -48,7 +48,7 @@ def inputs(dg):
     """Inputs of a getter: a noisy crossing, or a noise of directions, so that steps have many to choose from."""
     common = {"affine": AFFINE, "stop_map": np.ones(SHAPE, np.float32), "stop_threshold": 0.5, "dg": dg, "max_steps": 6}
     common |= {"max_angle": ANGLES[dg], "min_length": 0}
-    if METHODS[dg].follows == "signals":
+    if "signals" in METHODS[dg].follows:
         gtab = gradients(32)
         return common | {"bvecs_frame": "voxel", "dwi": noisy_crossing(gtab, SHAPE, snr=12.0), "gtab": gtab}
     noise = np.random.default_rng(2).uniform(0.5, 1, (*SHAPE, len(load_sphere("default")[0])))

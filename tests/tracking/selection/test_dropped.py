@@ -15,7 +15,7 @@ import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.verdicts import Verdict
-from tistreamlines.run import pipeline, resume
+from tistreamlines.run import resume, setup
 from tistreamlines.tracking.engine.tally import DROPPED, LABELS
 
 STEP = 2.5  # mm, half a voxel of the head
@@ -159,7 +159,7 @@ def same_counts(one: dict[str, Any], other: dict[str, Any]) -> None:
 @pytest.mark.parametrize("other", [{"chunk_size": 7}, {"threads": 1}, {"devices": "all"}], ids=str)
 @pytest.mark.parametrize("select", [None, 5])
 def test_counts_do_not_depend_on_chunks_threads_and_devices(tracked, monkeypatch, other, select):
-    monkeypatch.setattr(pipeline, "choose_several", lambda arch, text: [choose("cpu")] * 2)
+    monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
     result = tracked(**DEMANDS, select=select)
     assert select in (None, result.n_streamlines)
     same_counts(tracked(**DEMANDS, select=select, **other).as_dict(), result.as_dict())

@@ -132,8 +132,6 @@ def test_a_mask_on_the_grid_of_the_image_needs_no_other_look():
 @pytest.mark.parametrize("pft", [False, True])
 def test_a_gpu_takes_every_kind_of_region_at_once(tracked, head, spots, mask_on_another_grid, tmp_path, dg, pft):
     """Kernels have at most 64 arguments on a GPU."""
-    if pft and dg not in ("prob", "boot"):
-        pytest.skip("particle filtering is for prob and boot")
     options: dict[str, Any] = {
         "include": [spots[0], mask_on_another_grid], "exclude": [spots[3]],
         "ends_in": [[*spots[0][:3], 60.0]], "max_length": 200,

@@ -47,7 +47,7 @@ def hard_maps() -> dict[str, np.ndarray]:
 
 def followed(dg: str) -> Any:
     """Crossing fibres in noise, so that streamlines go everywhere."""
-    if METHODS[dg].follows == "signals":
+    if "signals" in METHODS[dg].follows:
         return Signals(noisy_crossing(gradients(), SHAPE), gradients())
     values = np.random.default_rng(7).gamma(0.3, 1, (*SHAPE, len(load_sphere("default")[0])))
     return OrientationFunctions("pmf", values.astype(np.float32))

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...devices import ARCHS, NUMBERED, Device, choose, choose_several, list_devices, name_of
+from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
 from ...errors import TrackingError
 from ...helpers import helper
 from ...run.api import stream
@@ -111,11 +111,12 @@ def variants(archs: Sequence[str] = (), devices: str | None = None) -> list[Vari
     present = {device.arch for device in list_devices() if device.available}
     chosen = set(archs) or present
     found = []
-    if "cpu" in chosen:
-        cores = choose("cpu").cores or 1
-        found = [Variant("cpu"), *(Variant("cpu", chunk_size=size) for size in CHUNK_SIZES)]
-        found += [Variant("cpu", threads=n) for n in (1, 2) if n < cores]
-    found += [Variant(arch) for arch in reversed(ARCHS) if arch in chosen and arch != "cpu"]
+    for arch in (arch for arch in reversed(ARCHS) if arch in chosen):
+        found += [Variant(arch)]
+        if arch in ON_HOST:
+            cores = choose(arch).cores or 1
+            found += [Variant(arch, chunk_size=size) for size in CHUNK_SIZES]
+            found += [Variant(arch, threads=n) for n in (1, 2) if n < cores]
     if devices is not None:
         able = [arch for arch in NUMBERED if arch in chosen] or [found[0].arch]
         for arch in able:

@@ -66,7 +66,7 @@ class Engine:
         if not prepared.fill.get("SYMMETRIC", 1):
             settings = replace(settings, either_sense=False)
         self.settings, self.note = settings, note
-        self.points = Points(Unpacker(prepared, space), settings.threads, device.arch == "cpu")
+        self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
         self.growth = Growth(prepared, space.voxel_sizes, device, settings, self.filters, roots)

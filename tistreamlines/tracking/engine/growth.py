@@ -29,7 +29,7 @@ from .tally import Tally
 
 Array = npt.NDArray[Any]
 # GPU: well under the two seconds after which desktop systems reset it.  CPU: caches are cold after each launch.
-LAUNCH_SECONDS = {"cpu": 2.0, "cuda": 0.4, "vulkan": 0.4, "metal": 0.4}
+HOST_SECONDS, GPU_SECONDS = 2.0, 0.4
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
@@ -90,12 +90,12 @@ class Growth:
 
     def forget_pace(self) -> None:
         """Forget how fast the device has been."""
-        self.pace = Pace(LAUNCH_SECONDS["cpu" if self.device.software else self.device.arch])
+        self.pace = Pace(GPU_SECONDS if self.device.on_gpu else HOST_SECONDS)
 
     def _fit(self, tables: int, fill: dict[str, Any]) -> Capacity:
         """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
         chosen, free = self.settings, None
-        cpu = self.device.arch == "cpu"
+        cpu = self.device.on_host
         if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
         return capacity_for(
@@ -109,7 +109,7 @@ class Growth:
 
         No system resets a CPU, however long a launch takes.
         """
-        halves = None if self.device.arch == "cpu" else self.pace.halves()
+        halves = None if self.device.on_host else self.pace.halves()
         return self.capacity.streamlines if halves is None else max(1, min(self.capacity.streamlines, halves // 2))
 
     def ready(self) -> int:
@@ -255,7 +255,7 @@ class Growth:
         Idle launches are timed, then more seeds while they are soon grown.  A software device begins with few seeds, as
         a CPU does.
         """
-        if self.device.arch == "cpu":
+        if self.device.on_host:
             return
         for _ in range(1 if self.device.software else IDLE):
             with self.pace.idle():

@@ -1,12 +1,11 @@
-"""Options of streamline growth and of selection, for every direction getter and stopping rule."""
+"""Options of streamline growth, for every direction getter and stopping rule."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...option import GROWTH, REGIONS, option
+from ...option import GROWTH, option
 
-SEEDS_EACH = 1000  # of a streamline of --select, as MRtrix3's -select
 # as MRtrix3's -minlength; on phantoms whose bundles are known, no shorter streamline connects the ends of one
 SHORTEST = "5vox"
 
@@ -16,51 +15,33 @@ class GrowthOptions:
     """Options of streamline growth for every direction getter."""
 
     step_size: str | float = option(
-        "0.5vox", GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
-        common=True,
+        None, GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
+        otherwise="0.5vox", common=True, affects="growth",
     )  # fmt: skip
     max_steps: int = option(
         500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
+        affects="growth",
     )  # fmt: skip
     min_length: str | float = option(
         None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "
-        "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy", common=True,
+        "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy", common=True, affects="growth",
     )  # fmt: skip
     max_length: float | None = option(
         None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
-        common=True,
+        common=True, affects="growth",
     )  # fmt: skip
     too_long: str = option(
         "drop", GROWTH, "Drop streamlines that are too long, or truncate them: then the backward half is grown after "
         "the forward half, with the length that this one leaves.",
-        choices=("drop", "truncate"), requires=("max_length",),
+        choices=("drop", "truncate"), requires=("max_length",), affects="growth",
     )  # fmt: skip
     one_way: bool = option(
         False, GROWTH, "Grow streamlines in one direction from the seed only: that of the initial direction, of which "
-        "one of both senses is taken at random if the orientation function has both.",
+        "one of both senses is taken at random if the orientation function has both.", affects="growth",
     )  # fmt: skip
     keep: str = option(
         "all", GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "
         "ends them validly, or where they leave the image. Ends without a direction, at the maximum number of steps or "
-        "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"),
+        "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"), affects="growth",
     )  # fmt: skip
-    rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1)
-
-
-@dataclass(frozen=True)
-class SelectionOptions:
-    """Options of how many streamlines are tracked."""
-
-    select: int | None = option(
-        None, REGIONS, "Track until this number of streamlines is accepted: the first ones in the order of the seeds, "
-        "the same on every device.", unit="streamlines", low=1, high=2**32 - 1, absent="those of all seeds",
-        excludes=("nseeds",), common=True,
-    )  # fmt: skip
-    max_seeds: int | None = option(
-        None, REGIONS, "Greatest number of seeds of --select.", unit="seeds", low=1, high=2**32 - 1,
-        absent=f"{SEEDS_EACH} times --select", requires=("select",),
-    )  # fmt: skip
-    time_limit: float | None = option(
-        None, REGIONS, "Begin no further seeds after so long a time of tracking. The result then depends on the speed "
-        "of the device.", unit="s", low=0, above=True, absent="no limit",
-    )  # fmt: skip
+    rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1, affects="growth")

@@ -22,7 +22,7 @@ from ...space.polynomials import from_harmonics, monomials
 from ...space.sphere import most_peaks, padded, sphere_tables
 from ..tables.given import Given, Prepared, Signals
 from ..tables.rows import build_volume, kept
-from .options import MethodOptions
+from .options import VertexOptions
 from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "metho
 
 
 @dataclass(frozen=True)
-class BootOptions(MethodOptions):
+class BootOptions(VertexOptions):
     """Options of the residual bootstrap, a part of :class:`tistreamlines.Parameters`."""
 
     angular_weight: float = option(

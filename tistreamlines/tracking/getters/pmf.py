@@ -25,7 +25,7 @@ from ...space.polynomials import from_harmonics
 from ...space.sphere import SPHERES, most_peaks, padded, sphere_tables
 from ..tables.given import Given, OrientationFunctions, Prepared
 from ..tables.rows import build_volume, kept
-from .options import MethodOptions
+from .options import VertexOptions
 from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
@@ -34,7 +34,7 @@ HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_dire
 
 
 @dataclass(frozen=True)
-class PmfOptions(MethodOptions):
+class PmfOptions(VertexOptions):
     """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
 
     pmf_threshold: float = option(

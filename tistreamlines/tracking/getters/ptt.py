@@ -53,10 +53,10 @@ class PttOptions(PmfOptions):
         unit="power", low=0, high=MOST_POWER, above=True,
     )  # fmt: skip
     probe_rule: str = option(
-        "dipy", MODEL, "dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a factor of the voxel "
-        "size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, and any candidate is "
-        "accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends streamlines there. "
-        "paper follows the publication.", choices=("dipy", "tracker", "paper"),
+        "dipy", MODEL, "Rule of the probes. dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a "
+        "factor of the voxel size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, "
+        "and any candidate is accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends "
+        "streamlines there. paper follows the publication.", choices=("dipy", "tracker", "paper"),
     )  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...kernels.orientation.peaks import PeakRule
 from ..tables.given import StopTables
-from .options import MethodOptions
+from .options import VertexOptions
 
 
-def peak_rule(options: MethodOptions) -> PeakRule:
+def peak_rule(options: VertexOptions) -> PeakRule:
     """Return the kernels' record of the peak thresholds, with cosines of the angles."""
     return PeakRule(
         relative_threshold=options.relative_peak_threshold,
@@ -19,7 +19,7 @@ def peak_rule(options: MethodOptions) -> PeakRule:
     )
 
 
-def most_directions(peaks: int, options: MethodOptions) -> int:
+def most_directions(peaks: int, options: VertexOptions) -> int:
     """Return the greatest number of initial directions of a seed that can have so many peaks."""
     return min(peaks, options.max_directions or peaks)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ... import plugins
 from ...linker.lang import Reals, Record, Twin, fields_of
 from ...space.batch import Space
 from .given import Prepared
@@ -111,14 +113,18 @@ def _decoded(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
 
 def _place(thing: Any) -> str:
     """Return the module and name of a kernel function or a record."""
-    return f"{getattr(thing, 'function', thing).__module__}:{thing.__name__}"
+    return f"{plugins.called(getattr(thing, 'function', thing).__module__)}:{thing.__name__}"
 
 
 def _found(place: str) -> Any:
     module, name = place.split(":")
-    if not module.startswith(KERNELS):
+    if module.startswith(KERNELS):
+        home = importlib.import_module(module)
+    elif plugins.known(module) and module in sys.modules:  # which is never imported because a file names it
+        home = sys.modules[module]
+    else:
         raise ValueError(f"{module} is none of the kernels")
-    found = getattr(importlib.import_module(module), name)
+    found = getattr(home, name)
     if not isinstance(found, Twin) and not (isinstance(found, type) and issubclass(found, Record)):
         raise ValueError(f"{place} is neither a kernel function nor a record")
     return found

@@ -1,0 +1,82 @@
+"""What an option says that it affects is true: tables that differ have different keys in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import idle
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.errors import TrackingError
+from tistreamlines.options.definitions import names_affecting, options
+from tistreamlines.run import api, plan
+from tistreamlines.run.log import Log, Watcher
+
+KINDS = ("boot", "ptt of an odf", "det of sh, regions")
+# as they were before options said it, when a list of names did
+LATER = {
+    "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
+    "too_long", "one_way", "keep", "rng_seed", "include", "include_ordered", "exclude", "limit_mask", "ends_in",
+    "stop_when_included", "select", "max_seeds", "time_limit", "force", "json_stats", "density", "density_voxel",
+    "density_grid", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
+    "shared_cache", "like",
+}  # fmt: skip
+
+
+class Seen(Exception):
+    """A run was about to start."""
+
+
+def key_and_tables(monkeypatch, kind, **more):
+    """The causes under which the tables of a run are cached, and a hash of the tables."""
+    found, causes = {}, vars(plan)["_causes"]
+
+    def start(series, parameters, _):
+        prepared = plan.make_plan(series, parameters, Log(Watcher())).prepared
+        given = {n: one for n, one in parameters.inputs().items() if n.split()[0] in names_affecting("tables")}
+        found["key"] = json.dumps([plan.hashing(series | given)(), causes(parameters)], sort_keys=True)
+        content = b"".join(np.ascontiguousarray(array).tobytes() for _, array in sorted(prepared.arrays.items()))
+        fill = {name: getattr(value, "__name__", value) for name, value in prepared.fill.items()}
+        found["tables"] = hashlib.sha256(content + str((fill, prepared.scalars)).encode()).hexdigest()
+        raise Seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "start", start)
+        with pytest.raises(Seen):
+            ts.track(**idle.kinds()[kind] | more)
+    return found["key"], found["tables"]
+
+
+def test_the_declarations_are_those_that_the_cache_has_had():
+    assert names_affecting("growth", "run", "defaults") == LATER
+    assert set(options()) - LATER == names_affecting("tables")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_affects_what_it_says(kind, tmp_path, monkeypatch):
+    key, tables = key_and_tables(monkeypatch, kind)
+    changed = 0
+    for name, value in idle.values(tmp_path).items():
+        if name in idle.kinds()[kind]:
+            continue
+        try:
+            own_key, own_tables = key_and_tables(monkeypatch, kind, **{name: value})
+        except TrackingError:  # refused beside the others
+            continue
+        assert own_key != key or own_tables == tables, f"{name} changes the tables, but not their key"
+        if name in LATER - {"step_size", "like"}:
+            assert (own_key, own_tables) == (key, tables), name
+        elif name not in ("step_size", "like"):
+            assert own_key != key, name
+            changed += own_tables != tables
+    assert changed > 5
+
+
+def test_the_step_is_a_cause_where_the_tables_depend_on_it(monkeypatch):
+    for kind, depends in (("boot", False), ("ptt of an odf", True)):
+        key, tables = key_and_tables(monkeypatch, kind)
+        own_key, own_tables = key_and_tables(monkeypatch, kind, step_size="0.3mm")
+        assert (own_key != key) == (own_tables != tables) == depends

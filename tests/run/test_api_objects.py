@@ -1,0 +1,93 @@
+"""Runs with objects beside keywords give the bits of runs with keywords."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+
+COMMON = {"nseeds": 300, "arch": "cpu", "min_length": 0}
+
+
+@pytest.fixture(scope="module")
+def series(head):
+    names = ("dwi", "bvals", "bvecs")
+    return dict(zip(names, head.series, strict=True)) | {"mask": head.phantom.mask.astype(np.uint8)}
+
+
+@pytest.fixture(scope="module")
+def tissues(head):
+    phantom = head.phantom
+    white = np.minimum(np.sum([bundle.membership for bundle in phantom.bundles], axis=0), 1.0) * phantom.mask
+    return np.stack([white, phantom.mask - white, np.zeros_like(white)], axis=-1).astype(np.float32)
+
+
+def same(one, other):
+    """The same streamlines, of which there are some."""
+    assert one.n_streamlines == other.n_streamlines > 20
+    a, b = (ts.Batch.concatenate(found.batches) for found in (one, other))
+    assert np.array_equal(a.points, b.points)
+    assert np.array_equal(a.offsets, b.offsets)
+
+
+CASES = {
+    "boot": ({"dg": ts.Boot(max_angle=50, model=ts.OPDT(sm_lambda=0.01))},
+             {"dg": "boot", "max_angle": 50, "model": "opdt", "sm_lambda": 0.01}),
+    "prob": ({"dg": ts.Prob(max_angle=30), "model": ts.CSA(sh_order=4), "stopping": ts.Threshold(fa_threshold=0.15)},
+             {"dg": "prob", "max_angle": 30, "model": "csa", "sh_order": 4, "fa_threshold": 0.15}),
+    "det": ({"dg": ts.Det(det_rule="closest", max_directions=1), "model": ts.CSA()},
+            {"dg": "det", "det_rule": "closest", "max_directions": 1, "model": "csa"}),
+    "ptt": ({"dg": ts.Ptt(probe_length=2.0, model=ts.CSA())}, {"dg": "ptt", "probe_length": 2.0, "model": "csa"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dg", CASES)
+def test_the_bits_are_those_of_keywords(series, dg):
+    objects, keywords = CASES[dg]
+    one, other = (ts.track(**series, **COMMON, **given) for given in (objects, keywords))
+    same(one, other)
+    assert one.parameters.as_dict() == other.parameters.as_dict()
+    with pytest.raises(AssertionError):
+        same(one, ts.track(**series, **COMMON, dg=dg))
+
+
+@pytest.mark.parametrize("rule", ["act", "cmc"])
+def test_stopping_rules_and_regions(series, tissues, rule, head):
+    affine = nib.load(series["dwi"]).affine
+    centre = affine[:3, :3] @ (np.array(tissues.shape[:3]) / 2) + affine[:3, 3]
+    upper = np.zeros(tissues.shape[:3], np.uint8)
+    upper[:, :, 8:] = 1
+    objects = {
+        "stopping": ts.choice("stopping", rule)(pve=tissues), "seed_sphere": ts.Sphere(centre, 40.0),
+        "include": [ts.Sphere(centre, 60.0), ts.Mask(upper, affine)], "dg": ts.Boot(),
+    }  # fmt: skip
+    ball = ",".join(map(repr, centre.tolist()))
+    keywords = {
+        "stopping": rule, "pve": tissues, "seed_sphere": f"{ball},40.0", "dg": "boot",
+        "include": [f"{ball},60.0", nib.Nifti1Image(upper, affine)],
+    }  # fmt: skip
+    one, other = (ts.track(**series, **COMMON, **given) for given in (objects, keywords))
+    same(one, other)
+    assert one.as_dict()["dropped"] != ts.track(**series, **COMMON, **keywords | {"include": None}).as_dict()["dropped"]
+
+
+def test_density_is_a_product(series, tmp_path):
+    paths = [tmp_path / name for name in ("a.nii.gz", "b.nii.gz")]
+    ts.track(**series, **COMMON, products=[ts.Density(paths[0], voxel_mm=4)])
+    ts.track(**series, **COMMON, density=paths[1], density_voxel=4)
+    one, other = (np.asarray(nib.load(path).dataobj) for path in paths)
+    assert np.array_equal(one, other)
+    assert one.sum() > 100
+
+
+def test_stream_and_estimate_take_them(series):
+    one, other = (
+        ts.Batch.concatenate(list(ts.stream(**series, **COMMON, **given))).points
+        for given in ({"dg": ts.Boot(max_angle=45)}, {"dg": "boot", "max_angle": 45})
+    )
+    assert len(one) > 100
+    assert np.array_equal(one, other)
+    with pytest.raises(ts.ParameterError, match="density is written by track"):
+        ts.stream(**series, **COMMON, products=[ts.Density("a.nii")])
+    found = [ts.estimate(**series, **COMMON, dg=dg).streamlines for dg in (ts.Boot(max_directions=1), ts.Boot())]
+    assert found[0] != found[1]

@@ -1,0 +1,158 @@
+"""Direction getters and stopping rules of other packages: the examples, in the cache, in workers and as commands."""
+
+import inspect
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import ROOT
+
+import tistreamlines as ts
+from tistreamlines import plugins
+from tistreamlines.devices import ARCHS
+from tistreamlines.errors import TrackingError
+from tistreamlines.options.definitions import applies_with, options
+from tistreamlines.options.objects import expanded
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
+from tistreamlines.tracking.tables import packing
+
+EXAMPLES = ROOT / "examples"
+COMMON = {"nseeds": 300, "min_length": 0, "max_steps": 30, "arch": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def own(monkeypatch):
+    """The examples, imported as users would, until the end of a test."""
+    rows, rules, noted = dict(METHODS), dict(STOPPING_RULES), dict(vars(plugins)["_digests"])
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    for name in ("own_getter", "own_rule"):
+        sys.modules.pop(name, None)
+        __import__(name)
+    yield sys.modules["own_getter"], sys.modules["own_rule"]
+    for table, before in ((METHODS, rows), (STOPPING_RULES, rules), (vars(plugins)["_digests"], noted)):
+        table.clear()
+        table.update(before)
+    for name in ("own_getter", "own_rule"):
+        del sys.modules[name]
+
+
+def points(result):
+    assert result.n_streamlines > 20
+    return ts.Batch.concatenate(result.batches).points
+
+
+def test_its_options_are_options():
+    assert applies_with("forward_weight") == {"dg": ("forward",)}
+    assert applies_with("fa_low") == {"stopping": ("band",)}
+    assert {"forward_weight", "fa_low", "fa_high"} <= set(options())
+    assert ts.Parameters(dg="forward", forward_weight=False).as_dict()["forward_weight"] is False
+    with pytest.raises(ts.ParameterError, match="can be used with dg forward, not with dg prob"):
+        ts.Parameters.given({"dg": "prob", "forward_weight": False})
+    with pytest.raises(ts.ParameterError, match="fa_low is 2"):
+        ts.Parameters(stopping="band", fa_low=2)
+
+
+def test_it_has_an_object(head):
+    getter = ts.choice("dg", "forward")(forward_weight=False, model=ts.CSA())
+    rule = ts.choice("stopping", "band")(fa_low=0.1, fa_high=1.0)
+    assert "forward_weight" in inspect.signature(type(getter)).parameters
+    assert expanded({"dg": pickle.loads(pickle.dumps(getter))}) == {
+        "dg": "forward", "forward_weight": False, "model": "csa"
+    }  # fmt: skip
+    found = ts.track(*head.series, dg=getter, stopping=rule, **COMMON)
+    named = {"dg": "forward", "forward_weight": False, "model": "csa", "stopping": "band", "fa_low": 0.1}
+    assert np.array_equal(points(found), points(ts.track(*head.series, fa_high=1.0, **named, **COMMON)))
+    with pytest.raises(TypeError, match="'fa_lower'; its options are"):
+        type(rule)(fa_lower=0.2)
+
+
+def test_without_the_weight_it_is_prob(head):
+    named = {"model": "csa", "stopping": "band", "fa_low": 0.1, "fa_high": 1.0, **COMMON}
+    prob, plain = (ts.track(*head.series, dg=dg, **named) for dg in ("prob", "forward"))
+    unweighted = ts.track(*head.series, dg="forward", forward_weight=False, **named)
+    assert np.array_equal(points(unweighted), points(prob))
+    assert not np.array_equal(points(plain)[:200], points(prob)[:200])
+
+
+def test_its_tables_are_kept_until_its_source_changes(head, tmp_path, monkeypatch):
+    named = {"dg": "forward", "model": "csa", "stopping": "band", "cache_dir": tmp_path, **COMMON}
+    first = points(ts.track(*head.series, **named))
+    with monkeypatch.context() as patch:
+        patch.setattr("tistreamlines.run.tables.read", None)  # would be called
+        assert np.array_equal(points(ts.track(*head.series, **named)), first)
+    assert len(list(tmp_path.glob("tables-*"))) == 1
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(plugins)["_digests"], "own_rule", "another")
+        ts.track(*head.series, **named)
+    assert len(list(tmp_path.glob("tables-*"))) == 2
+
+
+def test_a_cache_file_imports_nothing(tmp_path, monkeypatch):
+    found = vars(packing)["_found"]
+    assert found("own_getter:next_direction").__name__ == "next_direction"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')", encoding="utf-8")
+    for place in ("evil:f", "os:system", "own_getter.evil:f"):
+        with pytest.raises(ValueError, match="none of the kernels"):
+            found(place)
+    with pytest.raises(ValueError, match="neither a kernel function nor a record"):
+        found("own_getter:prepare")
+
+
+def test_names_that_are_taken():
+    with pytest.raises(ts.ParameterError, match="'prob' is taken"):
+        ts.register("prob", METHODS["forward"])
+
+
+def test_a_script_that_starts_runs_while_it_is_imported(monkeypatch):
+    monkeypatch.setattr(plugins, "_importing", ["script.py"])
+    with pytest.raises(TrackingError, match=r"script\.py starts a run while"):
+        plugins.code_that_imports()
+
+
+@pytest.mark.skipif("vulkan" not in ARCHS, reason="no Vulkan")
+def test_a_worker_knows_it(head, tmp_path):
+    """A run that can go on has a worker, which imports the script that registers it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        (EXAMPLES / "own_getter.py").read_text(encoding="utf-8").split("def main(")[0]
+        + "if __name__ == '__main__':\n"
+        f"    named = {COMMON!r} | {{'arch': sys.argv[1]}}\n"
+        f"    result = ts.track(*sys.argv[3:], sys.argv[2], dg='forward', model='csa', resume=True, **named)\n",
+        encoding="utf-8",
+    )  # fmt: skip
+    command = [sys.executable, str(script), "vulkan", str(tmp_path / "a.trk"), *map(str, head.series)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    ts.track(*head.series, tmp_path / "b.trk", dg="forward", model="csa", **COMMON)
+    assert (tmp_path / "a.trk").read_bytes() == (tmp_path / "b.trk").read_bytes()
+
+
+def test_an_entry_point_adds_it_to_the_command_line(head, tmp_path):
+    info = tmp_path / "own-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[tistreamlines]\nforward = own_getter\nbroken = there_is_no_such_module\n", encoding="utf-8"
+    )
+    path = os.pathsep.join([str(tmp_path), str(EXAMPLES), str(Path(ts.__file__).parents[1])])
+    command = [sys.executable, "-m", "tistreamlines", "track"]
+
+    def run(*arguments):
+        return subprocess.run(
+            [*command, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+
+    shown = run("--help-all")
+    assert "--no-forward-weight" in shown.stdout
+    assert "with --dg forward" in " ".join(shown.stdout.split())
+    assert "broken (there_is_no_such_module) cannot be imported" in shown.stderr
+    done = run(*head.series, "-o", "a.trk", "--dg", "forward", "--model", "csa", "--nseeds", 100, "--arch", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "a.json").read_text())["parameters"]["forward_weight"] is True

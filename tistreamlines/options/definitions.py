@@ -1,0 +1,128 @@
+"""The definitions of all options by name: those of this package, and those of rows that users have registered.
+
+Options of a direction getter, a stopping rule or a model are defined with it, in ``tracking/`` or ``fit/models.py``;
+all others are defined in ``option_groups``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import Field, dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+from ..option import GROUPS, Option
+from ..tracking import registry
+from ..tracking.engine.options import GrowthOptions
+from ..tracking.getters.boot import BootOptions
+from ..tracking.getters.pmf import DetOptions
+from ..tracking.getters.ptt import PttOptions
+from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.selection.options import RegionOptions, SelectionOptions
+from ..tracking.sources import SOURCES
+from ..tracking.stopping.anatomy import AnatomyOptions
+from ..tracking.stopping.binary import BinaryOptions
+from ..tracking.stopping.threshold import ThresholdOptions
+from .option_groups import DensityOptions, FileOptions, MethodChoice, RunningOptions, SeedOptions
+
+IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an input
+
+
+@dataclass(frozen=True)
+class OwnOptions(
+    DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, FileOptions, BootOptions,
+    PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
+):  # fmt: skip
+    """The options of this package, so that type checkers know them."""
+
+
+def options() -> dict[str, Option]:
+    """Return the definition of each option by name, in the order of the help."""
+    return _options_of(_classes(), tuple(SOURCES))
+
+
+def defaults() -> dict[str, Any]:
+    """Return the default of each option by name."""
+    return {name: known.default for name, known in _fields_of(_classes()).items()}
+
+
+def names_affecting(*what: str) -> frozenset[str]:
+    """Return the options that affect one of these; see :class:`tistreamlines.option.Option`."""
+    return frozenset(name for name, option in options().items() if option.affects in what)
+
+
+def input_names() -> tuple[str, ...]:
+    """Return the options that name an input besides the series: an image, points, or another source of directions."""
+    return tuple(name for name in options() if name in SOURCES or any(like in _type(name) for like in IMAGES))
+
+
+def saying(what: str) -> tuple[str, ...]:
+    """Return the options of which only one can be given, since each says the same in its way."""
+    return tuple(name for name, option in options().items() if option.one_of == what)
+
+
+def applies_with(name: str) -> dict[str, Collection[str]]:
+    """Return with which values of 'dg', 'stopping', 'model' and 'source' an option has an effect."""
+    only: dict[str, Collection[str]] = {**registry.owners(name), **options()[name].only}
+    if name in SOURCES:
+        only["dg"] = tuple(key for key, row in METHODS.items() if name in row.follows)
+    if name == "asymmetric":
+        only["dg"] = able_asymmetric()
+    return only
+
+
+def able_asymmetric() -> tuple[str, ...]:
+    """Return the methods that can keep opposite directions apart."""
+    return tuple(key for key, row in METHODS.items() if row.asymmetric)
+
+
+def absent(name: str) -> str:
+    """Describe what happens if an option without a fixed default is not given, for the help."""
+    option = options()[name]
+    otherwise = "" if option.otherwise is None else str(option.otherwise)
+    return ", ".join(filter(None, (otherwise, registry.varying(name)))) or option.absent
+
+
+def kind(name: str) -> str:
+    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
+    annotation = _type(name)
+    if annotation == "str | float" or (annotation.startswith("str") and not options()[name].choices):
+        return "text"
+    if annotation.startswith("OneOrMore["):
+        return "list"
+    words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
+    first = annotation.split(" ")[0]
+    return words.get(first, first)
+
+
+def _type(name: str) -> str:
+    """Return the annotation of an option as it is written."""
+    found = _fields_of(_classes())[name].type
+    return getattr(found, "__name__", str(found)) if not isinstance(found, str) else found
+
+
+def _classes() -> tuple[type, ...]:
+    """Return the classes of all options: those of this package, then those of registered rows."""
+    rows = (*METHODS.values(), *STOPPING_RULES.values())
+    return tuple(dict.fromkeys([OwnOptions, *(row.options for row in rows)]))
+
+
+@cache
+def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[Any]]:
+    found: dict[str, Field[Any]] = {}
+    for one in classes:
+        found |= {f.name: f for f in fields(one) if f.name not in found}
+    return found
+
+
+@cache
+def _options_of(classes: tuple[type, ...], sources: tuple[str, ...]) -> dict[str, Option]:
+    """Return the definitions, in which options of which only one can be given exclude each other."""
+    known: dict[str, Option] = {name: f.metadata["option"] for name, f in _fields_of(classes).items()}
+    for name, option in known.items():
+        others = ("model", *sources) if name in sources else tuple(
+            other for other, row in known.items() if option.one_of and row.one_of == option.one_of
+        )  # fmt: skip
+        excludes = dict.fromkeys([*option.excludes, *others])
+        known[name] = replace(option, excludes=tuple(other for other in excludes if other != name))
+    return dict(sorted(known.items(), key=lambda item: GROUPS.index(item[1].group)))

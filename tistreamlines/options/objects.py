@@ -1,0 +1,273 @@
+"""Objects beside keywords: a direction getter, a stopping rule or a model with its options, regions and products.
+
+An object only stands for keywords of :func:`tistreamlines.track`: ``dg=Prob(max_angle=30)`` is ``dg="prob",
+max_angle=30``. There is a class for each row of the registries, made from the row and its options, so it has no list of
+options of its own; ``objects.pyi``, which ``python docs/generate.py`` writes, shows them to editors and type checkers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..errors import ParameterError, python_names
+from ..fit.models import MODELS, FitOptions
+from ..option import flag, listed
+from ..tracking.registry import METHODS, STOPPING_RULES
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..option import ImageLike, PathLike
+
+TABLES: dict[str, Mapping[str, Any]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS}
+KINDS = {"dg": "direction getter", "stopping": "stopping rule", "model": "orientation model"}
+PRODUCTS = "products"  # the keyword that no option has
+
+
+class Choice:
+    """A row of a registry with some of its options, in place of its name.
+
+    Parameters
+    ----------
+    **options
+        Options of the row. Those that are left out, or None, have their default.
+
+    Raises
+    ------
+    TypeError
+        If the row has no such option.
+    """
+
+    option: ClassVar[str]  # the keyword that it is given as
+    name: ClassVar[str]  # of the row
+    row: ClassVar[Any]
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            inspect.signature(type(self)).bind(**options)
+        except TypeError as error:
+            known = listed(inspect.signature(type(self)).parameters)
+            raise TypeError(f"{type(self).__name__}: {error}; its options are {known}") from None
+        self.options = options
+
+    def __repr__(self) -> str:
+        """Return the call that makes the object."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+    def __reduce__(self) -> Any:
+        """Have the class made anew where the object is unpickled."""
+        return _unpickled, (self.option, self.name, self.options)
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A ball in which seeds are placed, or a region of interest.
+
+    Parameters
+    ----------
+    centre : array_like, (3,)
+        Its centre, RASmm.
+    radius : float
+        Its radius, mm.
+    """
+
+    centre: npt.ArrayLike
+    radius: float
+
+    def _value(self) -> Any:
+        """Return the value of an option that the object stands for."""
+        centre = np.asarray(self.centre, float).ravel()
+        if len(centre) != 3:
+            raise ParameterError(f"centre has {len(centre)} numbers: give x, y and z in RASmm")
+        return (*centre.tolist(), float(self.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """The voxels of an image that are at least 0.5, on a grid of its own.
+
+    Parameters
+    ----------
+    image : str, Path, nibabel image or (x, y, z) ndarray
+        The mask.
+    affine : (4, 4) array_like, optional
+        From voxel coordinates of an array to RASmm. Without it, an array has the affine that ``track`` is given.
+    """
+
+    image: ImageLike
+    affine: npt.ArrayLike | None = None
+
+    def _value(self) -> Any:
+        """Return the value of an option that the object stands for."""
+        if self.affine is None:
+            return self.image
+        if not isinstance(self.image, np.ndarray):
+            raise ParameterError(f"Mask has an affine, but a {type(self.image).__name__} brings its own: leave it out")
+        from nibabel.nifti1 import Nifti1Image
+
+        voxels = self.image.astype(np.uint8) if self.image.dtype == bool else self.image
+        return Nifti1Image(voxels, np.asarray(self.affine, float))
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """A map of how many streamlines pass through each voxel, a product of :func:`tistreamlines.track`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The map to write, .nii or .nii.gz.
+    voxel_mm : float, optional
+        Side of its voxels, mm. They cover the image that is tracked, along its axes.
+    grid : str, Path, nibabel image or ndarray, optional
+        Image whose grid the map has. Without it and ``voxel_mm``, the grid is that of the image that is tracked.
+    """
+
+    path: PathLike
+    voxel_mm: float | None = None
+    grid: ImageLike | None = None
+
+    def _keywords(self) -> dict[str, Any]:
+        """Return the keywords that the object stands for."""
+        return {"density": self.path, "density_voxel": self.voxel_mm, "density_grid": self.grid}
+
+
+Region = Sphere | Mask
+Product = Density
+
+
+def expanded(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords with the objects among their values replaced by the keywords that these stand for.
+
+    Parameters
+    ----------
+    named : mapping
+        Values by the name of a keyword. One of None counts as not given.
+
+    Returns
+    -------
+    dict
+        Values by name, without None.
+
+    Raises
+    ------
+    ParameterError
+        If two of them say different things, or an object is given as another keyword than its own.
+    """
+    out: dict[str, Any] = {}
+    told: dict[str, str] = {}
+    for name, value in named.items():
+        for key, one, words in _said(name, value):
+            # a keyword that says the same is not in the way
+            if key in out and not (one is out[key] or (isinstance(one, str | float | int) and one == out[key])):
+                raise ParameterError(f"{told[key]}, but {words}: both give {flag(key)}, so leave one of them out")
+            out[key], told[key] = one, words
+    return out
+
+
+def _said(name: str, value: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield the plain keywords that a keyword stands for, their values, and in which words it was given."""
+    if value is None:
+        return
+    words = f"{flag(name)} is {value!r}" if isinstance(value, Choice) else f"{flag(name)} is {str(value)[:80]}"
+    if name == PRODUCTS:
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(one, Product):
+                raise ParameterError(f"products has a {type(one).__name__}: give objects such as Density")
+            for key, said in one._keywords().items():
+                yield from ((key, said, f"{PRODUCTS} has {one!r}"),) if said is not None else ()
+    elif isinstance(value, Choice):
+        if value.option != name:
+            raise ParameterError(f"{words}, a {KINDS[value.option]}: give it as {value.option}")
+        yield name, value.name, words
+        for key, said in value.options.items():
+            yield from ((inner, one, words) for inner, one, _ in _said(key, said))
+    elif isinstance(value, Product):
+        raise ParameterError(f"{words}, a product: give it in {PRODUCTS}")
+    elif isinstance(value, list | tuple):
+        yield name, [_plain(one) for one in value], words
+    else:
+        yield name, _plain(value), words
+
+
+def _plain(value: Any) -> Any:
+    """Return what a region stands for, and any other value as it is."""
+    return value._value() if isinstance(value, Region) else value
+
+
+def choice(option: str, name: str) -> type[Choice]:
+    """Return the class of a row of a registry.
+
+    Parameters
+    ----------
+    option : str
+        'dg', 'stopping' or 'model'.
+    name : str
+        Name of the row, also of one that was registered from outside this package.
+
+    Returns
+    -------
+    type
+        The class, whose arguments are the options of the row.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such row.
+    """
+    if name not in TABLES[option]:
+        raise ParameterError(f"{name!r} is no {KINDS[option]}: give one of {', '.join(TABLES[option])}")
+    row, made = TABLES[option][name], _MADE.get((option, name))
+    if made is None or made.row is not row:
+        space = {"option": option, "name": name, "row": row, "__module__": __name__}
+        made = _MADE[option, name] = type(class_name(option, name), (Choice,), space)
+        own = own_options(option, name)
+        given = {one.name: row.defaults.get(one.name, one.default) for one in own} if option != "stopping" else {}
+        made.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=given.get(one.name, one.default))
+            for one in own
+        ])  # fmt: skip
+        made.__doc__ = _described(made, own)
+    return made
+
+
+_MADE: dict[tuple[str, str], type[Choice]] = {}
+
+
+def own_options(option: str, name: str) -> list[Field[Any]]:
+    """Return the options of a row as dataclass fields, those of a model only for the model."""
+    if option == "model":
+        return [one for one in fields(FitOptions) if name in one.metadata["option"].only.get("model", ())]
+    return [one for one in fields(TABLES[option][name].options) if "model" not in one.metadata["option"].only]
+
+
+def class_name(option: str, name: str) -> str:
+    """Return the name of a row's class: Prob, Threshold; rules and models of few letters are abbreviations, as ACT."""
+    return name.upper() if option != "dg" and len(name) <= 4 else name.title().replace("_", "")
+
+
+def _described(made: type[Choice], own: Sequence[Field[Any]]) -> str:
+    """Return the docstring of a class: the title of its row and the help of its options."""
+    lines = [f"{KINDS[made.option].capitalize()} '{made.name}': {made.row.title}.", ""]
+    lines += ["Parameters", "----------"] if own else []
+    for one in own:
+        known = one.metadata["option"]
+        lines += [f"{one.name} : {known.unit or str(one.type)}", f"    {python_names(known.help)}"]
+    return "\n".join([*lines, ""])
+
+
+def _unpickled(option: str, name: str, options: dict[str, Any]) -> Choice:
+    return choice(option, name)(**options)
+
+
+def __getattr__(name: str) -> Any:
+    for option, table in TABLES.items():
+        for row in table:
+            if class_name(option, row) == name:
+                return choice(option, row)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,249 @@
+"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy.typing as npt
+
+from .. import option
+from ..option import PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+
+PRODUCTS: str
+KINDS: dict[str, str]
+TABLES: dict[str, Mapping[str, Any]]
+
+class Choice:
+    """A row of a registry with some of its options, in place of its name.
+
+    Parameters
+    ----------
+    **options
+        Options of the row. Those that are left out, or None, have their default.
+
+    Raises
+    ------
+    TypeError
+        If the row has no such option.
+    """
+
+    option: ClassVar[str]  # the keyword that it is given as
+    name: ClassVar[str]  # of the row
+    row: ClassVar[Any]
+
+    def __init__(self, **options: Any) -> None: ...
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A ball in which seeds are placed, or a region of interest.
+
+    Parameters
+    ----------
+    centre : array_like, (3,)
+        Its centre, RASmm.
+    radius : float
+        Its radius, mm.
+    """
+
+    centre: npt.ArrayLike
+    radius: float
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """The voxels of an image that are at least 0.5, on a grid of its own.
+
+    Parameters
+    ----------
+    image : str, Path, nibabel image or (x, y, z) ndarray
+        The mask.
+    affine : (4, 4) array_like, optional
+        From voxel coordinates of an array to RASmm. Without it, an array has the affine that ``track`` is given.
+    """
+
+    image: ImageLike
+    affine: npt.ArrayLike | None = None
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """A map of how many streamlines pass through each voxel, a product of :func:`tistreamlines.track`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The map to write, .nii or .nii.gz.
+    voxel_mm : float, optional
+        Side of its voxels, mm. They cover the image that is tracked, along its axes.
+    grid : str, Path, nibabel image or ndarray, optional
+        Image whose grid the map has. Without it and ``voxel_mm``, the grid is that of the image that is tracked.
+    """
+
+    path: PathLike
+    voxel_mm: float | None = None
+    grid: ImageLike | None = None
+
+Region = Sphere | Mask
+Product = Density
+ImageLike = option.ImageLike | Region
+
+def expanded(named: Mapping[str, Any]) -> dict[str, Any]: ...
+
+def choice(option: str, name: str) -> type[Choice]: ...
+
+def own_options(option: str, name: str) -> list[Field[Any]]: ...
+
+def class_name(option: str, name: str) -> str: ...
+
+class Boot(Choice):
+    """Direction getter 'boot': residual bootstrap."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        sphere: Literal['default', 'full', 'small'] | None = ...,
+        relative_peak_threshold: float | None = ...,
+        min_separation_angle: float | None = ...,
+        max_directions: int | None = ...,
+        max_angle: float | None = ...,
+        angular_weight: float | None = ...,
+        boot_rule: Literal['dipy', 'cuslines'] | None = ...,
+        negative_odf: Literal['dipy', 'none'] | None = ...,
+    ) -> None: ...
+
+class Prob(Choice):
+    """Direction getter 'prob': probabilistic."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        sphere: Literal['default', 'full', 'small'] | None = ...,
+        relative_peak_threshold: float | None = ...,
+        min_separation_angle: float | None = ...,
+        max_directions: int | None = ...,
+        max_angle: float | None = ...,
+        pmf_threshold: float | None = ...,
+        pmf_rows: Literal['sh', 'sampled'] | None = ...,
+    ) -> None: ...
+
+class Det(Choice):
+    """Direction getter 'det': deterministic."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        sphere: Literal['default', 'full', 'small'] | None = ...,
+        relative_peak_threshold: float | None = ...,
+        min_separation_angle: float | None = ...,
+        max_directions: int | None = ...,
+        max_angle: float | None = ...,
+        pmf_threshold: float | None = ...,
+        pmf_rows: Literal['sh', 'sampled'] | None = ...,
+        det_rule: Literal['max', 'closest'] | None = ...,
+    ) -> None: ...
+
+class Ptt(Choice):
+    """Direction getter 'ptt': parallel transport."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        sphere: Literal['default', 'full', 'small'] | None = ...,
+        relative_peak_threshold: float | None = ...,
+        min_separation_angle: float | None = ...,
+        max_directions: int | None = ...,
+        max_angle: float | None = ...,
+        pmf_threshold: float | None = ...,
+        pmf_rows: Literal['sh', 'sampled'] | None = ...,
+        probe_length: float | None = ...,
+        probe_radius: float | None = ...,
+        probe_quality: int | None = ...,
+        probe_count: int | None = ...,
+        data_support_exponent: float | None = ...,
+        probe_rule: Literal['dipy', 'tracker', 'paper'] | None = ...,
+    ) -> None: ...
+
+class Threshold(Choice):
+    """Stopping rule 'threshold': ends streamlines where a map is at or below a threshold."""
+    def __init__(
+        self,
+        *,
+        stop_map: ImageLike | None = ...,
+        stop_threshold: float | None = ...,
+        fa_threshold: float | None = ...,
+    ) -> None: ...
+
+class Binary(Choice):
+    """Stopping rule 'binary': ends them outside a mask."""
+    def __init__(
+        self,
+        *,
+        stop_mask: ImageLike | None = ...,
+    ) -> None: ...
+
+class ACT(Choice):
+    """Stopping rule 'act': ends them in grey matter (valid) or cerebrospinal fluid (invalid)."""
+    def __init__(
+        self,
+        *,
+        include_map: ImageLike | None = ...,
+        exclude_map: ImageLike | None = ...,
+        pve: ImageLike | None = ...,
+        pve_wm: ImageLike | None = ...,
+        pve_gm: ImageLike | None = ...,
+        pve_csf: ImageLike | None = ...,
+        pft: bool | None = ...,
+        pft_back: float | None = ...,
+        pft_front: float | None = ...,
+        pft_particles: int | None = ...,
+        pft_max_trial: int | None = ...,
+        pft_min_wm: float | None = ...,
+    ) -> None: ...
+
+class CMC(Choice):
+    """Stopping rule 'cmc': ends them at random where there is little white matter, with a valid end in grey matter."""
+    def __init__(
+        self,
+        *,
+        include_map: ImageLike | None = ...,
+        exclude_map: ImageLike | None = ...,
+        pve: ImageLike | None = ...,
+        pve_wm: ImageLike | None = ...,
+        pve_gm: ImageLike | None = ...,
+        pve_csf: ImageLike | None = ...,
+        pft: bool | None = ...,
+        pft_back: float | None = ...,
+        pft_front: float | None = ...,
+        pft_particles: int | None = ...,
+        pft_max_trial: int | None = ...,
+        pft_min_wm: float | None = ...,
+    ) -> None: ...
+
+class OPDT(Choice):
+    """Orientation model 'opdt': orientation probability density transform."""
+    def __init__(
+        self,
+        *,
+        sh_order: int | None = ...,
+        sm_lambda: float | None = ...,
+        min_signal: float | None = ...,
+    ) -> None: ...
+
+class CSA(Choice):
+    """Orientation model 'csa': constant solid angle ODF."""
+    def __init__(
+        self,
+        *,
+        sh_order: int | None = ...,
+        sm_lambda: float | None = ...,
+        min_signal: float | None = ...,
+    ) -> None: ...
+
+class CSD(Choice):
+    """Orientation model 'csd': constrained spherical deconvolution."""
+    def __init__(
+        self,
+        *,
+        sh_order: int | None = ...,
+        response: str | PathLike | Sequence[float] | None = ...,
+        fa_response: float | None = ...,
+        csd_lambda: str | float | None = ...,
+    ) -> None: ...

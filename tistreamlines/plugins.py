@@ -1,0 +1,112 @@
+"""Modules outside this package that add direction getters and stopping rules.
+
+They are imported where they are installed with an entry point of the group ``tistreamlines``, or by the user. Processes
+that help a run import them as well, results in the cache depend on their source, and tables in the cache may name their
+kernels. Nothing that a file names is ever imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from .errors import TrackingError
+
+GROUP = "tistreamlines"  # of entry points
+MAIN, ITS_COPY = "__main__", "__mp_main__"  # a script that helping processes import, as those of multiprocessing do
+_importing: list[str] = []  # the script that is imported now
+_digests: dict[str, str] = {}  # of the source of each module, when it was noted
+
+
+def note(names: Iterable[str]) -> None:
+    """Note modules that register rows, or that hold their kernels; their source is read anew."""
+    for name in map(called, names):
+        if not own(name):
+            _digests[name] = _digest(name)
+
+
+def called(name: str) -> str:
+    """Return the name of a module in all processes; a script is the main module of the process that was started."""
+    return MAIN if name == ITS_COPY else name
+
+
+def own(name: str) -> bool:
+    """Whether a module is one of this package."""
+    return name.split(".")[0] == __name__.split(".")[0]
+
+
+def known(name: str) -> bool:
+    """Whether a module was noted, or one of the same package was."""
+    return name.split(".")[0] in {one.split(".")[0] for one in _digests}
+
+
+def digests() -> dict[str, str]:
+    """Return a hash of the source of each module that was noted, as it was then."""
+    return dict(sorted(_digests.items()))
+
+
+def importable(name: str) -> bool:
+    """Whether another process can import a module; what was typed in at a prompt it cannot."""
+    return name != MAIN or _file(MAIN) is not None
+
+
+def code_that_imports() -> str:
+    """Return code with which a helping process imports these modules too, or nothing."""
+    if _importing:
+        raise TrackingError(
+            f"{_importing[0]} starts a run while a helping process imports it: start runs under "
+            "if __name__ == '__main__':"
+        )
+    places = {name: str(_file(name) or "") for name in _digests if importable(name)}
+    return f"from {__name__} import import_all\nimport_all({places!r})\n" if places else ""
+
+
+def import_all(places: dict[str, str]) -> None:
+    """Import modules, by name; a script by its file, which sees that it is not started itself."""
+    for name, place in places.items():
+        if name == MAIN:
+            import runpy
+
+            copy = ModuleType(ITS_COPY)
+            sys.modules[MAIN] = sys.modules[ITS_COPY] = copy
+            _importing.append(place)
+            copy.__dict__.update(runpy.run_path(place, run_name=ITS_COPY))
+            _importing.clear()
+        else:
+            importlib.import_module(name)
+
+
+def import_installed() -> None:
+    """Import the modules that installed packages name in the group of entry points."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:  # of another package, which must not keep this one from working
+            warnings.warn(f"{entry.name} ({entry.value}) cannot be imported: {error}", stacklevel=2)
+
+
+def _file(name: str) -> Path | None:
+    place = getattr(sys.modules.get(name), "__file__", None)
+    return None if place is None or not Path(place).is_file() else Path(place).absolute()
+
+
+def _digest(name: str) -> str:
+    """Return a hash of a module, or of all of its package; one that never repeats if it has no file."""
+    top, place = _file(name.split(".")[0]), _file(name)
+    if place is None:
+        return os.urandom(16).hex()
+    package = top is not None and top.name == "__init__.py"
+    files = sorted(top.parent.rglob("*.py")) if package and top is not None else [place]
+    found = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        found.update(f"{file.name} {len(content)}\n".encode() + content)
+    return found.hexdigest()

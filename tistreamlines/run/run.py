@@ -1,0 +1,121 @@
+"""A run: what is tracked is kept, mapped or written, and recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..devices import name_of
+from ..errors import python_names
+from ..io import sidecar
+from ..io.writer_thread import WriterThread
+from ..option import part_of
+from ..space.batch import Batch
+from ..tracking.registry import METHODS
+from .density import record_path
+from .record import dropped, record, stop_reasons, tractogram
+from .result import TrackResult
+from .tracking import Tracking, threads_explained
+
+
+class Run(Tracking):
+    """A run that is ready to track: what becomes of its streamlines."""
+
+    def collect(self) -> TrackResult:
+        """Track all seeds and keep the streamlines in memory."""
+        with closing(self.batches()) as batches:
+            return self.result(None, tuple(batches), 0.0)
+
+    def map_density(self) -> TrackResult:
+        """Track all seeds, and write the density map and the records; keep no streamline."""
+        with closing(self.batches()) as batches:
+            for _ in batches:
+                pass
+        self.log.watcher.stage("write")
+        self.write_density()
+        return self.recorded(self.result(None, (), 0.0))
+
+    def write_density(self, *, force: bool | None = None) -> None:
+        """Write the density map, if one is asked for."""
+        if self.density is not None:
+            self.density.write(force=self.parameters.force if force is None else force)
+
+    def save(self, output: Path) -> TrackResult:
+        """Track all seeds, and write the streamlines and the records."""
+        force = self.parameters.force
+        with (
+            threads_explained(self.parameters),
+            WriterThread(output, self.plan.space, force=force, step_mm=self.step_mm) as writer,
+        ):
+            with closing(self.batches()) as batches:
+                for batch in batches:
+                    writer.put(batch)
+            self.log.watcher.stage("write")
+            writer.finish()
+            self.write_density()
+            self.log.watcher.stage("place")
+        return self.recorded(self.result(output, (), writer.seconds))
+
+    def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
+        """Write the records of a result; return it."""
+        force = self.parameters.force if force is None else force
+        told = result.record
+        if result.path is not None:
+            told = told | {"tractogram": tractogram(result.path)}
+        if self.density is not None:
+            told = told | {"density": self.density.told}
+        beside = record_path(result.path, None if self.density is None else self.density.path)
+        assert beside is not None
+        sidecar.write_record(beside, told, force=force)
+        if self.parameters.json_stats is not None:
+            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
+        return result
+
+    def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
+        """Sum up the run."""
+        seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
+        seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
+        counted = self.counts.summary(self.step_mm)
+        made = TrackResult(
+            arch=self.devices[0].arch,
+            device=name_of(self.devices),
+            seeds=self.done[0],
+            n_streamlines=counted.pop("streamlines"),
+            **counted,
+            stop_reasons=stop_reasons(self.stop_reasons),
+            dropped=dropped(self.engine.tally.verdicts + self.kept.verdicts),
+            seconds={name: round(value, 4) for name, value in seconds.items()},
+            path=path,
+            parameters=self.parameters,
+            notes=_in_python(self.log.notes),
+            warnings=_in_python(self.log.warnings),
+            space=self.plan.space,
+            batches=batches,
+            sample=Batch.concatenate(self.sample),
+            density=None if self.density is None else self.density.counts,
+            record={},
+        )
+        return replace(made, record=self.record(made.as_dict()))
+
+    def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+        """Gather what is written beside the tractogram."""
+        paths = {**self.parameters.inputs(), **self.series}
+        inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
+        devices = [device.as_dict() for device in self.devices]
+        told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
+        told |= {"devices": devices} if len(devices) > 1 else {}
+        if self.parameters.part is not None:
+            seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
+            told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
+        made = record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
+        followed = METHODS[self.parameters.dg].low_order
+        made["parameters"] |= {name: value for name, value in self.plan.chosen.items() if name in followed}
+        return made
+
+
+def _in_python(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(python_names, texts))

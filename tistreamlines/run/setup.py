@@ -1,0 +1,72 @@
+"""What the options of a run ask of a session: its devices, its settings and its selection."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..devices import Device, choose, choose_several
+from ..errors import ParameterError
+from ..options.parameters import Parameters
+from ..tracking.engine.settings import Settings, steps_within
+from ..tracking.selection.files import load_region
+from ..tracking.selection.regions import ROLES
+from ..tracking.selection.selection import Selection
+from ..workers.session import Session
+from .log import Log
+
+
+def devices_of(parameters: Parameters) -> list[Device]:
+    """Return the devices that the options name."""
+    if parameters.devices is None:
+        return [choose(parameters.arch)]
+    return choose_several(parameters.arch, parameters.devices)
+
+
+def session_on(
+    devices: list[Device], parameters: Parameters, note: Callable[[str], object] = lambda _: None
+) -> Session:
+    """Return a session on the devices of :func:`devices_of`.
+
+    Processes of their own track on several devices, on a device that is not the first of its arch, and in runs that are
+    to survive the loss of a GPU.
+    """
+    survives = parameters.resume and not devices[0].on_host and hasattr(socket, "send_fds")
+    elsewhere = parameters.devices is not None and devices != [choose(parameters.arch)]
+    return Session(devices, note, apart=survives or elsewhere)
+
+
+def selection_of(parameters: Parameters, log: Log) -> Selection:
+    """Read the regions of interest, and return which streamlines are kept."""
+    given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
+    if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
+        raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
+    regions = {name: [load_region(name, one, log.note, log.warn) for one in some] for name, some in given.items()}
+    return Selection(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
+
+
+def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:
+    """Return the settings of the engine for voxels of given sides, mm."""
+    step_mm = parameters.step_mm(voxel_sizes)
+    steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_length)
+    return settings_of(parameters, step_mm, *steps)
+
+
+def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int | None) -> Settings:
+    """Return the options of growth and of the device in the engine's units; the bounds of length are in steps."""
+    return Settings(
+        step_mm=step_mm,
+        max_steps=parameters.max_steps,
+        fewest_steps=fewest,
+        most_steps=most,
+        truncate=parameters.too_long == "truncate",
+        one_way=parameters.one_way,
+        rng_seed=parameters.rng_seed,
+        exact=parameters.exact,
+        threads=parameters.threads,
+        chunk_size=parameters.chunk_size,
+        memory_limit=None if parameters.memory_limit is None else int(parameters.memory_limit * 1e9),
+    )

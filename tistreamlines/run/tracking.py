@@ -1,0 +1,177 @@
+"""The tracking of a run: its seeds become batches of streamlines, which are counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..devices import Device
+from ..errors import DeviceError
+from ..option import part_of
+from ..options.parameters import Parameters
+from ..space.batch import Batch
+from ..tracking.engine.engine import Engine
+from ..tracking.engine.tally import Tally
+from .counts import Counts
+from .density import DensityMap
+from .inputs import Series
+from .log import Log
+from .plan import Plan
+from .result import PICTURED
+
+if TYPE_CHECKING:
+    from ..workers.several import Several
+
+SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
+
+
+@dataclass
+class Tracking:
+    """The tracking of a run: batches of its seeds, and their counts.
+
+    Parameters
+    ----------
+    series : ``dwi``, ``bvals`` and ``bvecs``, or nothing.
+    parameters : all options.
+    devices : where streamlines are computed.
+    log : stages, notes and warnings.
+    plan : tables and seeds.
+    engine : grows the streamlines.
+    begun : ``time.perf_counter()`` when the run began.
+    counts, sample : of the streamlines so far; the sample is drawn in notebooks.
+    density : counts the streamlines in each voxel, if a map is written.
+    kept : counts of an earlier run that goes on.
+    """
+
+    series: Series
+    parameters: Parameters
+    devices: list[Device]
+    log: Log
+    plan: Plan
+    engine: Engine | Several
+    begun: float
+    counts: Counts = field(default_factory=Counts)
+    sample: list[Batch] = field(default_factory=list)
+    density: DensityMap | None = None
+    kept: Tally = field(default_factory=Tally)
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """Track all seeds, and count the streamlines."""
+        yield from self.tracked(self.seed_range)
+        self._progress()
+        self.warn()
+
+    def tracked(self, seeds: range) -> Generator[Batch, None, None]:
+        """Track some of the seeds, and count the streamlines; end where enough are selected."""
+        tally = self.engine.tally
+        self.log.watcher.stage("track")
+        enough = self._late()
+        for block in self._blocks(seeds):
+            if self.left == 0 or enough():
+                break
+            track = self.engine.track(*block, most=self.left, enough=enough)
+            with threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
+                for batch in grown:
+                    self.count(batch)
+                    self._progress()
+                    yield batch
+            for name in ("track", "kernels"):
+                self.log.seconds[name] = self.log.seconds.get(name, 0.0) + tally.seconds[name]
+
+    def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
+        """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
+        given = self.plan.seeds
+        if len(self.devices) > 1:
+            from ..workers.several import Sliced
+
+            directed, some = given.directions(0, 1) is not None, (seeds.start, len(seeds))
+            directions: Callable[..., Any] = given.directions
+            yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if directed else None
+            return
+        for first in range(seeds.start, seeds.stop, SEEDS_AT_ONCE):
+            count = min(SEEDS_AT_ONCE, seeds.stop - first)
+            yield np.asarray(given.points(first, count)), first, given.directions(first, count)
+
+    @property
+    def left(self) -> int | None:
+        """Number of streamlines to select that are still missing; None without a selection."""
+        select = self.parameters.select
+        return None if select is None else select - self.kept.streamlines - self.counts.streamlines
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Seeds and streamlines that are there, those of an earlier run that goes on included."""
+        return self.kept.seeds + self.engine.tally.seeds, self.kept.streamlines + self.counts.streamlines
+
+    def _late(self) -> Callable[[], bool]:
+        """Return a function that tells whether the time limit has passed."""
+        limit, begun = self.parameters.time_limit, time.perf_counter()
+        return lambda: limit is not None and time.perf_counter() - begun >= limit
+
+    def _progress(self) -> None:
+        """Tell how many of the seeds, or of the selected streamlines, are there."""
+        (seeds, count), select = self.done, self.parameters.select
+        self.log.watcher.progress(*((seeds, len(self.seed_range)) if select is None else (count, select)), count)
+
+    def warn(self) -> None:
+        """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
+        (seeds, count), all_seeds = self.done, len(self.seed_range)
+        select, limit = self.parameters.select, self.parameters.time_limit
+        if limit is not None and seeds < all_seeds and count != select:
+            self.log.warn(
+                f"--time-limit {limit:g}: {seeds:,} of {all_seeds:,} seeds were tracked; how many depends on the device"
+            )
+        elif select is not None and count < select:
+            self.log.warn(
+                f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
+                "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
+            )
+        from . import ends
+
+        if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
+            self.log.warn(doubt)
+
+    @property
+    def stop_reasons(self) -> npt.NDArray[np.int64]:
+        """Halves that ended for each reason, those of an earlier run that goes on included."""
+        return self.engine.tally.stop_reasons + self.kept.stop_reasons
+
+    def count(self, batch: Batch) -> None:
+        """Count the streamlines of a batch, and sample those of every so many seeds."""
+        select, before = self.parameters.select, self.counts.streamlines
+        self.counts.add(batch)
+        if self.density is not None:
+            self.density.add(batch)
+        every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
+        numbers = batch.seed_number if select is None else before + np.arange(len(batch))
+        self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
+
+    @property
+    def seed_range(self) -> range:
+        """Numbers of the seeds: all of them, at most as many as are allowed, or those of a part."""
+        count = min(self.plan.seeds.count, self.parameters.max_seeds or self.plan.seeds.count)
+        number, parts = part_of(self.parameters.part or "1/1")
+        return range(count * (number - 1) // parts, count * number // parts)
+
+    @property
+    def step_mm(self) -> float:
+        """Step size in mm."""
+        return self.parameters.step_mm(self.plan.space.voxel_sizes)
+
+
+@contextmanager
+def threads_explained(parameters: Parameters) -> Generator[None, None, None]:
+    """Raise a DeviceError that names the option where the system starts no more threads."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        asked = "one for each core" if parameters.threads is None else f"--threads {parameters.threads}"
+        raise DeviceError(f"the system does not start so many threads, {asked}: give fewer with --threads") from error

@@ -1,0 +1,104 @@
+"""What direction getters follow: one row for each kind of input that takes the place of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..fit.frames import Placing, place_orientations
+from ..io.images import Opened, open_image
+from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
+from ..option import listed
+from ..space.batch import Space
+from ..space.harmonics import BASES
+from .tables.given import OrientationFunctions
+
+Tell = Callable[[str], object]
+SIGNALS, FITTED = "signals", "model"  # what a diffusion series gives: itself, or the model that is fitted to it
+OF_A_SERIES = {SIGNALS: "a series with b0s", FITTED: "a series"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input that a direction getter can follow, named by an option of its own.
+
+    Attributes
+    ----------
+    title : str
+        What it is, for tables.
+    read : callable
+        Reads it, from what was opened, all options, the grid of the series if there is one, and a function that
+        receives notes. What it returns has ``space``, its grid.
+    follows : callable
+        Makes ``Given.follows`` of what was read and the options.
+    blank : callable
+        Makes what stands in for it, to compile kernels before it is read: from what was opened, all options and the
+        shape of an image of ones.
+    place : callable
+        Turns what was read to the voxel axes, from it, the options and its name; returns it, and how the axes were
+        chosen. None if directions are along the voxel axes.
+    open : callable
+        Opens it, from the value of its option, and reads only headers. An image unless another one is given.
+    files : callable
+        Returns the files that belong to it, of which hashes are taken, from the value of the option. None for an image.
+    """
+
+    title: str
+    read: Callable[[Any, Any, Space | None, Tell], Any]
+    follows: Callable[[Any, Any], Any]
+    blank: Callable[[Any, Any, tuple[int, int, int]], Any]
+    place: Callable[[Any, Any, str], tuple[Any, Placing]] | None = None
+    open: Callable[[Any], Any] = open_image
+    files: Callable[[Any], Sequence[Path]] | None = None
+
+
+def _blank(kind: str, opened: Opened, options: Any, shape: tuple[int, int, int]) -> Orientations:
+    """Return orientations of ones, with as many volumes as the file has."""
+    image = opened.image
+    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
+    values = np.ones((*shape, *image.shape[3:]), np.float32).reshape(*shape, -1)
+    return Orientations(kind, values, options.sh_basis, options.sphere, space)  # type: ignore[arg-type]
+
+
+def _sampled(read: Orientations, options: Any) -> OrientationFunctions:
+    return OrientationFunctions("pmf", read.values, symmetric=not options.asymmetric)
+
+
+def _harmonics(read: Orientations, options: Any) -> OrientationFunctions:
+    del options
+    assert read.basis is not None
+    return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
+
+
+def _lobes(read: Orientations, options: Any) -> OrientationFunctions:
+    return OrientationFunctions("peaks", read.values, peak_width=options.peak_width)
+
+
+FILE = "an orientation file"
+SOURCES: dict[str, Source] = {
+    "sh": Source(
+        FILE, lambda file, options, space, _: load_sh(file, options.sh_basis, space), _harmonics, partial(_blank, "sh"),
+        lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
+    ),
+    "odf": Source(
+        FILE, lambda file, options, space, _: load_odf(file, options.sphere, space), _sampled, partial(_blank, "odf")
+    ),
+    "pmf": Source(
+        FILE, lambda file, options, space, _: load_pmf(file, options.sphere, space), _sampled, partial(_blank, "pmf")
+    ),
+    "peaks": Source(
+        FILE, lambda file, _, space, note: load_peaks(file, space, note), _lobes, partial(_blank, "peaks"),
+        lambda read, options, name: place_orientations(read, options.peaks_frame, name),
+    ),
+}  # fmt: skip
+FUNCTIONS = (FITTED, *SOURCES)  # all that have an orientation function in each voxel
+
+
+def told(follows: Sequence[str]) -> str:
+    """Describe what can be followed, for tables: 'a series or an orientation file'."""
+    return listed(dict.fromkeys(OF_A_SERIES[one] if one in OF_A_SERIES else SOURCES[one].title for one in follows))

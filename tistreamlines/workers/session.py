@@ -1,0 +1,70 @@
+"""A session: the one door to what grows streamlines, on one device or on several.
+
+A run, the drop-ins and the benchmarks all come through it, so each of them can have every filter and several devices.
+It stands above :mod:`tistreamlines.tracking`, because it opens an engine in this process or a process for each device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..devices import Device
+from ..space.batch import Space
+from ..tracking.engine.engine import Engine
+from ..tracking.engine.settings import Settings
+from ..tracking.products.products import Product
+from ..tracking.selection.filters import Filter
+from ..tracking.tables.given import Prepared
+
+if TYPE_CHECKING:
+    from .several import Several
+
+
+class Session:
+    """Opens what grows streamlines on some devices; a context manager, which ends the processes of the devices.
+
+    Parameters
+    ----------
+    devices : where to track.
+    note : is told what happens to the devices.
+    apart : whether a process of its own tracks even on a single device, which any but the first of an arch needs.
+    """
+
+    def __init__(
+        self, devices: Sequence[Device], note: Callable[[str], object] = lambda _: None, *, apart: bool = False
+    ) -> None:
+        self.devices, self._note = devices, note
+        self._several: Several | None = None
+        if apart or len(devices) > 1:
+            from .several import Several  # imports more than one device needs
+
+            self._several = Several(devices, note)
+
+    def __enter__(self) -> Session:
+        """Return the session."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the processes of the devices; what this process has opened lives on."""
+        if self._several is not None:
+            self._several.close()
+
+    @property
+    def here(self) -> bool:
+        """Whether this process tracks."""
+        return self._several is None
+
+    def open(
+        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
+        products: Sequence[Product] = (),
+    ) -> Engine | Several:  # fmt: skip
+        """Compile the kernels, and return what grows streamlines; of several devices, there is one at a time.
+
+        See :class:`..tracking.engine.engine.Engine`; products besides the points are made in this process alone.
+        """
+        if self._several is None:
+            (device,) = self.devices
+            return Engine(prepared, space, device, settings, filters, products, self._note)
+        assert not products
+        return self._several.load(prepared, space, settings, filters)
