@@ -28,9 +28,8 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.engine.pace import Pace
 from tistreamlines.tracking.engine.settings import Settings
-from tistreamlines.tracking.getters import pmf
 from tistreamlines.tracking.recovery.particles import particle_fill, team_memory
-from tistreamlines.tracking.registry import STOPPING_RULES
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions
 
 SHAPE, CHUNKS, KEY, FIRST_SEED = (11, 10, 9), 1, np.array([7, 9], np.int32), 3
@@ -206,20 +205,22 @@ def tube() -> tuple[np.ndarray, np.ndarray]:
 
 
 def tracker(
-    rule: str = "act", arch: str = "cpu", shares: np.ndarray | None = None, named: dict | None = None, **settings: Any
-) -> Engine:
+    rule: str = "act", arch: str = "cpu", shares: np.ndarray | None = None, named: dict | None = None,
+    dg: str = "prob", **settings: Any,
+) -> Engine:  # fmt: skip
     """Engine in the tube, with other shares or options if given."""
     values, around = tube()
     shares = around if shares is None else shares
     chosen = Parameters.given({
-        "stopping": rule, "dg": "prob", "max_angle": 30.0, "step_size": "0.5mm", "pmf_threshold": 0.0,
+        "stopping": rule, "dg": dg, "max_angle": 20.0 if dg == "ptt" else 30.0, "step_size": "0.5mm",
+        "pmf_threshold": 0.0,
         **({"pft": True} if named is None else named),
     })  # fmt: skip
     found = {"include_map": shares[..., 0], "exclude_map": shares[..., 1]}
     stop = STOPPING_RULES[rule].prepare(found, lambda: None, chosen, (1.0,) * 3)
     given = Given(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)
     chosen_settings = Settings(0.5, **{"max_steps": 120} | settings)
-    return Engine(pmf.prepare_prob(given, chosen), Space(np.eye(4), TUBE), choose(arch), chosen_settings)
+    return Engine(METHODS[dg].prepare(given, chosen), Space(np.eye(4), TUBE), choose(arch), chosen_settings)
 
 
 def seeds(count: int) -> np.ndarray:
@@ -234,17 +235,21 @@ def valid(batch) -> float:
     return float(np.isin(batch.stop_reasons, VALID).all(axis=1).mean())
 
 
+@pytest.mark.parametrize(("dg", "longest", "angle"), [("prob", 0.5, 30.0), ("ptt", 0.5 * np.hypot(1, 0.2), 20.0)])
 @pytest.mark.parametrize("rule", ["act", "cmc"])
-def test_particles_get_through_a_tube_in_which_streamlines_end(rule):
-    plain, filtered = grown(tracker(rule, named={}), 400), grown(tracker(rule), 400)
+def test_particles_get_through_a_tube_in_which_streamlines_end(rule, dg, longest, angle):
+    """The steps that the host repeats are those that the particles took: none is too long, or turns too far."""
+    plain, filtered = grown(tracker(rule, named={}, dg=dg), 400), grown(tracker(rule, dg=dg), 400)
     assert valid(plain) < 0.5
     assert valid(filtered) > valid(plain) + 0.3
     assert len(filtered) == len(plain)
     for line in lines(filtered):
         steps = np.diff(line, axis=0)
-        assert np.allclose(np.linalg.norm(steps, axis=1), 0.5, atol=1e-5)
-        turns = (steps[1:] * steps[:-1]).sum(axis=1) / 0.25
-        assert turns.min(initial=1) > np.cos(np.radians(30.1))
+        lengths = np.linalg.norm(steps, axis=1)
+        assert lengths.min(initial=1) > 0.5 - 1e-5
+        assert lengths.max(initial=0) < longest + 1e-5
+        turns = (steps[1:] * steps[:-1]).sum(axis=1) / (lengths[1:] * lengths[:-1])
+        assert turns.min(initial=1) > np.cos(np.radians(angle + 0.1))
 
 
 def test_no_particles_are_needed_where_all_ends_are_valid():
@@ -271,14 +276,15 @@ def test_in_nothing_but_fluid_each_trial_wins_the_steps_in_front(trials, front):
     assert set(np.unique(batch.stop_reasons)) <= {Stop.INVALID_END, Stop.OUTSIDE_IMAGE}
 
 
+@pytest.mark.parametrize("dg", ["prob", "det", "ptt"])
 @pytest.mark.parametrize("rule", ["act", "cmc"])
-def test_chunks_threads_and_launches_change_no_bit(rule, monkeypatch):
-    once = fingerprint(grown(tracker(rule), 150))
+def test_chunks_threads_and_launches_change_no_bit(rule, dg, monkeypatch):
+    once = fingerprint(grown(tracker(rule, dg=dg), 150))
     for settings in ({"threads": 1}, {"threads": 2, "chunk_size": 137}, {"chunk_size": 7}):
-        assert fingerprint(grown(tracker(rule, **settings), 150)) == once
+        assert fingerprint(grown(tracker(rule, dg=dg, **settings), 150)) == once
     for steps in (1, 7):
         monkeypatch.setattr(Pace, "steps", lambda *_, steps=steps: steps)
-        assert fingerprint(grown(tracker(rule), 150)) == once
+        assert fingerprint(grown(tracker(rule, dg=dg), 150)) == once
 
 
 @pytest.mark.parametrize("rule", ["act", "cmc"])
@@ -312,11 +318,12 @@ def test_streamlines_are_dipys(rule):
 
 
 def compute(arch: str) -> dict[str, np.ndarray]:
-    """Streamlines of both rules on a device."""
+    """Streamlines of both rules, and of a getter that carries a frame, on a device."""
     found = {}
-    for rule, more in (("act", {}), ("cmc", {"pft_min_wm": 0.9, "pft_particles": 20})):
-        batch = grown(tracker(rule, arch, named={"pft": True} | more), 12)
-        found |= {f"{rule}_{name}": getattr(batch, name) for name in ("points", "offsets", "stop_reasons")}
+    cases = ("act", "prob", {}), ("cmc", "prob", {"pft_min_wm": 0.9, "pft_particles": 20}), ("act", "ptt", {})
+    for rule, dg, more in cases:
+        batch = grown(tracker(rule, arch, named={"pft": True} | more, dg=dg), 12)
+        found |= {f"{rule}_{dg}_{name}": getattr(batch, name) for name in ("points", "offsets", "stop_reasons")}
     return found
 
 
@@ -349,7 +356,6 @@ def test_from_files(head, fractions, tmp_path, dg, model):
     ("changes", "words"),
     [
         ({"stopping": "threshold"}, "pft can be used with stopping act or cmc, not with stopping threshold"),
-        ({"dg": "det"}, "pft can be used with dg boot or prob, not with dg det"),
         ({"pft": None, "pft_back": 3.0}, "pft_back needs pft"),
         ({"pft_particles": 33}, "pft_particles is 33: give a number from 1 to 32"),
         ({"pft_back": 60.0}, "pft_back and pft_front are .* steps of 2.5 mm, but particles take at most 64"),

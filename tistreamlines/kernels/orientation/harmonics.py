@@ -1,4 +1,7 @@
-"""A function on the sphere, given by the coefficients of ``polynomials.monomials``, at 32 directions at once."""
+"""A function on the sphere, given by the coefficients of ``polynomials.monomials``, at 32 directions at once.
+
+They are the amplitudes of orientation functions whose coefficients are stored: the rows hold them.
+"""
 
 from __future__ import annotations
 
@@ -33,3 +36,9 @@ def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
         ridge = ridge * x2 + c[first + HALF_ORDER * (HALF_ORDER + 1) + 1 + i]
     even = triangle(c, first, x, x2, y) * y + ridge
     return even + triangle(c, first + (HALF_ORDER + 1) * (HALF_ORDER + 1), x, x2, y) * z
+
+
+@twin
+def amplitudes_of_harmonics(row: Reals, c: i32, x: real, y: real, z: real) -> real:
+    """Amplitudes in 32 directions, which are those of the sphere's vertices from number ``c`` on."""
+    return harmonic(row, 0, x, y, z)

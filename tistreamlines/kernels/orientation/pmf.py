@@ -1,17 +1,16 @@
 """The distribution of directions at a point (PMF), sampled on the sphere, and its peaks: for prob and det.
 
-A voxel's row holds either the samples (DIPY's ``SimplePmfGen``) or coefficients of ``polynomials.monomials``, which are
-evaluated at the sphere's vertices in each step (``SHCoeffPmfGen``).  Samples below a fraction of the maximum, and negative
+What a voxel's row holds is known to ``amplitudes`` alone: the samples (:mod:`.samples`, DIPY's ``SimplePmfGen``), or
+coefficients, which are evaluated at the sphere's vertices in each step (:mod:`.harmonics`, ``SHCoeffPmfGen``).  Samples below a fraction of the maximum, and negative
 ones, count as 0 (DIPY's ``prepare_pmf``).
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
-from .harmonics import harmonic
 from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
-SAMPLED = Constant("1: a row holds the samples on the sphere, 0: coefficients of monomials")
+amplitudes = Hole("the orientation function at a point, whose row is given, at 32 of the sphere's vertices")
 OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
 SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 
@@ -55,10 +54,7 @@ def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> 
         x = at(method.sphere.vertices, c)
         y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
         z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
-        if SAMPLED:
-            value = at(scratch.row, c)
-        else:
-            value = harmonic(scratch.row, 0, x, y, z)
+        value = amplitudes(scratch.row, c, x, y, z)
         value = where(lane() + c < method.sphere.count, value, 0.0)
         high = maximum(high, value)
         cosine = (x * heading[0] + y * heading[1]) + z * heading[2]

@@ -18,7 +18,9 @@ from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import ALONG_VERTICES
 from ...kernels.interpolate import Volume
 from ...kernels.orientation import pmf
+from ...kernels.orientation.harmonics import amplitudes_of_harmonics
 from ...kernels.orientation.peaks import PeakScratch
+from ...kernels.orientation.samples import amplitudes_of_samples
 from ...option import MODEL, option
 from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from ...space.polynomials import from_harmonics
@@ -126,7 +128,9 @@ def prepare_pmf(
     rows = rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
     fill = ball | stop_fill(given.stop, rows.width) | HOLES | {
-        "SAMPLED": int(rows.half_order == 0), "HALF_ORDER": rows.half_order, "SYMMETRIC": int(function.symmetric),
+        "amplitudes": amplitudes_of_harmonics if rows.half_order else amplitudes_of_samples,
+        "HALF_ORDER": rows.half_order,
+        "SYMMETRIC": int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
         "CANDIDATES": max(padded(len(vertices) // 3), pmf.SCAN), "NEGATIVE_PEAK": 0,
     } | own  # fmt: skip
@@ -214,5 +218,5 @@ def count_step(fill: dict[str, Any]) -> tuple[int, int]:
     cosine to the heading and, if rows hold coefficients, two per coefficient.
     """
     channels, vertices = 32 * fill["ROW_CHUNKS"], 32 * fill["VERTEX_CHUNKS"]
-    own = vertices * (5 + (0 if fill["SAMPLED"] else harmonic_operations(fill)))
+    own = vertices * (5 + (harmonic_operations(fill) if fill["HALF_ORDER"] else 0))
     return 32 * channels, 16 * channels + own
