@@ -35,6 +35,7 @@ store_bits = Hole("stores the bits")
 # the recovery; all are stages, or None
 load_recovery = Hole("restores what a half keeps for it")
 reconsider = Hole("may let a half go on where the stopping rule ends it")
+note_step = Hole("notes a step that is kept")
 recover = Hole("may go on where a half has ended, from an earlier point")
 store_recovery = Hole("stores what a half keeps for it")
 
@@ -83,7 +84,7 @@ def load(
     if walk.taken > 0:
         load_state(state, scratch, walk.code, halves.point, POINT * half + 3, 1)
     else:
-        first = first_code(half, halves)
+        first = first_code(half, halves, rules)
         set_out(state, scratch, walk.code, half & 1, first, walk.p, volume, method, walk.seed, walk.branch, rules)
     if TRUNCATES:
         walk.status = where(walk.taken >= walk.most, MAX_LENGTH, GROWING)
@@ -94,8 +95,6 @@ def load(
 def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
     """Keep the step and the point that it has led to."""
     walk.p = walk.ahead
-    if (walk.taken == 0) & ((half & 1) == 0):
-        halves.first[half >> 1] = walk.code
     halves.codes[half * rules.max_steps + walk.taken] = walk.code
     walk.taken = walk.taken + 1
 
@@ -151,6 +150,7 @@ def grow(
                 confine(walk, bits, filter)
                 if (KEPT_POINTS >> walk.status) & 1 == 1:
                     arrive(walk, half, halves, rules)
+                    note_step(walk, half, halves)
                     add_point(walk, bits, half, halves, filter)
                     if (walk.status == GROWING) & (walk.taken == walk.most):
                         walk.status = MAX_LENGTH

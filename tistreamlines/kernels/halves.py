@@ -43,8 +43,8 @@ class Halves(Record):
     """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
 
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
-    ``initial``, the code of its initial direction; ``first``, the code of the forward half's first step, NONE where there is
-    none.  For each half: ``point``, its last point, its state and what it keeps for the recovery; ``state``, steps taken and
+    ``initial``, the code of its initial direction; ``first``, where a recovery may take steps back, the code of the forward
+    half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the recovery; ``state``, steps taken and
     stop reason; ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and for
     getters that drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it.
     """
@@ -128,13 +128,19 @@ def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
 
 
 @twin
-def first_code(half: i32, halves: Halves) -> i32:
+def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
     """For a backward half, the code of the forward half's first step; NONE for a forward half, or if there is no such step.
 
     As in DIPY's LocalTracking, the backward half starts opposite to that step if there is one, also if that step is taken
-    back later.
+    back later, since the halves grow at the same time.
     """
-    return where((half & 1) == 1, halves.first[half >> 1], NONE)
+    code = NONE
+    if (half & 1) == 1:
+        if TAKES_BACK:
+            code = halves.first[half >> 1]
+        elif halves.state[2 * half - 2] > 0:
+            code = halves.codes[(half - 1) * rules.max_steps]
+    return code
 
 
 @twin

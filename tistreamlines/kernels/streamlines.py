@@ -43,7 +43,8 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             w = philox(number, u32(0), u32(i + 1), u32(SEEDING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
             initial = initial ^ i32(w[0] & u32(1))
         halves.initial[streamline] = initial
-        halves.first[streamline] = NONE
+        if TAKES_BACK:
+            halves.first[streamline] = NONE
         for side in range(2):
             half = 2 * streamline + side
             halves.state[2 * half] = 0

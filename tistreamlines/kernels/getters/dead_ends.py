@@ -21,8 +21,9 @@ def drop_last_point(walk: Walk, bits: Bits, half: i32, halves: Halves):
         bits.here = bits.before
         bits.stays = 0
     walk.taken = maximum(walk.taken - 1, 0)
-    if (walk.taken == 0) & (walk.aside == 0) & ((half & 1) == 0):
-        halves.first[half >> 1] = NONE
+    if TAKES_BACK:
+        if (walk.taken == 0) & (walk.aside == 0) & ((half & 1) == 0):
+            halves.first[half >> 1] = NONE
 
 
 @stage

@@ -93,9 +93,15 @@ def unpack(
     slot = laid.slot[half]
     c0 = u32(laid.seed[streamline]) + rules.first_seed
     c2 = u32(2 * laid.branch[streamline] + side)
-    first = where(side == 1, laid.first[streamline], NONE)
     state = State()
-    set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
+    if CARRIED:
+        if TAKES_BACK:
+            first = laid.first[streamline]
+        else:
+            first = words[laid.slot[2 * streamline]] & ((1 << CODE_BITS) - 1)
+            first = where(laid.lengths[2 * streamline] > 0, first, NONE)
+        first = where(side == 1, first, NONE)
+        set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
     taken = 0
     for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
         word = words[slot + where(turn * (32 // CODE_BITS) < length, turn, 0)]

@@ -71,6 +71,13 @@ def ask_for_white(walk: Walk, scratch: Scratch, rules: Rules, recovery: Particle
     walk.status = judged(walk.reason, walk.taken, scratch.row, rules, recovery)
 
 
+@stage
+def note_first_step(walk: Walk, half: i32, halves: Halves):
+    """Note the forward half's first step for the backward half, since it may be taken back."""
+    if (walk.taken == 1) & ((half & 1) == 0) & (walk.aside == 0):
+        halves.first[half >> 1] = walk.code
+
+
 @twin
 def begin_trial(half: i32, taken: i32, last: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     """Plan how far the half goes back and how far particles go; return the number of steps to the point between."""
@@ -168,7 +175,7 @@ def go_back(
     place = 3 * halves.seed[half >> 1]
     walk.p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
     branch = u32(counted(half, halves, NONE, 0))
-    first = first_code(half, halves)
+    first = first_code(half, halves, rules)
     initial = halves.initial[half >> 1]
     set_out(state, scratch, initial, half & 1, first, walk.p, volume, method, walk.seed, branch, rules)
     for k in range(count):
@@ -225,5 +232,6 @@ def send_particles(
 
 
 STAGES = {
-    "load_recovery": load_trials, "reconsider": ask_for_white, "recover": send_particles, "store_recovery": store_trials,
+    "load_recovery": load_trials, "reconsider": ask_for_white, "note_step": note_first_step, "recover": send_particles,
+    "store_recovery": store_trials,
 }  # fmt: skip

@@ -120,7 +120,7 @@ def collect_along(
     place = 3 * halves.seed[half >> 1]
     p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
     branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
-    first = first_code(half, halves)
+    first = first_code(half, halves, rules)
     trail = State()
     set_out(trail, scratch, halves.initial[half >> 1], half & 1, first, p, volume, method, walk.seed, branch, rules)
     bits.met = 0

@@ -63,7 +63,9 @@ class Growth:
             own |= one.fill
         fill = filled(prepared.fill, own)
         self.marks = fill["MARKS"]
-        self.noted = (("met",) if self.marks else ()) + (("more",) if fill["MORE"] else ())
+        self.takes_back = fill["TAKES_BACK"]
+        noted = {"first": self.takes_back, "met": self.marks, "more": fill["MORE"]}
+        self.noted = tuple(name for name, needed in noted.items() if needed)
         self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
         roots = [*ROOTS, *([streamlines.judge] if self.marks else []), *roots]
         self.program = open_program(
@@ -173,7 +175,7 @@ class Growth:
     def _launch(self, slot: Array, count: int) -> None:
         """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
         self.program.upload(self.values["slot"], slot)
-        for name in ("seed", "branch", "initial", "first", "point", "state", "codes", *self.noted):
+        for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
             self.buffers.hold(f"halves_{name}", count)
         if self.marks:
             self.buffers.hold("verdict", count)

@@ -118,9 +118,9 @@ class Points(Product):
         initial = first = np.zeros(count, np.int32)
         if self.unpacker.carries:
             held = int(kept.number.max(initial=-1)) + 1
-            initial, first = (
-                growth.fetch(growth.values[f"halves_{name}"], held)[kept.number] for name in ("initial", "first")
-            )
+            initial = growth.fetch(growth.values["halves_initial"], held)[kept.number]
+            if growth.takes_back:
+                first = growth.fetch(growth.values["halves_first"], held)[kept.number]
         return Grown(kept, initial, first, packed, slot)
 
     def next(self, growth: Growth) -> Batch:

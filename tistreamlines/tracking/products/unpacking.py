@@ -28,8 +28,8 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    initial, first : (m,) codes of each one's initial direction and of the forward half's first step, for getters that
-        carry more than a code from step to step; else 0.
+    initial, first : (m,) code of each one's initial direction, for getters that carry more than a code from step to
+        step, and of the forward half's first step, where a recovery may take it back; else 0.
     words, slot : codes, several to a word, and the first word of each half.
     """
 
