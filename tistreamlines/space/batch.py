@@ -88,12 +88,10 @@ class Batch:
             return self.points[self.offsets[rows] : self.offsets[rows + 1]]
         lengths = self.lengths[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        points = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Batch(self.points[points], offsets, *(getattr(self, name)[rows] for name in PER_STREAMLINE))
-
-    def first(self, count: int) -> Batch:
-        """Return the first streamlines."""
-        return self[:count]
+        points = self.points
+        if self.has_points:
+            points = points[np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])]
+        return type(self)(points, offsets, *(getattr(self, name)[rows] for name in PER_STREAMLINE))
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""
@@ -129,11 +127,6 @@ class Outline(Batch):
     """Streamlines whose points have stayed on the device: seeds, numbers of points and ends; ``points`` is empty."""
 
     has_points = False
-
-    def first(self, count: int) -> Outline:
-        """Return the first streamlines."""
-        others = (getattr(self, name)[:count] for name in PER_STREAMLINE)
-        return Outline(self.points, self.offsets[: count + 1], *others)
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,7 +150,7 @@ class Several:
             head = self._open[0]
             batch, counts, deltas = head.batches.popleft()
             if len(batch) >= left:
-                batch = batch.first(left)
+                batch = batch[:left]
                 made = self._count_again(head, *counted)
                 self._add(batch, None)
                 self._merge(made)
