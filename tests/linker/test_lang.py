@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faces import FACES, ints, reals, run
-from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, whole
+from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, whole
 
 from tistreamlines.linker import lang
 
@@ -62,6 +62,14 @@ def test_lane_values(face):
 def test_loops(face):
     got = run(face, shares, 1, {"out": ints(46)})["out"]
     assert got.tolist() == [*range(40), 10, 11, 12, 20, 21, 8]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_additions_of_many_items(face):
+    """Two threads add to the same elements."""
+    index = np.random.default_rng(2).integers(0, 15, 20_000 if face != "python" else 200).astype(np.int32)
+    got = run(face, sums, len(index), {"index": index, "out": ints(16)})["out"]
+    assert got.tolist() == [*(int(index[index > i].sum()) for i in range(15)), int((index > 2).sum())]
 
 
 @pytest.mark.parametrize("face", ["python", "numba32"])

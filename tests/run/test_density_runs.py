@@ -58,6 +58,7 @@ def test_without_a_tractogram_only_the_map_is_written(whole, options, tmp_path):
     assert made.n_streamlines == whole[1].n_streamlines
     assert made.batches == ()
     assert "b.nii.gz" in repr(made)
+    assert "<img" not in made._repr_html_()
     # none of them may pass for those of a run without streamlines
     for ask in (made.to_sft, lambda: made.streamlines, lambda: list(made), lambda: made.save(tmp_path / "c.trx")):
         with pytest.raises(ts.InputError, match="is all that was kept"):

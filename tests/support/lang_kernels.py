@@ -9,6 +9,7 @@ from tistreamlines.linker.lang import (
     Ints,
     Reals,
     absolute,
+    add,
     at,
     barrier,
     bits,
@@ -111,6 +112,15 @@ def shares(item: i32, out: Ints):
     while n < 7:
         n = n + 2
     out[45] = n
+
+
+@twin
+def sums(item: i32, index: Ints, out: Ints):
+    """Additions to elements that many items share."""
+    for i in range(index[item]):
+        add(out, i, index[item])
+        if i == 2:
+            add(out, 15, 1)
 
 
 @twin

@@ -168,6 +168,7 @@ SLOW = {
     ),
     "tracking/getters/ptt_surface": ("TestCommands::test_verify", "TestDropIn::test_same_as_track"),
     "tracking/parity": ("test_float64_faces_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
+    "tracking/products/device_density": ("test_every_getter", "test_particles", "test_runs_along_peaks"),
     "tracking/products/products": (
         "test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end",
         "test_a_product_sees_every_accepted_streamline_once",

@@ -25,7 +25,7 @@ NATIVE = ("divide", "square_root", "log")
 
 SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "put", "take", "spread", "collect", "team_min", "team_max", "barrier", "vec3", "words",
+    "at", "put", "add", "take", "spread", "collect", "team_min", "team_max", "barrier", "vec3", "words",
 )  # fmt: skip
 
 

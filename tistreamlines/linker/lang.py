@@ -25,7 +25,7 @@ import numpy as np
 
 LANES = 32
 __all__ = [  # what a kernel file imports
-    "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "at", "barrier", "bits", "collect", "each", "floor",
+    "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
     "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "spread", "stage", "take", "team_max", "team_min",
     "twin", "u32", "umulhi", "unrolled", "vec3", "where", "words",
 ]  # fmt: skip
@@ -231,6 +231,14 @@ def at(array, start):
 def put(array, start, value):
     """Lane l writes ``array[start + l]``."""
     array[start : start + LANES] = value
+
+
+def add(array, index, value):
+    """Add a whole number to one of an array of integers, undivided by what other teams add to it at the same time.
+
+    Index and value are uniform, and the team adds once.  Of integers alone, since the order of the additions varies.
+    """
+    array[index] += value
 
 
 def take(array, index):

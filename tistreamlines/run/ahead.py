@@ -11,6 +11,7 @@ import numpy as np
 from ..backends import warm_up
 from ..options.parameters import Parameters
 from ..space.batch import Space
+from ..tracking.products.device_density import DeviceDensity
 from ..tracking.selection.selection import Selection
 from ..workers.session import Session
 from .setup import settings_on
@@ -25,10 +26,14 @@ class Ahead:
     parameters : all options.
     selection : of the run.
     session : compiles the kernels, in this process or in others, which start the device by themselves.
+    only_map : nothing but a density map is made.
     """
 
-    def __init__(self, parameters: Parameters, selection: Selection, session: Session) -> None:
+    def __init__(
+        self, parameters: Parameters, selection: Selection, session: Session, *, only_map: bool = False
+    ) -> None:
         self._parameters, self._selection, self._session = parameters, selection, session
+        self._only_map = only_map
         self._given: SimpleQueue[Shapes | None] = SimpleQueue()
         self._thread = Thread(target=self._compile, name="compile")
 
@@ -60,4 +65,9 @@ class Ahead:
             if shapes := self._given.get():
                 prepared, space = shapes()
                 settings = settings_on(space.voxel_sizes, self._parameters)
-                self._session.open(prepared, space, settings, self._selection.filters())
+                products = []
+                if self._only_map:  # on any grid, the kernels are the same
+                    products = [DeviceDensity(space, space, settings.step_mm, 2 * settings.max_steps)]
+                self._session.open(
+                    prepared, space, settings, self._selection.filters(), products, points=not products
+                )

@@ -25,7 +25,7 @@ from ..options.parameters import Parameters, defaults, input_names, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.sources import SOURCES
-from .density import DensityMap, grid_of_map
+from .density import grid_of_map
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
@@ -126,12 +126,6 @@ def track(
     """
     with ExitStack() as held:
         run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held)
-        chosen = run.parameters
-        if chosen.density is not None:
-            run.density = DensityMap(
-                chosen.density, run.plan.space, run.step_mm, voxel_mm=chosen.density_voxel, grid=chosen.density_grid,
-                threads=chosen.threads,
-            )  # fmt: skip
         if path is None:
             return run.collect() if run.density is None else run.map_density()
         return save_resumable(run, path) if run.parameters.resume else run.save(path)
@@ -256,7 +250,9 @@ def _start(
     series, chosen = _located(series, chosen, affine)
     if chosen.density_grid is not None:
         grid_of_map(chosen.density_grid)  # an error of a small file comes before the work
-    return start(series, chosen.changed(resume=chosen.resume and held is not None), watcher or Watcher()), path
+    chosen = chosen.changed(resume=chosen.resume and held is not None)
+    only_map = chosen.density is not None and path is None and held is not None
+    return start(series, chosen, watcher or Watcher(), only_map=only_map), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:

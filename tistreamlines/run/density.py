@@ -13,8 +13,12 @@ from ..errors import InputError
 from ..io import sidecar
 from ..io.images import grid_of, open_image
 from ..io.maps import suffix_of, write_map
+from ..options.parameters import Parameters
 from ..space.batch import Space
+from ..tracking.engine.settings import Settings
 from ..tracking.products.density import Density, check_size, finer
+from ..tracking.products.device_density import DeviceDensity
+from ..tracking.products.products import Product
 
 
 class DensityMap:
@@ -33,6 +37,7 @@ class DensityMap:
     ----------
     counts : the map, (x, y, z), once it is written.
     told : what the record says of it, once it is written.
+    device : counts the streamlines where they grow, if no points are asked for.
     """
 
     def __init__(
@@ -45,16 +50,42 @@ class DensityMap:
             space = finer(space, voxel_mm)
         self.path, self._density = Path(path), Density(space, step_mm, threads)
         self.add = self._density.add
+        self._step_mm = step_mm
+        self.device: DeviceDensity | None = None
         self.counts: npt.NDArray[Any] = np.zeros((0, 0, 0), np.int32)
         self.told: dict[str, Any] = {}
 
+    def on_device(self, space: Space, settings: Settings) -> DeviceDensity | None:
+        """Have the map counted on the devices that track; return what they make, None if they lack the memory."""
+        made = DeviceDensity(space, self._density.space, self._step_mm, 2 * settings.max_steps)
+        self.device = made if made.fits(settings.memory_limit) else None
+        return self.device
+
     def write(self, *, force: bool) -> None:
-        """Wait until all batches are counted, and write the map."""
+        """Wait until all streamlines are counted, and write the map."""
+        if self.device is not None and len(self.device.total):
+            self._density.add_counts(self.device.total)
         self.counts, space = self._density.counts(), self._density.space
         write_map(self.path, self.counts, space, force=force)
         self.told = {
             "path": str(self.path), "sha256": sidecar.sha256(self.path), "shape": space.shape, "affine": space.affine,
         }  # fmt: skip
+
+
+def map_of(parameters: Parameters, space: Space) -> DensityMap | None:
+    """Return the map that the options ask for."""
+    if parameters.density is None:
+        return None
+    return DensityMap(
+        parameters.density, space, parameters.step_mm(space.voxel_sizes), voxel_mm=parameters.density_voxel,
+        grid=parameters.density_grid, threads=parameters.threads,
+    )  # fmt: skip
+
+
+def products_of(mapped: DensityMap | None, space: Space, settings: Settings) -> list[Product]:
+    """Return what devices make in place of points where a map is all that is asked for; nothing, if the host counts."""
+    made = None if mapped is None else mapped.on_device(space, settings)
+    return [] if made is None else [made]
 
 
 def grid_of_map(image: Any) -> Space:

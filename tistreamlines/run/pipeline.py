@@ -12,6 +12,7 @@ from ..options.parameters import Parameters
 from ..tracking.engine.settings import Settings
 from .ahead import Ahead
 from .apart import process_for
+from .density import map_of, products_of
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
@@ -21,7 +22,7 @@ from .tables import make_tables
 from .tracking import threads_explained
 
 
-def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
+def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_map: bool = False) -> Run:
     """Read the inputs, prepare the tables and compile the kernels.
 
     Parameters
@@ -29,6 +30,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if none is needed.
     parameters : all options.
     watcher : is told of stages, notes and warnings.
+    only_map : nothing but a density map is made, so points stay on the device.
     """
     begun, log = time.perf_counter(), Log(watcher)
     with threads_explained(parameters), process_for(series, parameters) as other, ExitStack() as unless_started:
@@ -40,18 +42,22 @@ def start(series: Series, parameters: Parameters, watcher: Watcher) -> Run:
         selection = selection_of(parameters, log)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
-        with Ahead(parameters, selection, session) as ahead:
+        with Ahead(parameters, selection, session, only_map=only_map) as ahead:
             plan = make_plan(series, parameters, log, ahead.compile, make)
             _tell(plan, parameters, log)
             with log.stage("compile"):
                 ahead.join()
                 plan.seeds.points(0, 1)
                 filters = selection.filters(plan.space)
-                engine = session.open(plan.prepared, plan.space, _settings(plan, parameters), filters)
+                mapped, settings = map_of(parameters, plan.space), _settings(plan, parameters)
+                products = products_of(mapped if only_map else None, plan.space, settings)
+                engine = session.open(
+                    plan.prepared, plan.space, settings, filters, products, points=not products
+                )
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes():
         log.note(note)
-    return Run(series, parameters, devices, log, plan, engine, begun)
+    return Run(series, parameters, devices, log, plan, engine, begun, density=mapped)
 
 
 def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:

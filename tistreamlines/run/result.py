@@ -267,7 +267,10 @@ class TrackResult(Result):
 
         rows = self.table() | {"tractogram" if self.path or self.density is None else "density map": self.place}
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        table = f"<table>{cells}</table>"
+        if self.n_streamlines and not len(self.sample):  # their points have stayed on the device
+            return table
         drawn = png(self.sample.points, self.sample.offsets, max_streamlines=PICTURED, dpi=PICTURE_DPI)
         picture = base64.b64encode(drawn).decode()
         shown = f"{min(len(self.sample), PICTURED):,} of {self.n_streamlines:,} streamlines"
-        return f'<table>{cells}</table><img alt="{shown}" title="{shown}" src="data:image/png;base64,{picture}">'
+        return f'{table}<img alt="{shown}" title="{shown}" src="data:image/png;base64,{picture}">'

@@ -88,7 +88,7 @@ class Tracking:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
         given = self.plan.seeds
         if len(self.devices) > 1:
-            from ..workers.several import Sliced
+            from ..workers.sliced import Sliced
 
             directed, some = given.directions(0, 1) is not None, (seeds.start, len(seeds))
             directions: Callable[..., Any] = given.directions
@@ -146,6 +146,8 @@ class Tracking:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
         select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
+        if not batch.has_points:  # the device counts them
+            return
         if self.density is not None:
             self.density.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import overload
+from typing import ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ class Batch:
     seed_number: npt.NDArray[np.uint32]
     direction_number: npt.NDArray[np.uint16]
     stop_reasons: npt.NDArray[np.uint8]
+    has_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         offsets = np.ascontiguousarray(self.offsets, np.int64)
@@ -56,7 +57,7 @@ class Batch:
             raise ValueError("offsets must increase: each streamline needs at least one point")
         object.__setattr__(self, "offsets", offsets)
         n = len(offsets) - 1
-        self._shape("points", np.float32, (int(offsets[-1]), 3))
+        self._shape("points", np.float32, (int(offsets[-1]) if self.has_points else 0, 3))
         self._shape("seeds", np.float32, (n, 3))
         self._shape("seed_number", np.uint32, (n,))
         self._shape("direction_number", np.uint16, (n,))
@@ -87,8 +88,10 @@ class Batch:
             return self.points[self.offsets[rows] : self.offsets[rows + 1]]
         lengths = self.lengths[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        points = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Batch(self.points[points], offsets, *(getattr(self, name)[rows] for name in PER_STREAMLINE))
+        points = self.points
+        if self.has_points:
+            points = points[np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])]
+        return type(self)(points, offsets, *(getattr(self, name)[rows] for name in PER_STREAMLINE))
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""
@@ -118,6 +121,12 @@ class Batch:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Number of points of each streamline, ``(n,)`` int64."""
         return np.diff(self.offsets)
+
+
+class Outline(Batch):
+    """Streamlines whose points have stayed on the device: seeds, numbers of points and ends; ``points`` is empty."""
+
+    has_points = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,17 +39,17 @@ class Range:
 
     first: int
     count: int
-    batches: deque[tuple[Batch, Counts | None]] = field(default_factory=deque)
+    batches: deque[tuple[Batch, Counts | None, Sequence[Any]]] = field(default_factory=deque)
     finished: int = 0  # seeds of whole chunks that have come
     kept: int = 0  # streamlines behind them that have come
     passed: int = 0  # those of them that the present worker has sent
 
-    def take(self, batch: Batch, counts: Counts | None) -> None:
+    def take(self, batch: Batch, counts: Counts | None, made: Sequence[Any] = ()) -> None:
         """Receive a batch; what has come before, from a worker that was lost, is left out."""
         double = min(max(self.kept - self.passed, 0), len(batch))
         self.passed += len(batch)
         self.kept += len(batch) - double
-        self.batches.append((batch[double:] if double else batch, counts))
+        self.batches.append((batch[double:] if double else batch, counts, made))
         if counts is not None:  # the last batch of a chunk
             self.finished += int(counts[0])
             self.kept, self.passed = self.kept - self.passed, 0
@@ -101,8 +101,11 @@ class Remote:
         self._silent = 0.0
         if message[0] != "batch":
             return message
-        kind, turn, counts, number, points, streamlines = message
-        return kind, turn, counts, self._seen.batch(number, descriptors, points, streamlines)
+        kind, turn, counts, made, *place = message
+        if not isinstance(place[0], int):  # an outline, which is small
+            return kind, turn, counts, place[0], made
+        number, points, streamlines = place
+        return kind, turn, counts, self._seen.batch(number, descriptors, points, streamlines), made
 
     def missed(self, seconds: float) -> None:
         """Note that it was waited for in vain so long, and ask it for a sign; raise TimeoutError if none comes."""

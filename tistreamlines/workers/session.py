@@ -57,14 +57,13 @@ class Session:
 
     def open(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Product] = (),
+        products: Sequence[Product] = (), *, points: bool = True,
     ) -> Engine | Several:  # fmt: skip
         """Compile the kernels, and return what grows streamlines; of several devices, there is one at a time.
 
-        See :class:`..tracking.engine.engine.Engine`; products besides the points are made in this process alone.
+        See :class:`..tracking.engine.engine.Engine`; products merge what workers have made.
         """
         if self._several is None:
             (device,) = self.devices
-            return Engine(prepared, space, device, settings, filters, products, self._note)
-        assert not products
-        return self._several.load(prepared, space, settings, filters)
+            return Engine(prepared, space, device, settings, filters, products, self._note, points)
+        return self._several.load(prepared, space, settings, filters, products, points=points)

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -27,10 +27,12 @@ from ..tracking.engine.engine import check_numbers
 from ..tracking.engine.memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
 from ..tracking.engine.settings import Settings
 from ..tracking.engine.tally import Tally
+from ..tracking.products.products import Product
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 from .remote import Counts, Range, Remote
 from .shared import packed
+from .sliced import Sliced
 
 Array = npt.NDArray[Any]
 EACH = 2  # ranges that a worker has at a time: one in work, and the next
@@ -38,29 +40,6 @@ AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may 
 GPU_SEEDS = 65536  # fewest of a range on a GPU in hardware, near the end: with half of it, Vulkan takes 25 % longer
 MAPS = 256  # parts of shared memory of all workers together, each of which takes a descriptor; there may be only 1024
 PATIENCE = 0.5  # seconds after which the time limit is looked at again, and whether workers answer
-
-
-@dataclass(frozen=True)
-class Sliced:
-    """Rows that are computed when a slice is taken.
-
-    Parameters
-    ----------
-    rows : returns the rows from one number on, so many.
-    first, count : number of the first row, and how many there are.
-    """
-
-    rows: Callable[[int, int], Any]
-    first: int
-    count: int
-
-    def __len__(self) -> int:
-        """Return how many rows there are."""
-        return self.count
-
-    def __getitem__(self, some: slice) -> Array:
-        """Compute rows."""
-        return self.rows(self.first + some.start, some.stop - some.start)
 
 
 class Several:
@@ -91,8 +70,9 @@ class Several:
         self.close = weakref.finalize(self, _end, self._remotes, os.getpid())
 
     def load(
-        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = ()
-    ) -> Several:
+        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
+        products: Sequence[Product] = (), *, points: bool = True,
+    ) -> Several:  # fmt: skip
         """Hand the tables to all workers, and wait until they have compiled.
 
         See :class:`..tracking.engine.engine.Engine`.
@@ -103,7 +83,9 @@ class Several:
         threads = settings.threads or max(1, usable_cores() // self._count)
         if self._tables is not None:
             os.close(self._tables[0])
-        self._tables = packed((prepared, space, replace(settings, threads=threads), list(filters)))
+        settings = replace(settings, threads=threads)
+        self._tables = packed((prepared, space, settings, list(filters), list(products), points))
+        self._products = products
         self._new_turn()
         for remote in self._remotes:
             if remote.process.poll() is not None:  # it met an error
@@ -154,42 +136,57 @@ class Several:
         """Hand ranges out and batches on, until there are ``left`` streamlines."""
         self._new_turn()
         ended, whole, counted = False, True, self._counted(left)
+        made: list[Sequence[Any]] = []  # what products have collected in the first open range
         while left and (self._open or self._given < len(self._seeds)):
             if ended := ended or enough():
                 self._given = len(self._seeds)
                 if whole:
+                    self._merge(made)
                     return
             self._hand_out()
             self._listen(0 if self._open and self._open[0].batches else PATIENCE)
             if not (self._open and self._open[0].batches):
                 continue
             head = self._open[0]
-            batch, counts = head.batches.popleft()
+            batch, counts, deltas = head.batches.popleft()
             if len(batch) >= left:
                 batch = batch[:left]
-                self._count_again(head, *counted)
+                made = self._count_again(head, *counted)
                 self._add(batch, None)
+                self._merge(made)
                 yield batch
                 return
             left, whole = left - len(batch), counts is not None
             self._add(batch, counts)
+            made.append(deltas)
             if head.finished == head.count and not head.batches:
                 self._open.popleft()
                 counted = self._counted(left)
+                self._merge(made)
             yield batch
 
     def _counted(self, left: int) -> tuple[int, Counts]:
         """What is known at the beginning of a range: how many streamlines it may have, and counts of those before."""
         return left, self.tally.counts.copy()
 
+    def _merge(self, made: list[Sequence[Any]]) -> None:
+        """Add what the products of workers have collected to those of the run; their order does not matter."""
+        for deltas in made:
+            for product, delta in zip(self._products, deltas, strict=False):
+                product.merge(delta)
+        made.clear()
+
     def _add(self, batch: Batch, counts: Counts | None) -> None:
         self.tally.streamlines += len(batch)
-        self.tally.points += len(batch.points)
+        self.tally.points += int(batch.offsets[-1])
         if counts is not None:
             self.tally.counts += counts
 
-    def _count_again(self, cut: Range, most: int, before: Counts) -> None:
-        """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond."""
+    def _count_again(self, cut: Range, most: int, before: Counts) -> list[Sequence[Any]]:
+        """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond.
+
+        Returns what products have collected in the range so far.
+        """
         self._new_turn()
         self._given, self._most = len(self._seeds), most
         again = Range(cut.first, cut.count)
@@ -198,7 +195,8 @@ class Several:
         while again.finished < again.count:
             self._hand_out()
             self._listen(PATIENCE)
-        self.tally.counts = before + sum(counts for _, counts in again.batches if counts is not None)
+        self.tally.counts = before + sum(counts for _, counts, _ in again.batches if counts is not None)
+        return [deltas for *_, deltas in again.batches]
 
     def _hand_out(self) -> None:
         """Give ranges to the workers that have few, the lost ones first."""
@@ -254,7 +252,7 @@ class Several:
         elif kind != "alive" and content[0] == self._turn:
             one = remote.ranges[0]
             if kind == "batch":
-                one.take(content[2], content[1])
+                one.take(content[2], content[1], content[3])
             if kind == "done":
                 one.finished = one.count
             if one.finished == one.count:

@@ -19,6 +19,7 @@ from ..backends.faults import pass_on
 from ..devices import choose
 from ..errors import TrackingError
 from ..tracking.engine.engine import Block, Engine
+from ..tracking.products.products import Points
 from .session import Session
 from .shared import Written, receive, send, unpacked
 
@@ -52,8 +53,10 @@ class Worker:
                 if kind == "load":
                     engine = None  # gives its memory back
                     packing, descriptor = content
-                    engine = session.open(*unpacked(descriptor, *packing))
-                    engine.points.unpacker.memory = self._written.take
+                    *given, points = unpacked(descriptor, *packing)
+                    engine = session.open(*given, points=points)
+                    if isinstance(engine.points, Points):
+                        engine.points.unpacker.memory = self._written.take
                     self._send("ready", turn)
                 else:
                     self._track(engine, turn, *content)
@@ -91,11 +94,15 @@ class Worker:
         before = tally.counts.copy()
         blocks = self._blocks(turn, block) if most is None else iter([block])
         for batch in engine.track_blocks(blocks, most=most, enough=lambda: self._turn != turn):
-            counts = None
+            counts, made = None, ()
             if not engine.points.waiting:  # the last batch of a chunk
                 counts, before = tally.counts - before, tally.counts.copy()
+                made = engine.take()
+            if not batch.has_points:
+                self._send("batch", turn, counts, made, batch)
+                continue
             number, new = self._written.finish(batch)
-            self._send("batch", turn, counts, number, len(batch.points), len(batch), descriptors=new)
+            self._send("batch", turn, counts, made, number, len(batch.points), len(batch), descriptors=new)
         if most is not None:
             self._send("done", turn)
 

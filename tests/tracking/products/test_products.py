@@ -35,6 +35,7 @@ class Steps:
     """A product: the steps of all accepted streamlines, added up on the device's side."""
 
     roots = (add_steps,)
+    bytes = 0
 
     def __init__(self) -> None:
         self.total = self.chunks = 0
@@ -45,8 +46,19 @@ class Steps:
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Add a chunk."""
-        self.total += int(self._steps(growth, accepted.number).sum())
+        self.last = int(self._steps(growth, accepted.number).sum())
+        self.total += self.last
         self.chunks += 1
+
+    def undo(self, growth: Growth) -> None:
+        """Take the last chunk back."""
+        self.total, self.chunks = self.total - self.last, self.chunks - 1
+
+    def take(self, growth: Growth) -> None:
+        """All is here already."""
+
+    def merge(self, delta: None) -> None:
+        """Nothing comes from elsewhere."""
 
     @staticmethod
     def _steps(growth: Growth, numbers: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
 }  # fmt: skip
+INLINED = ("simd.py", "lanes.py", "atomic.py")
 Kind = tuple[str, str, int]  # the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
@@ -35,7 +36,7 @@ def made_by() -> str:
 
     Compiled code is found by the hash of the text, so the text of every cached module must contain this.
     """
-    parts = hashlib.sha256(b"".join((Path(__file__).parent / name).read_bytes() for name in ("simd.py", "lanes.py")))
+    parts = hashlib.sha256(b"".join((Path(__file__).parent / name).read_bytes() for name in INLINED))
     return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {parts.hexdigest()[:24]}"
 
 

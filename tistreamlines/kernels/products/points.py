@@ -24,7 +24,7 @@ def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, ou
 
 
 class Affine(Record):
-    """Voxel to RASmm: rows of a 3 x 4 matrix."""
+    """From one space to another, as from voxels to RASmm: rows of a 3 x 4 matrix."""
 
     xx: real
     xy: real
@@ -41,11 +41,22 @@ class Affine(Record):
 
 
 @twin
+def transformed(p: vec3, affine: Affine) -> vec3:
+    """A point in the space that an affine leads to."""
+    return vec3(
+        ((affine.xx * p[0] + affine.xy * p[1]) + affine.xz * p[2]) + affine.x,
+        ((affine.yx * p[0] + affine.yy * p[1]) + affine.yz * p[2]) + affine.y,
+        ((affine.zx * p[0] + affine.zy * p[1]) + affine.zz * p[2]) + affine.z,
+    )
+
+
+@twin
 def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
     """Write each lane's point in RASmm."""
-    out[3 * place] = ((affine.xx * p[0] + affine.xy * p[1]) + affine.xz * p[2]) + affine.x
-    out[3 * place + 1] = ((affine.yx * p[0] + affine.yy * p[1]) + affine.yz * p[2]) + affine.y
-    out[3 * place + 2] = ((affine.zx * p[0] + affine.zy * p[1]) + affine.zz * p[2]) + affine.z
+    there = transformed(p, affine)
+    out[3 * place] = there[0]
+    out[3 * place + 1] = there[1]
+    out[3 * place + 2] = there[2]
 
 
 class Laid(Record):

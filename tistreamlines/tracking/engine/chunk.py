@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+
+from ...space.batch import Space
 
 Array = npt.NDArray[Any]
 
@@ -39,6 +42,14 @@ class Chunk:
     def steps(self) -> Array:
         """Steps of each streamline, both halves together, (m,)."""
         return self.state[:, 0, 0] + self.state[:, 1, 0]
+
+    def told(self, space: Space) -> tuple[Array, Array, Array, Array]:
+        """Return what a batch says of each streamline: seed (RASmm), numbers of seed and direction, stop reasons."""
+        return (
+            space.to_ras(self.seeds[self.seed]).astype(np.float32),
+            (self.first_seed + self.seed.astype(np.int64)).astype(np.uint32), self.branch.astype(np.uint16),
+            self.state[:, ::-1, 1].astype(np.uint8),
+        )  # fmt: skip
 
     def first(self, count: int) -> Chunk:
         """Return the chunk with its first streamlines, and their seeds."""

@@ -21,6 +21,7 @@ from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.verdicts import Verdict
 from ...space.batch import Batch, Space
+from ..products.outlines import Outlines
 from ..products.products import Points, Product
 from ..products.unpacking import Unpacker
 from ..seeding.directed import initial_codes
@@ -47,6 +48,7 @@ class Engine:
     filters : what accepts streamlines, besides their length.
     products : what is made of the accepted streamlines, besides their points.
     note : is told if the device runs out of memory and has to take fewer seeds at a time.
+    points : whether the points of streamlines are asked for; without them, batches are outlines.
 
     Raises
     ------
@@ -58,7 +60,7 @@ class Engine:
 
     def __init__(
         self, prepared: Prepared, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Product] = (), note: Callable[[str], object] = lambda _: None,
+        products: Sequence[Product] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
     ) -> None:  # fmt: skip
         begun = time.perf_counter()
         if prepared.fill["CARRIED"]:
@@ -66,10 +68,14 @@ class Engine:
         if not prepared.fill.get("SYMMETRIC", 1):
             settings = replace(settings, either_sense=False)
         self.settings, self.note = settings, note
-        self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
+        self.points: Points | Outlines = Outlines(space)
+        if points:
+            self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
+        self._made = tuple(products)
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
-        self.growth = Growth(prepared, space.voxel_sizes, device, settings, self.filters, roots)
+        held = sum(product.bytes for product in self.products)
+        self.growth = Growth(prepared, space.voxel_sizes, device, settings, self.filters, roots, held)
         self.growth.compile()
         for product in self.products:
             product.compile(self.growth)
@@ -117,6 +123,8 @@ class Engine:
         for batch in self.track_blocks(iter([(seeds, first_seed, directions)]), most=most, enough=enough):
             self.tally.seconds["track"] = time.perf_counter() - begun
             yield batch
+        for product, delta in zip(self._made, self.take(), strict=True):
+            product.merge(delta)
         self.tally.seconds["track"] = time.perf_counter() - begun
         self.tally.seconds["kernels"] = self.growth.program.kernel_seconds()
 
@@ -145,8 +153,7 @@ class Engine:
                         with growth.pace.away():
                             yield points.next(growth)
                     chunk, verdicts, accepted = self._filtered(growth.finish(chunk), left)
-                    for product in self.products:
-                        product.collect(growth, accepted)
+                    self._collect(accepted)
                 except DeviceMemoryError as error:
                     self._halve(count, error)
                     continue
@@ -159,6 +166,22 @@ class Engine:
                 yield points.next(growth)
         finally:
             points.cancel()
+
+    def take(self) -> tuple[Any, ...]:
+        """Return what each of the products besides points has collected since the last call."""
+        return tuple(product.take(self.growth) for product in self._made)
+
+    def _collect(self, accepted: Chunk) -> None:
+        """Add a chunk to all products, or to none if the device runs out of memory, since it is tried again."""
+        begun: list[Product] = []
+        try:
+            for product in self.products:
+                begun.append(product)
+                product.collect(self.growth, accepted)
+        except DeviceMemoryError:
+            for product in begun:
+                product.undo(self.growth)
+            raise
 
     def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""

@@ -45,17 +45,18 @@ class Growth:
     device, settings : where and how to grow.
     filters : those whose kernels run as the streamlines grow.
     roots : kernels that products run besides.
+    held : bytes that products need besides the buffers of a chunk.
 
     Attributes
     ----------
     program, values : the kernels, and their arguments on the device by flat name.
     rules : :class:`...kernels.halves.Rules` by flat name, on the host.
-    table_bytes : memory of the tables.
+    table_bytes : memory of the tables, and of what products hold.
     """
 
     def __init__(
         self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, filters: Sequence[Filter],
-        roots: Sequence[Twin],
+        roots: Sequence[Twin], held: int = 0,
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
         own = {"IN_TURN": int(settings.truncate)} | settings.fill
@@ -82,7 +83,7 @@ class Growth:
         for one in filters:
             values |= one.values
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        self.table_bytes = 4 * sum(array.size for array in arrays.values())
+        self.table_bytes = 4 * sum(array.size for array in arrays.values()) + held
         self.capacity = self._fit(self.table_bytes, fill)
         with memory_for("the tables"):
             self.values = values | {name: self.program.array(array) for name, array in arrays.items()}

@@ -1,36 +1,90 @@
-"""The density of streamlines: how many pass through each voxel of a grid, counted on the host as batches pass.
+"""The density of streamlines: how many pass through each voxel of a grid, counted as batches or chunks pass.
 
-A streamline counts once in each voxel that holds one of its points or a point of the segments between them.  A point on
-the border of two voxels belongs to the one with the higher index.  Coordinates are rounded down to 2^-20 of a voxel
-first; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor on
-the number of threads.
+:class:`Density` counts the points of batches on the host, :class:`DeviceDensity` the streamlines that are still on the
+device, and no point comes back.  Both run the same kernel functions (:mod:`...kernels.products.density`).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future
-from pathlib import Path
-from queue import SimpleQueue
+from functools import cache
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...backends.numba.cache import Function, text_of
+from ...backends.program import Program
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
+from ...kernels.products.density import Affine, Grid, count_points
+from ...linker.lang import LANES, fields_of
+from ...linker.records import spread
+from ...linker.source import Source
 from ...space.batch import Batch, Space
+from ..engine.ordering import exclusive_sum
 
 Array = npt.NDArray[Any]
-LONGEST = 1 << 10  # voxels that a step may be long: products of two lengths in 2^-20 voxels then fit 64 bits
+LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
-MOST_THREADS, MOST_BYTES = 4, 1 << 30  # more threads share the work only as long as their grids have room
-STREAMLINES = 1 << 30  # after which a thread's counts are summed up: they and the numbers of streamlines have 32 bits
+MOST_THREADS = 4
+STREAMLINES = 1 << 30  # after which counts are summed up, since they have 32 bits
 WAITING = 2  # batches for each thread, besides the one that it counts
-_count = Function(text_of(Path(__file__).with_name("density_kernels.py")), "count")
+LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
+
+
+@cache
+def _program() -> Program:
+    from ...backends.numba.program import NumbaProgram
+
+    return NumbaProgram(Source([count_points]), threads=1)
+
+
+class MapGrid:
+    """A grid for the kernels, and how many of its voxels a streamline may pass.
+
+    Parameters
+    ----------
+    space : the grid, of any affine that can be inverted.
+    step_mm : the longest distance between two points of a streamline, mm.
+
+    Raises
+    ------
+    ParameterError
+        If the grid has too many voxels, or if a step is too long for them.
+    """
+
+    def __init__(self, space: Space, step_mm: float) -> None:
+        self.space, self.voxels = space, check_size(space)
+        to_voxel = np.linalg.inv(space.affine)[:3]
+        if not step_mm * np.linalg.norm(to_voxel[:, :3], 2) < LONGEST:
+            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the density map: give "
+                                 "--density-voxel, or a --density-grid, with larger voxels")  # fmt: skip
+        # a step crosses at most as many borders of an axis as it is long along it; a line, one more
+        self._borders = step_mm * float(np.linalg.norm(to_voxel[:, :3], axis=1).sum()) * (1 + 1e-3) + 1e-3
+        to_voxel[:, 3] += 0.5  # a voxel begins half a side before its centre
+        self.values = spread("grid", grid_of(to_voxel, space.shape))
+
+    def each(self, steps: Array) -> Array:
+        """Return how many voxels streamlines of so many steps may pass, in whole rows of lanes."""
+        most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
+        return -(-most // LANES) * LANES
+
+
+def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
+    """Return the kernels' record of a grid."""
+    affine = dict(zip(fields_of(Affine), to_voxel.ravel().tolist(), strict=True))
+    return Grid(**affine, across=shape[0], deep=shape[1], high=shape[2])
+
+
+def in_parts(sizes: Array, most: int) -> list[slice]:
+    """Cut streamlines into parts that list about ``most`` voxels, and a part at most those of one streamline more."""
+    ends = np.flatnonzero(np.diff(np.cumsum(sizes) // most)) + 1
+    cuts = [0, *ends.tolist(), len(sizes)]
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 class Density:
@@ -42,10 +96,6 @@ class Density:
     step_mm : the longest distance between two points of a streamline, mm.
     threads : how many threads count; None for as many as help.
 
-    Attributes
-    ----------
-    bytes : memory of the counts while they are made.
-
     Raises
     ------
     ParameterError
@@ -53,21 +103,11 @@ class Density:
     """
 
     def __init__(self, space: Space, step_mm: float, threads: int | None = None) -> None:
-        self.space, voxels = space, check_size(space)
-        to_voxel = np.linalg.inv(space.affine)[:3]
-        if not step_mm * np.linalg.norm(to_voxel[:, :3], 2) < LONGEST:
-            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the density map: give "
-                                 "--density-voxel, or a --density-grid, with larger voxels")  # fmt: skip
-        to_voxel[:, 3] += 0.5  # a voxel begins half a side before its centre
-        self._to_voxel = np.ascontiguousarray(to_voxel)
-        self._shape = np.array(space.shape, np.int64)
-        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS, MOST_BYTES // (8 * voxels)))
-        self.bytes = 8 * voxels * (self._threads + 1)
-        # each thread's (voxels, 2) int32, the count and the last streamline that was there, and its next streamline
-        self._free: SimpleQueue[tuple[Array, int]] = SimpleQueue()
-        for _ in range(self._threads):
-            self._free.put((np.zeros((voxels, 2), np.int32), 1))
-        self._total, self._summing = np.zeros(voxels, np.int64), Lock()
+        self.space, self._grid = space, MapGrid(space, step_mm)
+        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._cells = np.zeros(self._grid.voxels, np.int32)
+        self._total: Array | None = None
+        self._streamlines, self._summing = 0, Lock()
         self._waiting: deque[Future[None]] = deque()
 
     def add(self, batch: Batch) -> None:
@@ -75,21 +115,36 @@ class Density:
         while len(self._waiting) > WAITING * self._threads:
             self._waiting.popleft().result()
         for first in range(0, len(batch), STREAMLINES):
-            self._waiting.append(thread_pool("density", MOST_THREADS).submit(self._add, batch, first))
+            count = min(STREAMLINES, len(batch) - first)
+            if self._streamlines + count > STREAMLINES:
+                self._settle()
+            self._streamlines += count
+            pool = thread_pool("density", MOST_THREADS)
+            self._waiting.append(pool.submit(self._add, batch, slice(first, first + count)))
 
-    def _add(self, batch: Batch, first: int) -> None:
-        cells, number = self._free.get()
-        if number > STREAMLINES:
-            number = self._sum_up(cells)
-        offsets = batch.offsets[first : first + STREAMLINES + 1]
-        try:
-            _count(batch.points, offsets, self._to_voxel, self._shape, number, cells)
-        finally:
-            self._free.put((cells, number + len(offsets) - 1))
+    def _add(self, batch: Batch, some: slice) -> None:
+        """Count some streamlines of a batch; the additions of several threads are atomic."""
+        program, first = _program(), some.start
+        sizes = self._grid.each(batch.lengths[some] - 1)
+        for part in in_parts(sizes, LISTED):
+            offsets = batch.offsets[first + part.start : first + part.stop + 1]
+            values = self._grid.values | {
+                "points": batch.points[offsets[0] : offsets[-1]].ravel(), "counts": self._cells,
+                "offsets": (offsets - offsets[0]).astype(np.int32),
+                "slot": exclusive_sum(sizes[part]).astype(np.int32),
+                "visited": np.empty(int(sizes[part].sum()), np.int32),
+            }  # fmt: skip
+            program.run("count_points", part.stop - part.start, values)
+
+    def add_counts(self, counts: Array) -> None:
+        """Add streamlines that were counted elsewhere."""
+        with self._summing:
+            self._total = counts.astype(np.int64) if self._total is None else self._total + counts
 
     def counts(self) -> Array:
         """Wait for all batches; return the number of streamlines in each voxel, (x, y, z) int32 (int64 beyond that)."""
         self._settle()
+        assert self._total is not None
         kind = np.int32 if self._total.max(initial=0) <= np.iinfo(np.int32).max else np.int64
         return self._total.astype(kind).reshape(self.space.shape)
 
@@ -97,15 +152,8 @@ class Density:
         """Wait for the threads, and move what they have counted to the total."""
         while self._waiting:
             self._waiting.popleft().result()
-        for cells, _ in [self._free.get() for _ in range(self._threads)]:
-            self._free.put((cells, self._sum_up(cells)))
-
-    def _sum_up(self, cells: Array) -> int:
-        """Move a thread's counts to the total; return the number of its next streamline."""
-        with self._summing:
-            self._total += cells[:, 0]
-        cells[:] = 0
-        return 1
+        self.add_counts(self._cells)
+        self._cells[:], self._streamlines = 0, 0
 
 
 def check_size(space: Space) -> int:

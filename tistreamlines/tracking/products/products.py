@@ -38,9 +38,11 @@ class Product(Protocol):
     Attributes
     ----------
     roots : kernels that it runs.
+    bytes : memory of the device that it needs besides the buffers of a chunk.
     """
 
     roots: Sequence[Twin]
+    bytes: int
 
     def compile(self, growth: Growth) -> None:
         """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
@@ -48,6 +50,18 @@ class Product(Protocol):
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Add the accepted streamlines of a chunk, whose arrays are on the device with those of the others."""
+        ...
+
+    def undo(self, growth: Growth) -> None:
+        """Take the streamlines of the last chunk back, also if the device ran out of memory while they were added."""
+        ...
+
+    def take(self, growth: Growth) -> Any:
+        """Return what was collected since the last call, which may come from another process."""
+        ...
+
+    def merge(self, delta: Any) -> None:
+        """Add what another product of this kind has collected, or this one itself."""
         ...
 
 
@@ -62,6 +76,7 @@ class Points(Product):
     """
 
     roots = (pack,)
+    bytes = 0
 
     def __init__(self, unpacker: Unpacker, threads: int | None, cpu: bool) -> None:
         self.unpacker = unpacker
@@ -91,6 +106,16 @@ class Points(Product):
             part = np.cumsum(accepted.steps // growth.capacity.codes_a_word + 2) // growth.capacity.words
             cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
             self._back += [self._packed(growth, accepted.some(slice(a, b))) for a, b in pairwise(cuts)]
+
+    def undo(self, growth: Growth) -> None:
+        """Forget the codes of the last chunk, which are not laid out yet."""
+        self._back.clear()
+
+    def take(self, growth: Growth) -> None:
+        """Return nothing: the batches are handed out."""
+
+    def merge(self, delta: None) -> None:
+        """Add nothing."""
 
     def lay_out(self, growth: Growth) -> None:
         """Let threads lay out what is back; called when the device has its next work, since splitting takes long."""

@@ -51,6 +51,11 @@ class Grown:
         ]
 
 
+def affine_of(space: Space) -> Affine:
+    """Return the kernels' record of the affine from voxels to RASmm."""
+    return Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
+
+
 def in_teams(lengths: Array) -> Array:
     """Sort halves by side and length, and repeat the last one of each side to fill its team: (LANES * teams,)."""
     sides = []
@@ -82,7 +87,7 @@ class Unpacker:
         source = source_of([unpack], prepared, ABREAST=self.abreast)
         carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
         self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
-        affine = Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
+        affine = affine_of(space)
         read = {name for name, _ in self.program.signatures["unpack"]}
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}
         self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
@@ -108,8 +113,4 @@ class Unpacker:
             values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
             self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
-        return Batch(
-            out.reshape(-1, 3), offsets, self.space.to_ras(origin).astype(np.float32),
-            (chunk.first_seed + chunk.seed.astype(np.int64)).astype(np.uint32), chunk.branch.astype(np.uint16),
-            chunk.state[:, ::-1, 1].astype(np.uint8),
-        )  # fmt: skip
+        return Batch(out.reshape(-1, 3), offsets, *chunk.told(self.space))

@@ -1,0 +1,169 @@
+"""Streamlines counted on the device: the same integers as those of their points, and no point comes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from crossings import crossing
+from distributions import CIRCLE_SEEDS, whole
+from small_runs import write_inputs
+
+import tistreamlines as ts
+from tistreamlines.devices import choose, list_devices
+from tistreamlines.errors import DeviceMemoryError
+from tistreamlines.run import setup
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.products import device_density
+from tistreamlines.tracking.products.density import Density
+from tistreamlines.tracking.products.device_density import DeviceDensity
+from tistreamlines.workers.several import Several
+
+PRESENT = {one.arch for one in list_devices() if one.available}
+SPACE = Space(np.array([[1.9, 0.3, 0, -20], [-0.3, 1.9, 0, 4], [0, 0, 2.1, 1], [0, 0, 0, 1.0]]), (24, 24, 5))
+GRID = Space(np.array([[0.8, -0.9, 0.1, -30], [0.6, 1.1, 0, -5], [0.2, 0.3, 2, 0], [0, 0, 0, 1.0]]), (60, 50, 20))
+SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
+
+
+def settings(**more):
+    return Settings(**{"step_mm": 0.9, "max_steps": 12} | more)
+
+
+def product(chosen):
+    return DeviceDensity(SPACE, GRID, chosen.step_mm, 2 * chosen.max_steps)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What the host counts of the points."""
+    batch = whole(Engine(crossing(), SPACE, choose("cpu"), settings()).track(SEEDS))
+    counts = Density(GRID, 0.9)
+    counts.add(batch)
+    assert counts.counts().max() > 5
+    return batch, counts.counts().ravel()
+
+
+@pytest.mark.parametrize("more", [{}, {"chunk_size": 7}, {"threads": 1}, {"threads": 2, "chunk_size": 50}])
+@pytest.mark.parametrize("part", [None, 40])
+def test_counts_are_those_of_the_points(expected, more, part, monkeypatch):
+    """In chunks of any size, and launches of any number of listed voxels."""
+    monkeypatch.setattr(device_density, "PART_WORDS", part or device_density.PART_WORDS)
+    chosen = settings(**more)
+    made = product(chosen)
+    engine = Engine(crossing(), SPACE, choose("cpu"), chosen, products=[made], points=False)
+    batches = list(engine.track(SEEDS))
+    assert np.array_equal(made.total, expected[1])
+    assert np.array_equal(np.concatenate([one.lengths for one in batches]), expected[0].lengths)
+    assert all(len(one.points) == 0 and not one.has_points for one in batches)
+    assert (engine.tally.streamlines, engine.tally.points) == (len(expected[0]), len(expected[0].points))
+    # the counts come back once; besides them, the halves' steps and reasons, and nothing for each step
+    once = 4 * len(made.total)
+    assert once < engine.tally.copied_bytes <= once + 64 * len(SEEDS) * 2 * 16
+    assert "pack" not in engine.growth.program.signatures
+
+
+def test_points_and_counts_of_one_engine(expected):
+    made = product(settings())
+    batch = whole(Engine(crossing(), SPACE, choose("cpu"), settings(), products=[made]).track(SEEDS))
+    assert np.array_equal(made.total, expected[1])
+    assert np.array_equal(batch.points, expected[0].points)
+
+
+class Failing(DeviceDensity):
+    """Finds no memory once, after some launches of a chunk."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.left = 0
+
+    def _launch(self, growth, earlier, count, by):
+        self.left -= by == 1
+        if self.left == 0 and by == 1:
+            raise DeviceMemoryError("planted")
+        super()._launch(growth, earlier, count, by)
+
+
+@pytest.mark.parametrize("launches", [1, 2, 5])
+def test_a_chunk_that_is_tried_again_counts_once(expected, launches, monkeypatch):
+    monkeypatch.setattr(device_density, "PART_WORDS", 500)
+    chosen, notes = settings(), []
+    made = Failing(SPACE, GRID, chosen.step_mm, 2 * chosen.max_steps)
+    engine = Engine(crossing(), SPACE, choose("cpu"), chosen, (), [made], notes.append, points=True)
+    made.left = launches
+    batch = whole(engine.track(np.tile(SEEDS, (3, 1))))
+    assert "out of memory" in notes[0]
+    assert len(notes) == 1
+    counts = Density(GRID, 0.9)
+    counts.add(batch)
+    assert np.array_equal(made.total, counts.counts().ravel())
+
+
+@pytest.mark.parametrize("most", [None, 17])
+def test_two_workers(expected, most):
+    chosen = settings(chunk_size=9)
+    made, alone = product(chosen), product(chosen)
+    several = Several([choose("cpu")] * 2)
+    try:
+        loaded = several.load(crossing(), SPACE, chosen, (), [made], points=False)
+        batches = list(loaded.track(SEEDS, most=most))
+    finally:
+        several.close()
+    list(Engine(crossing(), SPACE, choose("cpu"), chosen, (), [alone], points=False).track(SEEDS, most=most))
+    assert sum(map(len, batches)) == (most or len(expected[0]))
+    assert np.array_equal(made.total, alone.total)
+
+
+def equal(options, folder, arch="cpu", **more):
+    """Compare the map of a run with and without a tractogram; the first one counts on the host."""
+    given = options | more
+    written = ts.track(output=folder / "a.trx", density=folder / "a.nii", density_voxel=0.9, **given)
+    mapped = {"density": str(folder / "b.nii"), "density_voxel": 0.9, "arch": arch}
+    if arch == "cpu":
+        ts.track(**given | mapped)
+    else:
+        code = f"import tistreamlines as ts, json; ts.track(**json.loads({json.dumps(json.dumps(given | mapped))}))"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    assert written.density.max() > 1
+    assert (folder / "a.nii").read_bytes() == (folder / "b.nii").read_bytes()
+
+
+ARCHS = ["cpu", pytest.param("vulkan", marks=pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device"))]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("more", [
+    {}, {"one_way": True}, {"chunk_size": 7}, {"max_length": 15.0, "too_long": "truncate"},
+    {"include": ["16,16,14,6"]},
+])  # fmt: skip
+def test_runs_along_peaks(tmp_path, arch, more):
+    equal(write_inputs(tmp_path), tmp_path, arch, **more)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dg", ["boot", "prob", "det", "ptt"])
+def test_every_getter(head, tmp_path, arch, dg):
+    series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
+    equal(series | {"nseeds": 150, "dg": dg, "threads": 2}, tmp_path, arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dg", ["prob", "ptt"])
+def test_particles(head, fractions, tmp_path, arch, dg):
+    series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
+    named = {name: str(path) for name, path in fractions.items() if name.startswith("pve")}
+    given = {"nseeds": 100, "dg": dg, "stopping": "act", "pft": True, "mask": str(head.mask)}
+    equal(series | named | given, tmp_path, arch)
+
+
+def test_two_workers_of_a_run(tmp_path, monkeypatch):
+    options = write_inputs(tmp_path)
+    ts.track(**options, density=tmp_path / "a.nii")
+    monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
+    options.pop("threads")
+    ts.track(**options, devices="all", density=tmp_path / "b.nii")
+    assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()

@@ -1,0 +1,194 @@
+"""How many streamlines pass through each voxel of a grid.
+
+A streamline counts once in each voxel that holds one of its points or a point of the segments between them.  A point on
+the border of two voxels belongs to the one with the higher index.  Coordinates on the grid are rounded down to 2^-20 of a
+voxel; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor on
+the number of threads.  The voxels of a streamline are listed, and the lanes of its team look a voxel up together.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ..growth import move, set_out
+from ..halves import *
+from ..interpolate import Volume
+from .points import Affine, transformed
+
+BITS = 20  # a coordinate is a whole number of 2^-20 voxels
+WHOLE = 1 << BITS
+SCALE = float(WHOLE)
+# where no grid ends (NIfTI has at most 32767 voxels along an axis), and no step reaches one from beyond
+LOW, HIGH = -65536.0, 131072.0
+
+
+class Grid(Affine):
+    """Voxels in which streamlines are counted: from RASmm to their coordinates, and how many there are along each axis."""
+
+    across: i32
+    deep: i32
+    high: i32
+
+
+@twin
+def on_grid(p: vec3, grid: Grid) -> vec3:
+    """Coordinates of a point in RASmm; a voxel begins at a whole number."""
+    c = transformed(p, grid)
+    return vec3(
+        minimum(maximum(c[0], LOW), HIGH), minimum(maximum(c[1], LOW), HIGH), minimum(maximum(c[2], LOW), HIGH)
+    )
+
+
+@twin
+def beyond_border(c: real) -> i32:
+    """Distance from the lower border of the voxel, in 2^-20 voxels."""
+    return minimum(i32((c - floor(c)) * SCALE), WHOLE - 1)
+
+
+@twin
+def enter(x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
+    """Add ``by`` to the count of a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
+
+    Returns how many voxels are listed then.
+    """
+    new = listed
+    if (x >= 0) & (x < grid.across) & (y >= 0) & (y < grid.deep) & (z >= 0) & (z < grid.high):
+        place = (x * grid.deep + y) * grid.high + z
+        found = lanes(0)
+        for turn in range((listed + 31) >> 5):
+            same = (at(visited, first + 32 * turn) == place) & (32 * turn + lane() < listed)
+            found = where(same, 1, found)
+        if team_max(real(found)) == 0.0:
+            # every lane writes it, and so each lane reads what it wrote itself
+            visited[first + listed] = place
+            add(counts, place, by)
+            new = listed + 1
+    return new
+
+
+@twin
+def is_before(distance: i32, length: i32, down: i32, other: i32, other_length: i32, other_down: i32) -> i32:
+    """Whether a border is met before another one; one that is left downwards belongs to the voxel that is left.
+
+    Nothing is divided: products of 64 bits are compared, so borders that are met together are found.
+    """
+    high = umulhi(u32(distance), u32(other_length))
+    low = u32(distance) * u32(other_length)
+    other_high = umulhi(u32(other), u32(length))
+    other_low = u32(other) * u32(length)
+    before = where(high < other_high, 1, 0)
+    if high == other_high:
+        before = where(low < other_low, 1, 0)
+        if low == other_low:
+            before = where(down < other_down, 1, 0)
+    return before
+
+
+@twin
+def is_next(
+    left: i32, distance: i32, length: i32, down: i32, left_b: i32, distance_b: i32, length_b: i32, down_b: i32,
+    left_c: i32, distance_c: i32, length_c: i32, down_c: i32,
+) -> i32:  # fmt: skip
+    """Whether the border of an axis is met before those of two others, or together with them."""
+    first = where(left > 0, 1, 0)
+    if (left > 0) & (left_b > 0):
+        first = 1 - is_before(distance_b, length_b, down_b, distance, length, down)
+    if (first == 1) & (left_c > 0):
+        first = 1 - is_before(distance_c, length_c, down_c, distance, length, down)
+    return first
+
+
+@twin
+def pass_through(a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
+    """Count a streamline in each voxel that holds a point of the segment from a to b, except that of a itself."""
+    x = i32(floor(a[0]))
+    y = i32(floor(a[1]))
+    z = i32(floor(a[2]))
+    over_x = i32(floor(b[0])) - x
+    over_y = i32(floor(b[1])) - y
+    over_z = i32(floor(b[2])) - z
+    from_x = beyond_border(a[0])
+    from_y = beyond_border(a[1])
+    from_z = beyond_border(a[2])
+    length_x = over_x * WHOLE + beyond_border(b[0]) - from_x
+    length_y = over_y * WHOLE + beyond_border(b[1]) - from_y
+    length_z = over_z * WHOLE + beyond_border(b[2]) - from_z
+    down_x = where(length_x < 0, 1, 0)
+    down_y = where(length_y < 0, 1, 0)
+    down_z = where(length_z < 0, 1, 0)
+    length_x = maximum(length_x, -length_x)
+    length_y = maximum(length_y, -length_y)
+    length_z = maximum(length_z, -length_z)
+    # from a to the next border along each axis, and the borders that are left
+    next_x = where(down_x == 1, from_x, WHOLE - from_x)
+    next_y = where(down_y == 1, from_y, WHOLE - from_y)
+    next_z = where(down_z == 1, from_z, WHOLE - from_z)
+    left_x = maximum(over_x, -over_x)
+    left_y = maximum(over_y, -over_y)
+    left_z = maximum(over_z, -over_z)
+    new = listed
+    while left_x + left_y + left_z > 0:
+        at_x = is_next(left_x, next_x, length_x, down_x, left_y, next_y, length_y, down_y, left_z, next_z, length_z, down_z)
+        at_y = is_next(left_y, next_y, length_y, down_y, left_x, next_x, length_x, down_x, left_z, next_z, length_z, down_z)
+        at_z = is_next(left_z, next_z, length_z, down_z, left_x, next_x, length_x, down_x, left_y, next_y, length_y, down_y)
+        x = x + at_x * (1 - 2 * down_x)
+        y = y + at_y * (1 - 2 * down_y)
+        z = z + at_z * (1 - 2 * down_z)
+        left_x = left_x - at_x
+        left_y = left_y - at_y
+        left_z = left_z - at_z
+        next_x = next_x + at_x * WHOLE
+        next_y = next_y + at_y * WHOLE
+        next_z = next_z + at_z * WHOLE
+        new = enter(x, y, z, grid, new, first, visited, counts, by)
+    return new
+
+
+@twin
+def begin(c: vec3, grid: Grid, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
+    """Count a streamline in the voxel of its first point; return how many voxels are listed then."""
+    return enter(i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, counts, by)
+
+
+@twin
+def count_points(item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints, visited: Ints, counts: Ints):
+    """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
+    place = 3 * offsets[item]
+    here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
+    listed = begin(here, grid, slot[item], visited, counts, 1)
+    for _ in range(offsets[item + 1] - offsets[item] - 1):
+        place = place + 3
+        there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
+        listed = pass_through(here, there, grid, listed, slot[item], visited, counts, 1)
+        here = there
+
+
+@twin
+def count_steps(
+    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method, scratch: Scratch,
+    affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32,
+):  # fmt: skip
+    """Count a streamline that has grown, by repeating its steps from the seed, half by half.
+
+    It is number ``accepted[earlier + item]``, so that launches of a chunk share this array; ``by`` is -1 to take it back.
+    """
+    number = earlier + item
+    streamline = accepted[number]
+    place = 3 * halves.seed[streamline]
+    seed = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+    c0 = u32(halves.seed[streamline]) + rules.first_seed
+    listed = begin(on_grid(transformed(seed, affine), grid), grid, slot[number], visited, counts, by)
+    for side in range(2):
+        half = 2 * streamline + side
+        c2 = u32(halves.branch[streamline] * 2 + side)
+        p = seed
+        here = on_grid(transformed(p, affine), grid)
+        state = State()
+        set_out(
+            state, scratch, halves.initial[streamline], side, first_code(half, halves, rules), p, volume, method, c0, c2, rules
+        )
+        for k in range(halves.state[2 * half]):
+            code = halves.codes[half * rules.max_steps + k]
+            p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
+            there = on_grid(transformed(p, affine), grid)
+            listed = pass_through(here, there, grid, listed, slot[number], visited, counts, by)
+            here = there

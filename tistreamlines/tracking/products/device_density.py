@@ -1,0 +1,117 @@
+"""The density of streamlines as a product: the device that has grown them counts them, and no point comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.products.density import count_steps
+from ...kernels.stop_reasons import Stop
+from ...linker.records import INTS, spread
+from ...space.batch import Space
+from ..engine.chunk import Chunk
+from ..engine.growth import Growth
+from ..engine.memory import PART_WORDS, WORD, memory_for
+from ..engine.ordering import exclusive_sum
+from .density import STREAMLINES, MapGrid, in_parts
+from .products import Product
+from .unpacking import affine_of
+
+Array = npt.NDArray[Any]
+Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how many in each
+MOST_BYTES = 1 << 30  # that counts may take on a device, if it has no limit
+
+
+class DeviceDensity(Product):
+    """Counts the accepted streamlines in each voxel of a grid.
+
+    The counts stay on the device until they are taken. What a chunk adds can be taken back, since integers are exact.
+
+    Parameters
+    ----------
+    space : of the image that is tracked.
+    grid : the grid of the map.
+    step_mm : step size, mm.
+    most_steps : greatest number of steps of a streamline.
+
+    Attributes
+    ----------
+    total : (voxels,) int64, what was merged so far.
+    """
+
+    roots = (count_steps,)
+
+    def __init__(self, space: Space, grid: Space, step_mm: float, most_steps: int) -> None:
+        self._grid = MapGrid(grid, step_mm)
+        self._longest = int(self._grid.each(np.array([most_steps]))[0])
+        self._own = spread("affine", affine_of(space)) | self._grid.values
+        # twice, since compilers need memory for a copy that is made for the host
+        self.bytes = WORD * (2 * self._grid.voxels + self._longest + PART_WORDS)
+        self._arrays: dict[str, Any] = {}
+        self.total: Array = np.zeros(0, np.int64)
+        self._launched: list[tuple[int, int]] = []
+        self._streamlines = 0
+
+    def compile(self, growth: Growth) -> None:
+        """Count a streamline without steps, and take it back."""
+        with memory_for(f"the counts of {self._grid.voxels:,} voxels"):
+            counts = growth.program.empty(self._grid.voxels, INTS)
+            growth.program.upload(counts, np.zeros(self._grid.voxels, np.int32))
+            visited = growth.program.empty(PART_WORDS + self._longest, INTS)
+        self._arrays = {"counts": counts, "visited": visited}
+        state, none = np.array([0, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
+        growth.program.upload(growth.values["halves_state"], state)
+        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
+        self.collect(growth, chunk)
+        self.undo(growth)
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Count the streamlines of a chunk, as many at a time as their voxels can be listed."""
+        self._launched.clear()
+        if not (count := len(accepted.number)):
+            return
+        if self._streamlines + count > STREAMLINES:
+            self.merge(self.take(growth))
+        self._streamlines += count
+        with growth.tally.stage("pack"):
+            sizes = self._grid.each(accepted.steps)
+            parts = in_parts(sizes, PART_WORDS)
+            slot = np.concatenate([exclusive_sum(sizes[part]) for part in parts]).astype(np.int32)
+            growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
+            growth.program.upload(growth.buffers.hold("words_slot", count), slot)
+            for part in parts:
+                self._launch(growth, part.start, part.stop - part.start, 1)
+                self._launched.append((part.start, part.stop - part.start))
+
+    def _launch(self, growth: Growth, earlier: int, count: int, by: int) -> None:
+        values = growth.values | self._own | self._arrays | {"slot": growth.values["words_slot"]}
+        growth.program.run("count_steps", count, values | {"earlier": earlier, "by": by})
+
+    def undo(self, growth: Growth) -> None:
+        """Take the streamlines of the last chunk back."""
+        for earlier, count in self._launched:
+            self._launch(growth, earlier, count, -1)
+        self._launched.clear()
+
+    def take(self, growth: Growth) -> Delta:
+        """Return what was counted since the last call, and begin anew."""
+        self._streamlines = 0
+        self._launched.clear()
+        counts = growth.fetch(self._arrays["counts"], self._grid.voxels)
+        growth.program.upload(self._arrays["counts"], np.zeros(self._grid.voxels, np.int32))
+        passed = np.flatnonzero(counts).astype(np.int32)
+        return passed, counts[passed]
+
+    def merge(self, delta: Delta) -> None:
+        """Add what was counted on some device."""
+        if not len(self.total):
+            self.total = np.zeros(self._grid.voxels, np.int64)
+        voxels, counts = delta
+        self.total[voxels] += counts
+
+
+    def fits(self, limit: int | None) -> bool:
+        """Whether the counts are small beside what the device may use; else the host counts."""
+        return self.bytes <= (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4))

@@ -1,0 +1,66 @@
+"""Where no points are asked for: the numbers of points and the ends of streamlines, which the host knows anyway."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...linker.lang import Twin
+from ...space.batch import Outline, Space
+from ..engine.chunk import Chunk
+from ..engine.growth import Growth
+from .products import Product
+
+
+class Outlines(Product):
+    """Hands chunks out without points, in the place of :class:`.products.Points`.
+
+    Parameters
+    ----------
+    space : the image's space.
+    """
+
+    roots: Sequence[Twin] = ()
+    bytes = 0
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.waiting: deque[Outline] = deque()
+        self._back: list[Outline] = []
+
+    def compile(self, growth: Growth) -> None:
+        """There is nothing to compile."""
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Note the streamlines of a chunk; a chunk is one batch."""
+        offsets = np.concatenate([[0], np.cumsum(accepted.steps + 1)]).astype(np.int64)
+        self._back.append(Outline(np.empty((0, 3), np.float32), offsets, *accepted.told(self.space)))
+
+    def undo(self, growth: Growth) -> None:
+        """Forget the last chunk."""
+        self._back.clear()
+
+    def take(self, growth: Growth) -> None:
+        """Return nothing: the batches are handed out."""
+
+    def merge(self, delta: None) -> None:
+        """Add nothing."""
+
+    def lay_out(self, growth: Growth) -> None:
+        """Let the last chunk be handed out."""
+        self.waiting += self._back
+        self._back.clear()
+
+    def next(self, growth: Growth) -> Outline:
+        """Return the next batch."""
+        batch = self.waiting.popleft()
+        growth.tally.streamlines += len(batch)
+        growth.tally.points += int(batch.offsets[-1])
+        return batch
+
+    def cancel(self) -> None:
+        """Forget the batches that nobody waits for any more."""
+        self.waiting.clear()
+        self._back.clear()

@@ -1,0 +1,34 @@
+"""Rows of seeds that are computed when a range of them is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """Rows that are computed when a slice is taken.
+
+    Parameters
+    ----------
+    rows : returns the rows from one number on, so many.
+    first, count : number of the first row, and how many there are.
+    """
+
+    rows: Callable[[int, int], Any]
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self.count
+
+    def __getitem__(self, some: slice) -> Array:
+        """Compute rows."""
+        return self.rows(self.first + some.start, some.stop - some.start)
