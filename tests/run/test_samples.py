@@ -165,7 +165,7 @@ def test_density_without_streamlines(folder, whole, tmp_path):
         ({"dg": "bedpostx"}, "give bedpostx"),
         ({"dg": "prob", "bedpostx": "here"}, "dg bedpostx"),
         ({"bedpostx": "here", "sphere": "full"}, "not with dg bedpostx"),
-        ({"bedpostx": "here", "seeds": np.zeros((2, 6)) + [0, 20, 10, 1, 0, 0]}, "without directions"),
+        ({"bedpostx": "here", "seeds": np.tile([0, 20, 10, 1, 0, 0], (2, 1))}, "without directions"),
         ({"bedpostx": "here", "dg": "bedpostx", "sh_basis": "tournier07"}, "needs sh"),
     ],
 )

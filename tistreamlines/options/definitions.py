@@ -31,8 +31,8 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an inpu
 
 @dataclass(frozen=True)
 class OwnOptions(
-    DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, FileOptions, BootOptions,
-    PttOptions, DetOptions, BedpostxOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
+    DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
+    BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 
