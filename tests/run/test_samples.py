@@ -10,9 +10,12 @@ from sample_files import POSITIVE, mirrored, save_samples
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.run import resume
+from tistreamlines.run.log import Log, Watcher
+from tistreamlines.run.plan import make_plan
 
 SHAPE = (20, 14, 8)
 NAMES = [f"merged_{role}{fibre}samples.nii.gz" for fibre in (1, 2) for role in ("th", "ph", "f")]
+TISSUES = ("pve_wm", "pve_gm", "pve_csf")
 ALL = {"min_length": 0, "rng_seed": 3, "arch": "cpu"}
 
 
@@ -175,3 +178,25 @@ def test_what_does_not_fit_is_told(named, words, folder):
     with pytest.raises((InputError, ParameterError), match=words) as told:
         ts.track(**named, arch="cpu")
     assert "\n" not in told.value.on_command_line
+
+
+@pytest.mark.parametrize("named", [{}, {"modified_euler": True, "random_fibre": True, "stopping": "cmc"}])
+def test_kernels_are_known_before_the_values_are_read(named, folder):
+    """What stands in for the inputs is linked with the same constants, so nothing is compiled after they are read."""
+    if "stopping" in named:
+        named = named | {name: nib.Nifti1Image(np.full(SHAPE, 0.3, np.float32), POSITIVE) for name in TISSUES}
+    found = []
+    parameters = ts.Parameters.given({"bedpostx": folder, "seed_seed": 1} | named)
+    plan = make_plan({}, parameters, Log(Watcher()), lambda shapes: found.append(shapes()[0].fill))
+    assert found == [plan.prepared.fill]
+
+
+def test_axes_that_do_not_fit_are_told(tmp_path):
+    """Bundles are diagonal; with x flipped, fibres do not continue one another. The warning names the folder."""
+    x, y, _ = np.indices((24, 24, 6))
+    lines = np.broadcast_to(np.array([-1, 1, 0]) / np.sqrt(2), (24, 24, 6, 2, 1, 3))
+    fractions = np.broadcast_to(np.where((x - y) % 8 < 2, 0.5, 0.02)[..., None, None], (24, 24, 6, 2, 1))
+    wrong = save_samples(tmp_path / "wrong.bedpostX", lines, fractions, np.eye(4))
+    (warning,) = ts.track(bedpostx=wrong, nseeds=50, **ALL).warnings
+    assert warning.startswith(f"{wrong}: ")
+    assert "x flipped" in warning

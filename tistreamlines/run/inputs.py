@@ -230,7 +230,9 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
     if source is not None and source.place is not None:
         name = parameters.source
-        oriented, placed[name] = source.place(oriented, parameters, str(getattr(parameters, name)))
+        given: Any = getattr(parameters, name)
+        told = str(given[0] if isinstance(given, tuple) else given)
+        oriented, placed[name] = source.place(oriented, parameters, told)
     for placing in placed.values():
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
