@@ -81,7 +81,7 @@ def sample_files(source: AnyPath | Sequence[AnyPath], mask: AnyPath | None = Non
         If the source is no folder, a file has another name, or one of a fibre is missing.
     """
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    if len(given) > 1:
+    if len(given) > 1 or Path(given[0]).is_file():
         paths, where = [existing(path) for path in given], "the given files"
     else:
         folder, where = Path(given[0]), str(given[0])

@@ -262,7 +262,7 @@ def citations(dg: str, model: str | None) -> list[str]:
 def table_rows() -> list[tuple[str, ...]]:
     """Return name, title, input, models, use and references of each method, for tables."""
     return [
-        (name, row.title, row.needs, ", ".join(row.models), row.use, ", ".join(row.references))
+        (name, row.title, row.needs, ", ".join(row.models) or "none", row.use, ", ".join(row.references))
         for name, row in METHODS.items()
     ]
 
