@@ -148,7 +148,7 @@ def changed_defaults() -> str:
         return f"{valid:.1f} %, {r:.3f}"
 
     rows = []
-    for dg in METHODS:
+    for dg in (name for name, row in METHODS.items() if row.models):
         ours, theirs = (_defaults(Parameters(dg=dg, like=like)) for like in (None, "dipy"))
         changed = [name for name in options() if name != "like" and ours[name] != theirs[name]]
         if changed:

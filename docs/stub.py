@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from .. import option
-from ..option import PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
 
 PRODUCTS: str
 KINDS: dict[str, str]

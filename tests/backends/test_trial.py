@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import importing, python
+from getters import ON_A_SERIES
 from taichi_runs import digest
 from taichi_runs import run as streamlines_of
 
@@ -21,7 +22,6 @@ from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.devices import host as _probe_host
 from tistreamlines.errors import DeviceError
-from tistreamlines.tracking.registry import METHODS
 
 GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
 LAVAPIPE = next(iter(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")), None)
@@ -187,8 +187,8 @@ def test_devices_tell_what_they_are_tried_with(run, arch):
 # --------------------------------------------------------------------------------------------------- other drivers
 @pytest.mark.parametrize(
     ("driver", "width", "getter"),
-    [*((SWIFTSHADER, None, getter) for getter in METHODS), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
-    ids=[*(f"SwiftShader-{getter}" for getter in METHODS), "lavapipe-128", "lavapipe-512"],
+    [*((SWIFTSHADER, None, getter) for getter in ON_A_SERIES), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
+    ids=[*(f"SwiftShader-{getter}" for getter in ON_A_SERIES), "lavapipe-128", "lavapipe-512"],
 )
 def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch, driver, width, getter):
     """SwiftShader has subgroups of 4 and no whole numbers of 64 bits, lavapipe has subgroups of a vector's width."""

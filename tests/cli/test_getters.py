@@ -73,7 +73,7 @@ class TestGetters:
         for dg, getter in METHODS.items():
             shown = run("track", "--citations", "--dg", dg)
             assert shown.code == 0
-            assert shown.out.splitlines() == citations(dg, getter.defaults["model"])
+            assert shown.out.splitlines() == citations(dg, getter.defaults.get("model"))
         shown = run("track", "--citations", "--pmf", "a.nii.gz", "--dg", "det").out
         assert REFERENCES["Basser 2000"] in shown
         assert not any(REFERENCES[name] in shown for name in MODELS["csd"].references)

@@ -7,6 +7,7 @@ import tempfile
 
 import numpy as np
 import pytest
+from getters import ON_A_SERIES
 
 import tistreamlines as ts
 from tistreamlines.cli.verification import runs as verifying
@@ -14,7 +15,6 @@ from tistreamlines.cli.verification.difference import StoredRun, first_differenc
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import list_devices
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.registry import METHODS
 
 SEEDS = 60
 PRESENT = {device.arch for device in list_devices() if device.available}
@@ -96,8 +96,8 @@ class TestEqual:
         apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
         done = run("verify", *apart, "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err
-        assert done.out.count("reference") == len(METHODS)
-        for dg in METHODS:
+        assert done.out.count("reference") == len(ON_A_SERIES)
+        for dg in ON_A_SERIES:
             for arch in PRESENT:
                 assert re.search(rf"^{dg} +{arch} ", done.out, re.MULTILINE)
 
@@ -123,13 +123,14 @@ class TestGetters:
 
     def test_all_on_the_phantom(self, ran):
         done, getters = ran()
-        assert getters == list(METHODS)
-        assert f"of each of {', '.join(METHODS)} gave the same bits" in done.out
+        assert getters == list(ON_A_SERIES)
+        assert f"of each of {', '.join(ON_A_SERIES)} gave the same bits" in done.out
 
     def test_those_that_the_options_allow(self, ran):
         assert ran("--boot-rule", "cuslines")[1] == ["boot"]
-        assert ran("--model", "csd")[1] == [dg for dg in METHODS if dg != "boot"]
+        assert ran("--model", "csd")[1] == [dg for dg in ON_A_SERIES if dg != "boot"]
         assert ran("--det-rule", "closest")[1] == ["det"]
+        assert "--bedpostx" in ran("--dg", "bedpostx")[0].err
 
     def test_as_for_track_on_a_series(self, ran, head):
         assert ran(*head.series)[1] == ["boot"]

@@ -37,6 +37,11 @@ OTHERS = {
     "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
     "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
     "pytest": {"--durations"},
+    "probtrackx2": {
+        "--avoid", "--cthr", "--distthresh", "--fibthresh", "--loopcheck", "--mask", "--modeuler", "--nsamples",
+        "--nsteps", "--randfib", "--rseed", "--samples", "--sampvox", "--seed", "--seedref", "--steplength", "--stop",
+        "--usef", "--waypoints", "--xfm",
+    },
 }  # fmt: skip
 
 

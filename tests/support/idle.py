@@ -5,7 +5,10 @@ An option changes the streamlines, or the kernels or rows that they are tracked 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import numpy as np
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
+from sample_files import save_samples
 from synthetic import gradients, signals
 
 import tistreamlines as ts
@@ -80,6 +84,19 @@ def data() -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
+def samples(turned: bool) -> Path:
+    """A folder of bedpostX with the bundle's samples; another one if ``turned``."""
+    d, rng = data(), np.random.default_rng(turned)
+    peaks = d["peaks"].reshape(*SHAPE, 1, 2, 3) + 0.2 * rng.normal(size=(*SHAPE, 6, 2, 3))
+    peaks /= np.linalg.norm(peaks, axis=-1, keepdims=True)
+    affine = d["affine"]
+    fractions = rng.uniform([0.4, 0], [1, 0.6], (*SHAPE, 6, 2)) * d["stop"][..., None, None]
+    folder = Path(tempfile.mkdtemp(prefix="samples-"))
+    atexit.register(shutil.rmtree, folder, True)
+    return save_samples(folder / "a.bedpostX", peaks @ (affine[:3, :3] / 2).T, fractions, affine)
+
+
 def kinds() -> dict[str, dict[str, Any]]:
     """Runs by name."""
     d = data()
@@ -107,6 +124,7 @@ def kinds() -> dict[str, dict[str, Any]]:
         },
         "prob of peaks, selected": stop | region | {"peaks": d["peaks"], "dg": "prob", "select": 20},
         "ptt of an odf": stop | region | {"odf": d["odf"], "dg": "ptt", "nseeds": 20},
+        "bedpostx": region | {"bedpostx": str(samples(False)), "nseeds": 60},
         "ptt of a pmf, act, a grid of seeds": tissues | region | {
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
@@ -125,7 +143,7 @@ def values(folder: Path) -> dict[str, Any]:
         "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
-        "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"],
+        "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"], "bedpostx": str(samples(True)),
     }  # fmt: skip
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
@@ -135,7 +153,8 @@ def values(folder: Path) -> dict[str, Any]:
         "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
         "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
     }  # fmt: skip
-    flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache")
+    flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
+             "use_f", "random_fibre", "modified_euler")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
@@ -146,6 +165,7 @@ def values(folder: Path) -> dict[str, Any]:
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
+        "min_f": 0.45,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

@@ -14,10 +14,11 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
 from ..options.parameters import Parameters, options
+from ..run.inputs import follows_series
 from ..run.plan import needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
-from ..tracking.sources import SOURCES
+from ..tracking.sources import FITTED, SOURCES
 from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
@@ -139,7 +140,7 @@ def _on_phantom(shared: dict[str, Any]) -> bool:
 def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool) -> list[str]:
     """Return the getters to test; their parameters are checked before any run starts."""
     if named:
-        able = [Parameters.given(shared | {"dg": dg}) for dg in named]
+        able = [_with_input(Parameters.given(shared | {"dg": dg})) for dg in named]
     elif given_series or not _on_phantom(shared):
         able = [Parameters.given(shared)]
     else:
@@ -150,12 +151,19 @@ def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool)
     return list(dict.fromkeys(chosen.dg for chosen in able))
 
 
+def _with_input(chosen: Parameters) -> Parameters:
+    """Return the parameters, or raise an error if the getter follows no series, and nothing else is given."""
+    if chosen.source == FITTED and not follows_series(chosen):
+        raise ParameterError(needs_series(chosen))
+    return chosen
+
+
 def _able(shared: dict[str, Any]) -> list[Parameters]:
     """Return the parameters of every getter that allows the given options; at least one does, or an error says why."""
     able, refused = [], []
     for dg in METHODS:
         try:
-            able.append(Parameters.given(shared | {"dg": dg}))
+            able.append(_with_input(Parameters.given(shared | {"dg": dg})))
         except ParameterError as error:
             refused.append(error)
     if not able:

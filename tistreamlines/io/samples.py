@@ -7,6 +7,7 @@ sin th sin ph, cos th) in FSL's frame, whose x is against the first voxel axis i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,14 +80,15 @@ def sample_files(source: AnyPath | Sequence[AnyPath], mask: AnyPath | None = Non
     InputError
         If the source is no folder, a file has another name, or one of a fibre is missing.
     """
-    if isinstance(source, Sequence) and not isinstance(source, str):
-        paths, where = [existing(path) for path in source], "the given files"
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if len(given) > 1 or Path(given[0]).is_file():
+        paths, where = [existing(path) for path in given], "the given files"
     else:
-        where = str(source)
-        if not Path(source).is_dir():
+        folder, where = Path(given[0]), str(given[0])
+        if not folder.is_dir():
             raise InputError(f"{where}: no such folder; give a folder of bedpostX, such as subject.bedpostX")
-        paths = sorted(Path(source).glob("merged_*samples.nii*"))
-        mask = mask or next(iter(sorted(Path(source).glob(f"{MASK}.nii*"))), None)
+        paths = sorted(folder.glob("merged_*samples.nii*"))
+        mask = mask or next(iter(sorted(folder.glob(f"{MASK}.nii*"))), None)
     found: dict[int, dict[str, Path]] = {}
     for path in paths:
         parts = _NAME.fullmatch(path.name)
@@ -104,12 +106,25 @@ def sample_files(source: AnyPath | Sequence[AnyPath], mask: AnyPath | None = Non
     return SampleFiles(tuple(found[number] for number in sorted(found)), mask)
 
 
-def load_samples(files: SampleFiles, note: Tell = silent) -> Samples:
+def listed_files(files: SampleFiles) -> list[Path]:
+    """Return all files of samples, that of the mask at the end.
+
+    Parameters
+    ----------
+    files : SampleFiles
+    """
+    mask = [] if files.mask is None else [Path(files.mask)]
+    return [fibre[role] for fibre in files.fibres for role in ROLES] + mask
+
+
+def load_samples(files: SampleFiles, space: Space | None = None, note: Tell = silent) -> Samples:
     """Read the samples of all fibres; at most one image is in memory besides the result.
 
     Parameters
     ----------
     files : SampleFiles
+    space : Space, optional
+        Grid that they must have.
     note : callable
         Receives messages about the mask.
 
@@ -123,7 +138,7 @@ def load_samples(files: SampleFiles, note: Tell = silent) -> Samples:
         If a file is damaged, if grids or numbers of samples differ, or if values are no angles or fractions.
     """
     first = files.fibres[0]["f"]
-    _, image, space = open_on_grid(first, None, "one volume a sample")
+    _, image, space = open_on_grid(first, space, "one volume a sample")
     count = image.shape[3]
     if files.mask is None:
         mask = np.zeros(space.shape, bool)

@@ -14,6 +14,7 @@ from typing import Any
 from ..option import GROUPS, Option
 from ..tracking import registry
 from ..tracking.engine.options import GrowthOptions
+from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
@@ -30,8 +31,8 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an inpu
 
 @dataclass(frozen=True)
 class OwnOptions(
-    DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, FileOptions, BootOptions,
-    PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
+    DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
+    BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

@@ -78,6 +78,10 @@ class Options(TypedDict, total=False):
     angular_weight: float | None
     boot_rule: Literal["dipy", "cuslines"] | None
     negative_odf: Literal["dipy", "none"] | None
+    min_f: float | None
+    use_f: bool | None
+    random_fibre: bool | None
+    modified_euler: bool | None
     # Orientations from a file, in place of a model
     sh: ImageLike | None
     sh_basis: Literal[
@@ -91,6 +95,7 @@ class Options(TypedDict, total=False):
     peak_width: float | None
     peaks_frame: Literal["auto", "scanner", "voxel"] | None
     asymmetric: bool | None
+    bedpostx: OneOrMore[PathLike] | None
     # Growth
     max_angle: float | None
     step_size: str | float | None

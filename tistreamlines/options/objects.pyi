@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from .. import option
-from ..option import PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
 
 PRODUCTS: str
 KINDS: dict[str, str]
@@ -159,6 +159,19 @@ class Ptt(Choice):
         probe_count: int | None = ...,
         data_support_exponent: float | None = ...,
         probe_rule: Literal['dipy', 'tracker', 'paper'] | None = ...,
+    ) -> None: ...
+
+class Bedpostx(Choice):
+    """Direction getter 'bedpostx': samples of fibres."""
+    def __init__(
+        self,
+        *,
+        max_angle: float | None = ...,
+        bedpostx: OneOrMore[PathLike] | None = ...,
+        min_f: float | None = ...,
+        use_f: bool | None = ...,
+        random_fibre: bool | None = ...,
+        modified_euler: bool | None = ...,
     ) -> None: ...
 
 class Threshold(Choice):

@@ -275,7 +275,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the one that was given, or that of the first image."""
     given = {name: source for name, source in parameters.inputs().items() if name not in ("seeds", "response")}
-    first = {name: given.pop(name) for name in SOURCES if name in given}
+    first = {name: given.pop(name) for name in tuple(given) if name.split()[0] in SOURCES}
     images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **given}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}
     if not arrays:
@@ -283,7 +283,8 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
             raise ParameterError("affine is for arrays, and no input is one: leave it out")
         return series, parameters
     if affine is None:
-        affine = next((_affine_of(value) for name, value in images.items() if name not in arrays), None)
+        known = (name for name in images if name not in arrays)
+        affine = next((_affine_of(name, images[name], parameters) for name in known), None)
     if affine is None:
         raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
     affine = unmasked("affine", affine)
@@ -307,5 +308,11 @@ def _relocated(parameters: Parameters, name: str, located: Mapping[str, Any]) ->
     return located.get(name, value)
 
 
-def _affine_of(source: Any) -> Any:
-    return source.affine if isinstance(source, InMemory) else open_image(source)[1].affine
+def _affine_of(name: str, value: Any, parameters: Parameters) -> Any:
+    """Return the affine of an input: of an image, or of what its source opens."""
+    if isinstance(value, InMemory):
+        return value.affine
+    own = name.split()[0]
+    if own in SOURCES:
+        return SOURCES[own].open(getattr(parameters, own)).image.affine
+    return open_image(value)[1].affine

@@ -9,6 +9,7 @@ from ..kernels.stop_reasons import Stop
 from ..option import flag
 from ..options.parameters import Parameters
 from ..space.sphere import SPHERES, load_sphere
+from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED
 
 MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
@@ -53,6 +54,8 @@ def doubt(ends: npt.NDArray[np.int64], parameters: Parameters, step_mm: float) -
     if total < FEWEST:
         return ""
     known = {Stop.NO_DIRECTION: _no_direction, Stop.MAX_LENGTH: _maximum, Stop.INVALID_END: _tissue}
+    if METHODS[parameters.dg].ends_anywhere:
+        del known[Stop.NO_DIRECTION]
     for reason, causes in known.items():
         share = ends[reason] / total
         if share > MOST and not (reason is Stop.MAX_LENGTH and parameters.too_long == "truncate"):

@@ -33,6 +33,7 @@ PathLike = str | os.PathLike[str]
 Series = Mapping[str, PathLike]
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
+STOP_MASK = "stop_mask"  # the option whose map is a mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,9 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
 
 
 def placed(parameters: Parameters) -> bool:
-    """Return whether an option says where seeds are placed; otherwise they are placed by FA."""
-    return any(getattr(parameters, name) is not None for name in saying(PLACE))
+    """Return whether an option or a source says where seeds are placed; otherwise they are placed by FA."""
+    brings = parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
+    return brings or any(getattr(parameters, name) is not None for name in saying(PLACE))
 
 
 def hashing(sources: Series) -> Callable[[], dict[str, str]]:
@@ -136,7 +138,8 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
     if isinstance(path, pipes.Drained):
         return [path]
-    if name in SOURCES and (listing := SOURCES[name].files):
+    own = name.split()[0]  # one of several files is 'bedpostx 1'
+    if own in SOURCES and (listing := SOURCES[own].files):
         return [images.existing(part) for part in listing(path)]
     path = images.existing(path)
     with images.reading(path):
@@ -219,14 +222,17 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         seed_space = images.grid_of_seeds(opened, space)
         seed_image = load_weights(opened, seed_space, log.note)
     asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
-    maps = {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
+    maps = own_maps(oriented, parameters)
+    maps |= {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.own else "bvecs"
         dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
     if source is not None and source.place is not None:
         name = parameters.source
-        oriented, placed[name] = source.place(oriented, parameters, str(getattr(parameters, name)))
+        given: Any = getattr(parameters, name)
+        told = str(given[0] if isinstance(given, tuple) else given)
+        oriented, placed[name] = source.place(oriented, parameters, told)
     for placing in placed.values():
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
@@ -248,9 +254,22 @@ def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.
     return dwi
 
 
+def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:
+    """Return the voxels that have directions, if what is followed says it."""
+    source = SOURCES.get(parameters.source)
+    return None if source is None or source.mask is None else source.mask(oriented)
+
+
+def own_maps(oriented: Any, parameters: Parameters) -> dict[str, Map]:
+    """Return the maps of the stopping rule that what is followed brings, which those that are given replace."""
+    mask = own_mask(oriented, parameters)
+    named = STOPPING_RULES[parameters.stopping].maps.keys() & {STOP_MASK}
+    return {} if mask is None else {name: mask.astype(np.float32) for name in named}
+
+
 def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
-    if name == "stop_mask":
+    if name == STOP_MASK:
         return nifti.load_mask(path, space, log.note).astype(np.float32)
     return nifti.load_map(path, space, log.note, volumes)
 

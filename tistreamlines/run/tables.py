@@ -28,7 +28,7 @@ from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..tracking.sources import FITTED, SIGNALS, SOURCES
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
-from .inputs import Headers, Inputs, Series, open_headers, read
+from .inputs import Headers, Inputs, Series, open_headers, own_maps, own_mask, read
 from .log import Log
 
 Array = npt.NDArray[Any]
@@ -220,6 +220,8 @@ def _seed_region(
         return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
     region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
     if region is None:
+        region = own_mask(inputs.oriented, parameters)
+    if region is None:
         assert fits is not None
         above = anisotropy() > SEED_FA
         region = fits.mask & above
@@ -292,5 +294,6 @@ def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     rule = STOPPING_RULES[parameters.stopping]
     given = {name: (volumes,) if volumes else () for name, volumes in rule.maps.items() if getattr(parameters, name)}
-    maps = {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}
+    maps = own_maps(oriented, parameters)
+    maps |= {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}
     return Inputs(space, dwi, oriented, None, None, maps, {})

@@ -10,6 +10,9 @@ REFERENCES = models.REFERENCES | {
     "tractography using the residual bootstrap. NeuroImage 39, 2008. doi:10.1016/j.neuroimage.2007.08.021",
     "Behrens 2003": "Behrens TEJ, Woolrich MW, Jenkinson M, et al. Characterization and propagation of uncertainty in "
     "diffusion-weighted MR imaging. Magn Reson Med 50, 2003. doi:10.1002/mrm.10609",
+    "Behrens 2007": "Behrens TEJ, Johansen-Berg H, Jbabdi S, Rushworth MFS, Woolrich MW. Probabilistic diffusion "
+    "tractography with multiple fibre orientations: What can we gain? NeuroImage 34, 2007. "
+    "doi:10.1016/j.neuroimage.2006.09.018",
     "Parker 2003": "Parker GJM, Haroon HA, Wheeler-Kingshott CAM. A framework for a streamline-based probabilistic "
     "index of connectivity (PICo) using a structural interpretation of MRI diffusion measurements. J Magn Reson "
     "Imaging 18, 2003. doi:10.1002/jmri.10350",

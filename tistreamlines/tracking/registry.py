@@ -11,7 +11,7 @@ from .. import plugins
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..option import listed
-from .getters import boot, pmf, ptt
+from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
@@ -54,6 +54,8 @@ class Method:
         Whether its tables depend on the step size.
     draws : bool
         Whether it draws random numbers.
+    ends_anywhere : bool
+        Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
     steps_along_peaks : callable
         Returns whether its steps follow peaks, not only the first ones, from the options.
     dipys : mapping
@@ -74,6 +76,7 @@ class Method:
     asymmetric: bool = False
     step_in_tables: bool = False
     draws: bool = True
+    ends_anywhere: bool = False
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
     dipys: Mapping[str, Any] = field(default_factory=dict)
     low_order: Mapping[str, Any] = field(default_factory=dict)
@@ -155,6 +158,13 @@ METHODS: dict[str, Method] = {
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
         ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
         step_in_tables=True,
+    ),
+    "bedpostx": Method(
+        "samples of fibres", "bedpostX has been run, as for FSL's probtrackx2", ("bedpostx",), bedpostx.prepare,
+        bedpostx.BedpostxOptions,
+        {"max_angle": 80.0, "step_size": "0.5mm", "max_steps": 2000, "stopping": "binary"}, (),
+        ("Behrens 2003", "Behrens 2007"), bedpostx.count_step, step_in_tables=True,
+        ends_anywhere=True,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {
@@ -252,7 +262,7 @@ def citations(dg: str, model: str | None) -> list[str]:
 def table_rows() -> list[tuple[str, ...]]:
     """Return name, title, input, models, use and references of each method, for tables."""
     return [
-        (name, row.title, row.needs, ", ".join(row.models), row.use, ", ".join(row.references))
+        (name, row.title, row.needs, ", ".join(row.models) or "none", row.use, ", ".join(row.references))
         for name, row in METHODS.items()
     ]
 

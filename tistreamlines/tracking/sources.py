@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,16 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..fit.frames import Placing, place_orientations
+from ..fit.samples import place_samples
 from ..io.images import Opened, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
+from ..io.samples import SampleFiles, Samples, listed_files, load_samples, sample_files
 from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
 from .tables.given import OrientationFunctions
 
 Tell = Callable[[str], object]
+FILE = "an orientation file"
 SIGNALS, FITTED = "signals", "model"  # what a diffusion series gives: itself, or the model that is fitted to it
 OF_A_SERIES = {SIGNALS: "a series with b0s", FITTED: "a series"}
 
@@ -46,6 +51,9 @@ class Source:
         Opens it, from the value of its option, and reads only headers. An image unless another one is given.
     files : callable
         Returns the files that belong to it, of which hashes are taken, from the value of the option. None for an image.
+    mask : callable
+        Returns the voxels that have directions, (x, y, z) bool, from what was read, if that says it. Without other
+        options, seeds are placed there, and ``stop_mask`` is these. None if it does not say it.
     """
 
     title: str
@@ -55,6 +63,7 @@ class Source:
     place: Callable[[Any, Any, str], tuple[Any, Placing]] | None = None
     open: Callable[[Any], Any] = open_image
     files: Callable[[Any], Sequence[Path]] | None = None
+    mask: Callable[[Any], npt.NDArray[np.bool_]] | None = None
 
 
 def _blank(kind: str, opened: Opened, options: Any, shape: tuple[int, int, int]) -> Orientations:
@@ -79,8 +88,39 @@ def _lobes(read: Orientations, options: Any) -> OrientationFunctions:
     return OrientationFunctions("peaks", read.values, peak_width=options.peak_width)
 
 
-FILE = "an orientation file"
-SOURCES: dict[str, Source] = {
+@dataclass(frozen=True)
+class _OpenedSamples:
+    """The files of bedpostX's samples, and the header of the first fibre's fractions."""
+
+    files: SampleFiles
+    image: Any
+
+
+def _open_samples(given: Sequence[Any]) -> _OpenedSamples:
+    files = sample_files(given)
+    return _OpenedSamples(files, open_image(files.fibres[0]["f"]).image)
+
+
+def _sample_parts(given: Any) -> list[Path]:
+    return listed_files(sample_files(given)) if Path(given).is_dir() else [Path(given)]
+
+
+def _load_samples(opened: _OpenedSamples, options: Any, space: Space | None, note: Tell) -> Samples:
+    del options
+    return load_samples(opened.files, space, note)
+
+
+def _blank_samples(opened: _OpenedSamples, options: Any, shape: tuple[int, int, int]) -> Samples:
+    """Return samples of fibres along the first axis, as many as the files have."""
+    del options
+    image = opened.image
+    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
+    values = np.zeros((math.prod(shape), image.shape[3], len(opened.files.fibres), 4), np.float32)
+    values[..., [0, 3]] = 1
+    return Samples(values, np.ones(shape, bool), space)
+
+
+_FILES: dict[str, Source] = {  # of an orientation function in each voxel
     "sh": Source(
         FILE, lambda file, options, space, _: load_sh(file, options.sh_basis, space), _harmonics, partial(_blank, "sh"),
         lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
@@ -96,7 +136,14 @@ SOURCES: dict[str, Source] = {
         lambda read, options, name: place_orientations(read, options.peaks_frame, name),
     ),
 }  # fmt: skip
-FUNCTIONS = (FITTED, *SOURCES)  # all that have an orientation function in each voxel
+SOURCES: dict[str, Source] = _FILES | {
+    "bedpostx": Source(
+        "samples of bedpostX", _load_samples, lambda read, _: read, _blank_samples,
+        lambda read, _, name: (read, place_samples(read, name)), _open_samples,
+        _sample_parts, lambda read: read.mask,
+    ),
+}  # fmt: skip
+FUNCTIONS = (FITTED, *_FILES)  # all that have an orientation function in each voxel
 
 
 def told(follows: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from synthetic import gradients, noisy_crossing
 
 from tistreamlines.devices import choose
+from tistreamlines.io.samples import Samples
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
@@ -30,6 +31,8 @@ CASES = [  # direction getter, stopping rule, step size (mm), options
     *((dg, "cmc", 7.0, {}) for dg in ("prob", "ptt")),
     *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule in ("act", "cmc") for least in (0.0, 0.5)),
     ("boot", "cmc", 0.7, PFT),
+    ("bedpostx", "cmc", 0.7, PFT),
+    *(("bedpostx", rule, 4.0, {"modified_euler": True}) for rule in ("threshold", "binary")),
     ("ptt", "cmc", 2.0, SHORT_PROBE),
 ]
 
@@ -49,6 +52,11 @@ def followed(dg: str) -> Any:
     """Crossing fibres in noise, so that streamlines go everywhere."""
     if "signals" in METHODS[dg].follows:
         return Signals(noisy_crossing(gradients(), SHAPE), gradients())
+    if dg == "bedpostx":
+        drawn = np.random.default_rng(7).normal(size=(np.prod(SHAPE), 4, 2, 4)).astype(np.float32)
+        drawn[..., :3] /= np.linalg.norm(drawn[..., :3], axis=-1, keepdims=True)
+        drawn[..., 3] = 0.5
+        return Samples(drawn, np.ones(SHAPE, bool), Space(np.diag([*SIDES, 1.0]), SHAPE))
     values = np.random.default_rng(7).gamma(0.3, 1, (*SHAPE, len(load_sphere("default")[0])))
     return OrientationFunctions("pmf", values.astype(np.float32))
 

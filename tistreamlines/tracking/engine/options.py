@@ -19,8 +19,8 @@ class GrowthOptions:
         otherwise="0.5vox", common=True, affects="growth",
     )  # fmt: skip
     max_steps: int = option(
-        500, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
-        affects="growth",
+        None, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
+        otherwise=500, affects="growth",
     )  # fmt: skip
     min_length: str | float = option(
         None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "

@@ -85,8 +85,10 @@ class Unpacker:
         self.memory: Callable[[int, int], Array] = lambda points, _: np.empty(3 * points, np.float32)
         self.carries, self.abreast = prepared.fill["CARRIED"] > 0, prepared.fill["LAID_OUT_ABREAST"]
         source = source_of([unpack], prepared, ABREAST=self.abreast)
-        carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
-        self.program = NumbaProgram(replace(source, scratch=prepared.scratch | carried), threads=1)
+        if self.abreast and self.carries:
+            carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
+            source = replace(source, scratch=prepared.scratch | carried)
+        self.program = NumbaProgram(source, threads=1)
         affine = affine_of(space)
         read = {name for name, _ in self.program.signatures["unpack"]}
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}

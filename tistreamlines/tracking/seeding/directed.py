@@ -42,11 +42,13 @@ def initial_codes(
     Raises
     ------
     ParameterError
-        If there is not one unit vector for each seed.
+        If there is not one unit vector for each seed, or steps of the method are not along vertices of a sphere.
     """
     directions = np.asarray(directions, np.float64)
     if directions.shape != seeds.shape:
         raise ParameterError(f"directions have shape {directions.shape}: give {seeds.shape}, one for each seed")
+    if "sphere" not in vars(prepared.method):
+        raise ParameterError("the direction getter has no sphere to code directions by: give seeds without directions")
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(directions, axis=1) - 1) <= UNIT))
     if len(bad):
         raise ParameterError(f"direction {bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")

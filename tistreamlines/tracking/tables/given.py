@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Record
 from ...linker.records import memory, spread
@@ -102,8 +103,8 @@ class Given:
 
     Parameters
     ----------
-    follows : Signals or OrientationFunctions
-        The data that the method follows; the registry says which of the two.
+    follows : Signals, OrientationFunctions or Samples
+        The data that the method follows; the registry says which of them.
     stop : StopTables
         Tables of the stopping rule.
     seeds : ndarray, (m, 3)
@@ -116,7 +117,7 @@ class Given:
         Sides of a voxel, mm.
     """
 
-    follows: Signals | OrientationFunctions
+    follows: Signals | OrientationFunctions | Samples
     stop: StopTables
     seeds: Array
     sphere: str | tuple[Array, Array] = "default"

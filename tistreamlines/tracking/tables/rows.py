@@ -97,7 +97,7 @@ def _any_in_window(marks: npt.NDArray[np.bool_], sizes: Sequence[int]) -> npt.ND
 
 
 def build_volume(
-    data: npt.NDArray[np.float32], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
+    data: npt.NDArray[Any], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
     channels: npt.NDArray[np.float32],
 ) -> Volume:  # fmt: skip
     """Make the index volume and the rows.

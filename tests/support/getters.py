@@ -1,0 +1,8 @@
+"""The direction getters that follow a series, or a model that is fitted to it."""
+
+from __future__ import annotations
+
+from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.sources import OF_A_SERIES
+
+ON_A_SERIES = tuple(name for name, row in METHODS.items() if set(OF_A_SERIES) & set(row.follows))

@@ -1,0 +1,202 @@
+"""Steps along samples of fibres, as bedpostX draws them (Behrens et al. 2003, 2007).
+
+A step draws a voxel, along each axis the upper neighbour with a probability equal to the fraction, and one of its samples.  It
+follows the fibre of this sample that is nearest to the heading among those whose volume fraction is high enough.  The first
+step of both halves is along a direction that is drawn at the seed.
+
+A direction's code, BITS long: bit 0 is its sense, bits 1 to 3 say which of the eight voxels around the point has been drawn (z,
+y, x), and those above are ``sample * FIBRES + fibre``.  The voxel's row gives the direction, on the device and on the host.
+With the modified Euler method the code of a step has another direction above it, that one step ahead, plus one; 0 for none.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.rng import philox, uniform
+from ..halves import *
+from ..interpolate import Volume, row_start
+from ..lanes import normalised
+from ..orientation.peaks import NONE
+
+FIBRES = Constant("fibres of a sample")
+DRAWN = Constant("samples of a voxel")
+FIRST = Constant("fibres that may be the first one: 1, or all of a sample")
+BITS = Constant("bits of a direction's code")
+USE_F = Constant("1: a half ends with a probability of one minus the volume fraction at each step")
+MODIFIED_EULER = Constant("1: steps are along the mean of the direction at a point and that one step ahead")
+
+PLACE = 4  # place of a fibre's number in a code
+
+
+class Bedpostx(Record):
+    """Tables of the method.
+
+    least : volume fraction up to which a fibre does not count; cos_angle : of the greatest angle; step_x, ... : voxels.
+    """
+
+    least: real
+    cos_angle: real
+    step_x: real
+    step_y: real
+    step_z: real
+
+
+class Heading(Record):
+    """What a half carries: the direction of its last step, and its code, or those with which it starts."""
+
+    d: vec3
+    code: i32
+
+
+class Kept(Record):
+    """Team memory of the initial direction."""
+
+    kept: Ints
+
+    @staticmethod
+    def sizes(fill):
+        return {"kept": 1}
+
+
+class BedpostxScratch(Record):
+    """Team memory."""
+
+    row: Reals
+    peaks: Kept
+
+    @staticmethod
+    def sizes(fill):
+        return {"row": 32 * fill["ROW_CHUNKS"]}
+
+
+# ------------------------------------------------------------------------------------------------------------- a draw
+@twin
+def sample_drawn(p: vec3, w: words) -> i32:
+    """Code of the first fibre in a voxel around a point and a sample of it, which four random words choose."""
+    x = where(uniform(w[0]) < p[0] - floor(p[0]), 2, 0)
+    y = where(uniform(w[1]) < p[1] - floor(p[1]), 4, 0)
+    z = where(uniform(w[2]) < p[2] - floor(p[2]), 8, 0)
+    return ((i32(umulhi(w[3], u32(DRAWN))) * FIBRES) << PLACE) | (x | (y | z))
+
+
+@twin
+def fibre_at(volume: Volume, p: vec3, code: i32) -> i32:
+    """First of a fibre's four numbers in ``volume.rows``: x, y, z and the volume fraction."""
+    x = i32(floor(p[0])) + ((code >> 1) & 1)
+    y = i32(floor(p[1])) + ((code >> 2) & 1)
+    z = i32(floor(p[2])) + ((code >> 3) & 1)
+    return row_start(volume, x, y, z) + 4 * ((code >> PLACE) & ((1 << (BITS - PLACE)) - 1))
+
+
+@twin
+def along_fibre(volume: Volume, p: vec3, code: i32) -> vec3:
+    """Direction of a code."""
+    c = fibre_at(volume, p, code)
+    sense = where((code & 1) == 1, -1.0, 1.0)
+    return vec3(sense * volume.rows[c], sense * volume.rows[c + 1], sense * volume.rows[c + 2])
+
+
+@twin
+def nearest_fibre(volume: Volume, p: vec3, d: vec3, method: Bedpostx, w: words) -> i32:
+    """Code of the fibre nearest to a heading in the voxel and sample that are drawn, in its sense; NONE if none is near."""
+    code = sample_drawn(p, w)
+    place = fibre_at(volume, p, code)
+    best = method.cos_angle
+    found = NONE
+    for fibre in range(FIBRES):
+        c = place + 4 * fibre
+        cosine = (volume.rows[c] * d[0] + volume.rows[c + 1] * d[1]) + volume.rows[c + 2] * d[2]
+        nearer = (volume.rows[c + 3] > method.least) & (absolute(cosine) > best)
+        found = where(nearer, (code + (fibre << PLACE)) | where(cosine < 0.0, 1, 0), found)
+        best = where(nearer, absolute(cosine), best)
+    return found
+
+
+@twin
+def one_step_on(p: vec3, d: vec3, method: Bedpostx) -> vec3:
+    """The point where the modified Euler method looks ahead."""
+    return vec3(p[0] + method.step_x * d[0], p[1] + method.step_y * d[1], p[2] + method.step_z * d[2])
+
+
+# ------------------------------------------------------------------------------------------------------------- a half
+@twin
+def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: BedpostxScratch, c0: u32, key: Ints) -> i32:
+    """Draw the initial direction at a point: the sample's first fibre, or any that counts; return 0 if there is none."""
+    code = sample_drawn(p, philox(c0, u32(0), u32(0), u32(0), u32(key[0]), u32(key[1])))
+    place = fibre_at(volume, p, code)
+    count = 0
+    for fibre in range(FIRST):
+        count = count + where(volume.rows[place + 4 * fibre + 3] > method.least, 1, 0)
+    w = philox(c0, u32(0), u32(0), u32(1), u32(key[0]), u32(key[1]))
+    chosen = i32(umulhi(w[0], u32(count)))
+    before = 0
+    number = 0
+    for fibre in range(FIRST):
+        counts = volume.rows[place + 4 * fibre + 3] > method.least
+        number = where(counts & (before == chosen), fibre, number)
+        before = before + where(counts, 1, 0)
+    barrier()
+    scratch.peaks.kept[0] = (code + (number << PLACE)) >> 1
+    barrier()
+    return minimum(count, 1)
+
+
+@stage
+def set_out_from_seed(
+    state: Heading, scratch: BedpostxScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Bedpostx,
+    c0: u32, c2: u32, rules: Rules,
+):  # fmt: skip
+    """Start along the initial direction, a backward half against it."""
+    state.code = initial ^ side
+    state.d = along_fibre(volume, p, initial ^ side)
+
+
+@stage
+def load_heading(state: Heading, scratch: BedpostxScratch, code: i32, held: Reals, place: i32, stride: i32):
+    """Restore the direction of the last step."""
+    state.code = code
+    state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
+
+
+@stage
+def store_heading(state: Heading, scratch: BedpostxScratch, held: Reals, place: i32, stride: i32):
+    """Store the direction of the last step."""
+    for i in each(3):
+        held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))
+
+
+@twin
+def choose_fibre(
+    volume: Volume, p: vec3, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32, c1: u32,
+    c2: u32, key: Ints,
+) -> i32:  # fmt: skip
+    """Code of the next step, or NONE; the first one is along the initial direction."""
+    code = state.code
+    if i32(c1) > 1:
+        code = nearest_fibre(volume, p, state.d, method, philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1])))
+    if USE_F:
+        if code >= 0:
+            w = philox(c0, c1, c2, u32(1), u32(key[0]), u32(key[1]))
+            code = where(volume.rows[fibre_at(volume, p, code) + 3] <= uniform(w[0]), NONE, code)
+    if MODIFIED_EULER:
+        if code >= 0:
+            d = along_fibre(volume, p, code)
+            v = philox(c0, c1, c2, u32(2), u32(key[0]), u32(key[1]))
+            code = code | ((nearest_fibre(volume, one_step_on(p, d, method), d, method, v) + 1) << BITS)
+    return code
+
+
+@stage
+def move_along_fibre(
+    state: Heading, scratch: BedpostxScratch, p: vec3, code: i32, volume: Volume, method: Bedpostx, c0: u32, c1: u32, c2: u32,
+    rules: Rules,
+) -> vec3:  # fmt: skip
+    """The point one step on; where nothing is known one step ahead, the step is Euler's."""
+    d = along_fibre(volume, p, code)
+    if MODIFIED_EULER:
+        if (code >> BITS) > 0:
+            e = along_fibre(volume, one_step_on(p, d, method), (code >> BITS) - 1)
+            d = normalised(vec3(d[0] + e[0], d[1] + e[1], d[2] + e[2]))
+    state.code = code
+    state.d = d
+    return stepped(p, d, rules)
