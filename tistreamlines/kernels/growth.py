@@ -56,6 +56,13 @@ def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals, c0: u32, c1: 
     return reason
 
 
+@stage
+def examine(walk: Walk, volume: Volume, stopping: Stopping, scratch: Scratch, rules: Rules):
+    """Ask the stopping rule about the point ahead."""
+    number = u32(walk.taken + walk.moves)
+    walk.reason = visit(walk.ahead, volume, stopping, scratch.row, walk.seed, number, walk.branch, rules.key)
+
+
 @twin
 def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
     """Greatest number of steps of a half."""
@@ -110,6 +117,15 @@ def store(walk: Walk, state: State, half: i32, halves: Halves, scratch: Scratch)
 
 
 @stage
+def decide(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scratch, rules: Rules):
+    """Ask the getter for the next step."""
+    number = u32(walk.taken + 1)
+    walk.choice = choose(
+        volume, walk.p, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules.key
+    )  # fmt: skip
+
+
+@stage
 def step(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scratch, rules: Rules):
     """Take the step that the getter has chosen, if it needs no other draw.
 
@@ -141,8 +157,7 @@ def grow(
         load_recovery(walk, half, halves, recovery)
         load_bits(walk, bits, half, halves)
         while walk.goes_on == 1:
-            number = u32(walk.taken + walk.moves)
-            walk.reason = visit(walk.ahead, volume, stopping, scratch.row, walk.seed, number, walk.branch, rules.key)
+            examine(walk, volume, stopping, scratch, rules)
             look(walk, bits, filter)
             if walk.moves == 1:
                 walk.status = walk.reason
@@ -160,9 +175,7 @@ def grow(
             postpone(walk, rules)
             walk.goes_on = 0
             if (walk.status == GROWING) & (walk.taken < walk.last):
-                walk.choice = choose(
-                    volume, walk.p, state, method, scratch, walk.attempt, walk.seed, u32(walk.taken + 1), walk.branch, rules.key
-                )
+                decide(walk, state, volume, method, scratch, rules)
                 if walk.choice == NONE:
                     walk.status = NO_DIRECTION
                     drop_dead_end(walk, bits, half, halves)

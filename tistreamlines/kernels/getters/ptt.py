@@ -10,55 +10,20 @@ curvatures.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
-from ...linker.rng import PARTICLE, philox, uniform
+from ...linker.rng import PARTICLE
 from ..halves import *
 from ..interpolate import Volume
-from ..lanes import cross, everywhere, interpolated, nearest_vertex, normalised
+from ..lanes import cross, everywhere, interpolated, normalised
 from ..orientation.peaks import NONE, VERTEX_CHUNKS, direction
-from ..orientation.pmf import Pmf, PmfScratch, initial_directions
+from ..orientation.pmf import PmfScratch, initial_directions
 from .arcs import binormal_after, onward, settled, tangent_after
-
-SEGMENTS = Constant("segments of a probe, one less than its quality")
-PROBES = Constant("number of parallel lines of a probe")
-POWERED = Constant("1: the data support is raised to a power")
-PAPER = Constant("1: where DIPY and the paper differ, follow the paper")
-STRICT = Constant("1: a candidate without data support is never accepted, and values at the seed have the threshold too")
+from .probes import STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
 
 SAMPLES = 10
 TRIES = 100
 ROUNDS = 4  # of 32 candidates
 EVERY = -3.0e38
 NUMBER_BITS = 7  # of a candidate's number, below SAMPLES + TRIES
-FRAMES = 1 << 16  # of a counter: the random vector of a half's first frame
-
-
-class Ptt(Pmf):
-    """Tables of the method.
-
-    cells : see ``lanes.nearest_vertex``; ring : cosines and sines that place a probe's lines about its axis, times its
-    radius.  max_curvature : 1/mm; step, segment : mm; x, y, z : voxels a mm; probe_x, ... : the same for probes;
-    share : one over the number of a probe's look-ups; power : of the data support; slack : 2**power.
-    """
-
-    cells: Ints
-    ring: Reals
-    max_curvature: real
-    step: real
-    segment: real
-    x: real
-    y: real
-    z: real
-    probe_x: real
-    probe_y: real
-    probe_z: real
-    share: real
-    power: real
-    slack: real
-
-    @staticmethod
-    def sizes(fill):
-        return {"cells": fill["CELL_WORDS"] * 3 * fill["CELLS"] ** 2, "ring": 2 * fill["PROBES"]}
 
 
 class Frame(Record):
@@ -73,105 +38,6 @@ class PttScratch(PmfScratch):
     @staticmethod
     def sizes(fill):
         return PmfScratch.sizes(fill) | {"carried": fill["CARRIED"]}
-
-
-# ------------------------------------------------------------------------------------------------- a candidate
-@twin
-def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
-    """Curvatures (k1, k2), uniform in the disc up to the maximum curvature, and the random number to accept them by."""
-    w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
-    u = uniform(w[0])
-    radius = method.max_curvature * (u * reciprocal_root(u))
-    turns = 4.0 * uniform(w[1])
-    quarter = floored(turns)
-    a = quarter_turn((turns - quarter) - 0.5)
-    odd = (quarter == 1.0) | (quarter == 3.0)
-    x = radius * where(odd, a[1], a[0])
-    y = radius * where(odd, a[0], a[1])
-    return vec3(where(quarter >= 2.0, 0.0 - x, x), where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y), uniform(w[2]))
-
-
-@twin
-def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
-    """A random unit vector perpendicular to ``t`` (DIPY's ``random_perpendicular_vector``)."""
-    w = philox(c0, c1, c2, number | u32(FRAMES), u32(key[0]), u32(key[1]))
-    r = vec3(2.0 * uniform(w[0]) - 1.0, 2.0 * uniform(w[1]) - 1.0, 2.0 * uniform(w[2]) - 1.0)
-    return normalised(cross(t, r))
-
-
-# ------------------------------------------------------------------------------------------------ data support
-@twin
-def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: real) -> real:
-    """The PMF in direction ``t`` at the end of each lane's probe, summed over its lines; 0 if not above ``low``."""
-    number = nearest_vertex(method.sphere.vertices, method.cells, t)
-    total = lanes(0.0)
-    if PROBES == 1:
-        value = interpolated(volume, p, number)
-        total = where(value > low, value, 0.0)
-    else:
-        for i in range(PROBES):
-            c = method.ring[2 * i]
-            s = method.ring[2 * i + 1]
-            x = p[0] + method.x * (c * n[0] + s * b[0])
-            y = p[1] + method.y * (c * n[1] + s * b[1])
-            z = p[2] + method.z * (c * n[2] + s * b[2])
-            value = interpolated(volume, vec3(x, y, z), number)
-            total = total + where(value > low, value, 0.0)
-    return total
-
-
-@twin
-def powered(x: real, power: real) -> real:
-    """``x**power`` for x of 0 or more."""
-    return where(x > 1.0e-30, exp(maximum(power * log(maximum(x, 1.0e-30)), -87.0)), 0.0)
-
-
-@twin
-def data_support(
-    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real
-) -> vec3:
-    """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
-
-    As in DIPY, only the tangent of a probe's frame is normalised again.
-    """
-    s = method.segment
-    total = last
-    end = lanes(0.0)
-    for _ in range(SEGMENTS):
-        d = onward(s, k1, k2, t, n, b)
-        p = vec3(p[0] + method.probe_x * d[0], p[1] + method.probe_y * d[1], p[2] + method.probe_z * d[2])
-        ahead = tangent_after(s, k1, k2, t, n, b)
-        b = binormal_after(s, k1, k2, t, n, b)
-        n = cross(b, ahead)
-        t = ahead
-        end = heard(method, volume, p, t, n, b, method.threshold)
-        total = total + end
-    total = total * method.share
-    if POWERED:
-        total = powered(total, method.power)
-    return vec3(total, end, end)
-
-
-@twin
-def bound_of(method: Ptt, greatest: real) -> real:
-    """Bound of the rejection sampling: twice the maximum support; DIPY raises it to the exponent a second time."""
-    bound = 2.0 * greatest
-    if POWERED:
-        if PAPER:
-            bound = method.slack * greatest
-        else:
-            bound = powered(bound, method.power)
-    return bound
-
-
-@twin
-def accepted(share: real, bound: real, support: real) -> i32:
-    """1 in the lanes whose candidate is accepted; DIPY's getter accepts any candidate if none has support."""
-    if STRICT:
-        taken = where(share * bound < support, 1, 0)
-    else:
-        taken = where(share * bound <= support, 1, 0)
-    return taken
 
 
 # ------------------------------------------------------------------------------------------------------- a step

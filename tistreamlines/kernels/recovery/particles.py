@@ -29,11 +29,11 @@ class Particles(Record):
     """Team memory of the particles, one in each lane.
 
     ``codes`` : the code of each particle's heading before its first step, and of its steps [step][particle].  ``point`` :
-    its last point, x..., y..., z...  ``carried`` : its state [number][particle].  ``white`` : the greatest share of white matter at its points except for the last one, and
-    that at its last one.  ``place`` : the greatest share of white matter of the half.  ``plan`` : stop reason, steps and last
-    step of the half or the particle that has stopped; the particle that steps now, NONE if the half itself does; steps of the
-    half to the particles' first point; steps that the particles have taken and are to take; steps that the half may take in
-    this launch; trials of the half so far.
+    its last point, x..., y..., z...  ``carried`` : its state [number][particle].  ``white`` : the greatest share of white
+    matter at its points except for the last one, and that at its last one.  ``place`` : the greatest share of white matter of
+    the half.  ``plan`` : stop reason, steps and last step of the half or the particle that has stopped; the particle that steps
+    now, NONE if the half itself does; steps of the half to the particles' first point; steps that the particles have taken and
+    are to take; steps that the half may take in this launch; trials of the half so far.
     """
 
     codes: Ints
