@@ -111,7 +111,7 @@ def test_while_a_library_is_at_work(interrupted, number):
 def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, number):
     code = """
 def compile(output, watcher):
-    watcher.device(Some(arch="cuda", name="a GPU", driver="its driver"))
+    watcher.device(Some(arch="cuda", name="a GPU", driver="its driver", on_host=False))
     watcher.stage("compile")
     stuck(ctypes.PyDLL)
 

@@ -34,7 +34,7 @@ def key_and_tables(monkeypatch, kind, **more):
     """The causes under which the tables of a run are cached, and a hash of the tables."""
     found, causes = {}, vars(plan)["_causes"]
 
-    def start(series, parameters, _):
+    def start(series, parameters, *_, **__):
         prepared = plan.make_plan(series, parameters, Log(Watcher())).prepared
         given = {n: one for n, one in parameters.inputs().items() if n.split()[0] in names_affecting("tables")}
         found["key"] = json.dumps([plan.hashing(series | given)(), causes(parameters)], sort_keys=True)

@@ -187,7 +187,12 @@ def digest(result: ts.TrackResult) -> str:
 def tracked_with(kind: str) -> dict[str, Any]:
     """What a kind is tracked with."""
     seen: dict[str, Any] = {}
-    with patch.object(api, "start", lambda *given: seen.update(_fill(*given)) or pipeline.start(*given)):
+
+    def start(*given: Any, **more: Any) -> Any:
+        seen.update(_fill(*given))
+        return pipeline.start(*given, **more)
+
+    with patch.object(api, "start", start):
         ts.track(**kinds()[kind])
     return seen
 
@@ -218,10 +223,10 @@ def effect(kind: str, name: str, value: Any) -> str:
     """Say what an option does in a run of a kind: 'streamlines', 'tables', 'nothing', or the line that refuses it."""
     expected = tracked_with(kind)
 
-    def start(*given: Any) -> Any:
+    def start(*given: Any, **more: Any) -> Any:
         if _fill(*given) != expected:
             raise Differs
-        return pipeline.start(*given)
+        return pipeline.start(*given, **more)
 
     try:
         with patch.object(api, "start", start):
