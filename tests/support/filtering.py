@@ -15,7 +15,7 @@ from tistreamlines.kernels.getters.vertex_steps import Vertex
 from tistreamlines.kernels.halves import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.linker.lang import Ints, Reals, Record, i32, stage, twin, u32, vec3, where
+from tistreamlines.linker.lang import Reals, Record, i32, stage, twin, u32, vec3, where
 from tistreamlines.linker.rng import philox, uniform
 
 STEP, STRAIGHT, RESAMPLING = 0.5, 0.6, 3 << 28
@@ -35,10 +35,10 @@ class WalkMemory(Record):
 @twin
 def choose_walk(
     volume: Volume, p: vec3, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32, c1: u32, c2: u32,
-    key: Ints,
+    rules: Rules,
 ) -> i32:  # fmt: skip
     """The next code; none with the chance that the map before the stopping rule's gives."""
-    w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
+    w = philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1]))
     turn = i32(4.0 * uniform(w[2]))
     axis = ((state.code >> 1) + 1 + (turn >> 1)) % 3
     choice = where(uniform(w[1]) < STRAIGHT, state.code, 2 * axis + (turn & 1))

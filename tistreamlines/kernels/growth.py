@@ -99,6 +99,20 @@ def load(
 
 
 @stage
+def back_to_seed(
+    state: State, half: i32, c0: u32, c2: u32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
+    scratch: Scratch,
+) -> vec3:  # fmt: skip
+    """The seed of a half, whose steps are to be repeated; sets the state that it begins with."""
+    streamline = half >> 1
+    place = 3 * halves.seed[streamline]
+    p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+    first = first_code(half, halves, rules)
+    set_out(state, scratch, halves.initial[streamline], half & 1, first, p, volume, method, c0, c2, rules)
+    return p
+
+
+@stage
 def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
     """Keep the step and the point that it has led to."""
     walk.p = walk.ahead
@@ -120,9 +134,7 @@ def store(walk: Walk, state: State, half: i32, halves: Halves, scratch: Scratch)
 def decide(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scratch, rules: Rules):
     """Ask the getter for the next step."""
     number = u32(walk.taken + 1)
-    walk.choice = choose(
-        volume, walk.p, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules.key
-    )  # fmt: skip
+    walk.choice = choose(volume, walk.p, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules)
 
 
 @stage

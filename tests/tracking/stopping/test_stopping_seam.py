@@ -63,7 +63,7 @@ class Memory(Record):
 @twin
 def choose_straight(
     volume: Volume, p: vec3, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32, c1: u32, c2: u32,
-    key: Ints,
+    rules: Rules,
 ) -> i32:  # fmt: skip
     """Step 5, but every third one only at a second attempt."""
     choice = 5

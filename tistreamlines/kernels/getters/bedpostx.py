@@ -31,14 +31,11 @@ PLACE = 4  # place of a fibre's number in a code
 class Bedpostx(Record):
     """Tables of the method.
 
-    least : volume fraction up to which a fibre does not count; cos_angle : of the greatest angle; step_x, ... : voxels.
+    least : volume fraction up to which a fibre does not count; cos_angle : of the greatest angle.
     """
 
     least: real
     cos_angle: real
-    step_x: real
-    step_y: real
-    step_z: real
 
 
 class Heading(Record):
@@ -112,12 +109,6 @@ def nearest_fibre(volume: Volume, p: vec3, d: vec3, method: Bedpostx, w: words) 
     return found
 
 
-@twin
-def one_step_on(p: vec3, d: vec3, method: Bedpostx) -> vec3:
-    """The point where the modified Euler method looks ahead."""
-    return vec3(p[0] + method.step_x * d[0], p[1] + method.step_y * d[1], p[2] + method.step_z * d[2])
-
-
 # ------------------------------------------------------------------------------------------------------------- a half
 @twin
 def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: BedpostxScratch, c0: u32, key: Ints) -> i32:
@@ -168,21 +159,21 @@ def store_heading(state: Heading, scratch: BedpostxScratch, held: Reals, place: 
 @twin
 def choose_fibre(
     volume: Volume, p: vec3, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, key: Ints,
+    c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Code of the next step, or NONE; the first one is along the initial direction."""
     code = state.code
     if i32(c1) > 1:
-        code = nearest_fibre(volume, p, state.d, method, philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1])))
+        code = nearest_fibre(volume, p, state.d, method, philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1])))
     if USE_F:
         if code >= 0:
-            w = philox(c0, c1, c2, u32(1), u32(key[0]), u32(key[1]))
+            w = philox(c0, c1, c2, u32(1), u32(rules.key[0]), u32(rules.key[1]))
             code = where(volume.rows[fibre_at(volume, p, code) + 3] <= uniform(w[0]), NONE, code)
     if MODIFIED_EULER:
         if code >= 0:
             d = along_fibre(volume, p, code)
-            v = philox(c0, c1, c2, u32(2), u32(key[0]), u32(key[1]))
-            code = code | ((nearest_fibre(volume, one_step_on(p, d, method), d, method, v) + 1) << BITS)
+            v = philox(c0, c1, c2, u32(2), u32(rules.key[0]), u32(rules.key[1]))
+            code = code | ((nearest_fibre(volume, stepped(p, d, rules), d, method, v) + 1) << BITS)
     return code
 
 
@@ -195,7 +186,7 @@ def move_along_fibre(
     d = along_fibre(volume, p, code)
     if MODIFIED_EULER:
         if (code >> BITS) > 0:
-            e = along_fibre(volume, one_step_on(p, d, method), (code >> BITS) - 1)
+            e = along_fibre(volume, stepped(p, d, rules), (code >> BITS) - 1)
             d = normalised(vec3(d[0] + e[0], d[1] + e[1], d[2] + e[2]))
     state.code = code
     state.d = d

@@ -44,7 +44,7 @@ class PttScratch(PmfScratch):
 @twin
 def choose_try(
     volume: Volume, p: vec3, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
-    key: Ints,
+    rules: Rules,
 ) -> i32:  # fmt: skip
     """Code of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
     here = everywhere(p)
@@ -57,9 +57,9 @@ def choose_try(
     turn = 0
     while (chosen == NONE) & (turn < ROUNDS):
         number = lane() + 32 * turn
-        drawn = candidate(method, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
+        drawn = candidate(method, lanes(c0), lanes(c1), lanes(c2), u32(number), rules.key)
         if i32(c1) == 1:
-            b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), key)
+            b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), rules.key)
             n = cross(b, t)
             low = EVERY
             if STRICT:

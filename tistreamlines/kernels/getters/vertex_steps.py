@@ -52,10 +52,10 @@ def load_code(state: Vertex, scratch: Scratch, code: i32, held: Reals, place: i3
 @twin
 def choose_direction(
     volume: Volume, p: vec3, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32,
-    key: Ints,
+    rules: Rules,
 ) -> i32:  # fmt: skip
     """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
-    return next_direction(method, scratch, direction(method.sphere, state.code), attempt, c0, c1, c2, key)
+    return next_direction(method, scratch, direction(method.sphere, state.code), attempt, c0, c1, c2, rules.key)
 
 
 @stage

@@ -9,7 +9,7 @@ the number of threads.  The voxels of a streamline are listed, and the lanes of 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..growth import move, set_out
+from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
 from .points import Affine, transformed
@@ -164,8 +164,8 @@ def count_points(item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints
 
 @twin
 def count_steps(
-    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method, scratch: Scratch,
-    affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32,
+    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
+    scratch: Scratch, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32,
 ):  # fmt: skip
     """Count a streamline that has grown, by repeating its steps from the seed, half by half.
 
@@ -180,12 +180,9 @@ def count_steps(
     for side in range(2):
         half = 2 * streamline + side
         c2 = u32(halves.branch[streamline] * 2 + side)
-        p = seed
-        here = on_grid(transformed(p, affine), grid)
         state = State()
-        set_out(
-            state, scratch, halves.initial[streamline], side, first_code(half, halves, rules), p, volume, method, c0, c2, rules
-        )
+        p = back_to_seed(state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        here = on_grid(transformed(p, affine), grid)
         for k in range(halves.state[2 * half]):
             code = halves.codes[half * rules.max_steps + k]
             p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.rng import PARTICLE, TRIAL
-from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, load_state, move, set_out, store_state
+from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, back_to_seed, load_state, move, store_state
 from ..halves import *
 from ..interpolate import Volume
 from ..orientation.peaks import NONE
@@ -52,23 +52,17 @@ def store_trials(half: i32, halves: Halves, recovery: Particles):
     halves.point[place + 1] = recovery.place[WHITE]
 
 
-@twin
-def judged(reason: i32, taken: i32, row: Reals, rules: Rules, particles: Particles) -> i32:
-    """The reason; but GROWING at a valid end of a half that has not reached enough white matter yet."""
-    if MIN_WHITE:
-        if (particles.plan[NOW] == NONE) & (reason != OUTSIDE_IMAGE):
-            white = white_matter(row)
-            most = maximum(particles.place[WHITE], white)
-            particles.place[WHITE] = most
-            if (reason == VALID_END) & (most < MIN_WHITE) & (white > NO_WHITE) & (taken + 1 < rules.max_steps):
-                reason = GROWING
-    return reason
-
-
 @stage
 def ask_for_white(walk: Walk, scratch: Scratch, rules: Rules, recovery: Particles):
     """Let a half go on at a valid end until it has reached enough white matter."""
-    walk.status = judged(walk.reason, walk.taken, scratch.row, rules, recovery)
+    if MIN_WHITE:
+        if (recovery.plan[NOW] == NONE) & (walk.reason != OUTSIDE_IMAGE):
+            white = white_matter(scratch.row)
+            most = maximum(recovery.place[WHITE], white)
+            recovery.place[WHITE] = most
+            goes_on = (most < MIN_WHITE) & (white > NO_WHITE) & (walk.taken + 1 < rules.max_steps)
+            if (walk.reason == VALID_END) & goes_on:
+                walk.status = GROWING
 
 
 @stage
@@ -172,12 +166,8 @@ def go_back(
     method: Method, scratch: Scratch,
 ):  # fmt: skip
     """Bring a half back to where it was after ``count`` steps."""
-    place = 3 * halves.seed[half >> 1]
-    walk.p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
     branch = u32(counted(half, halves, NONE, 0))
-    first = first_code(half, halves, rules)
-    initial = halves.initial[half >> 1]
-    set_out(state, scratch, initial, half & 1, first, walk.p, volume, method, walk.seed, branch, rules)
+    walk.p = back_to_seed(state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
     for k in range(count):
         walk.code = halves.codes[half * rules.max_steps + k]
         if k == count - 1:

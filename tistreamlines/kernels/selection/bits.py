@@ -7,7 +7,7 @@ points back, they are collected along the steps of a half that has ended.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..growth import move, set_out
+from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
 from ..stop_reasons import Stop
@@ -117,12 +117,9 @@ def collect_along(
     method: Method, scratch: Scratch,
 ):  # fmt: skip
     """Collect the bits of the points of a half that has ended, repeating its steps; its state is no longer needed."""
-    place = 3 * halves.seed[half >> 1]
-    p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
     branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
-    first = first_code(half, halves, rules)
     trail = State()
-    set_out(trail, scratch, halves.initial[half >> 1], half & 1, first, p, volume, method, walk.seed, branch, rules)
+    p = back_to_seed(trail, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
     bits.met = 0
     for k in range(walk.taken):
         bits.met = gathered(filter, bits.met, marks(filter, p, 0))

@@ -94,10 +94,7 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
             "--modified-euler"
         )
     step = given.step_mm / np.asarray(given.voxel_sizes, float)
-    method = bedpostx.Bedpostx(
-        least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)), step_x=float(step[0]),
-        step_y=float(step[1]), step_z=float(step[2]),
-    )  # fmt: skip
+    method = bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)))
     width = padded(4 * count * fibres + given.stop.count)
     fill = HOLES | stop_fill(given.stop, width) | {
         "FIBRES": fibres, "DRAWN": count, "FIRST": fibres if options.random_fibre else 1, "BITS": bits,
