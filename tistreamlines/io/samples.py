@@ -146,12 +146,12 @@ def load_samples(files: SampleFiles, space: Space | None = None, note: Tell = si
             mask |= _read(fibre["f"], space, count).any(axis=3)
     else:
         mask = load_mask(files.mask, space, note)
-    if not _read(first, space, count)[mask].any():
-        raise InputError(f"{first}: no value in the mask is above 0; check that bedpostX has finished")
     values = np.empty((int(mask.sum()), count, len(files.fibres), 4), np.float32)
     for number, fibre in enumerate(files.fibres):
-        own = values[:, :, number]
-        own[..., 3] = _fractions(fibre["f"], _read(fibre["f"], space, count)[mask])
+        own, fractions = values[:, :, number], _read(fibre["f"], space, count)[mask]
+        if number == 0 and not fractions.any():
+            raise InputError(f"{first}: no value in the mask is above 0; check that bedpostX has finished")
+        own[..., 3] = _fractions(fibre["f"], fractions)
         polar = _angles(fibre["th"], _read(fibre["th"], space, count)[mask])
         azimuth = _angles(fibre["ph"], _read(fibre["ph"], space, count)[mask])
         _directions(polar, azimuth, -1 if space.fsl_flips_x else 1, own)
