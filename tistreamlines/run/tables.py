@@ -25,7 +25,7 @@ from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.files import load_seeds
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
-from ..tracking.sources import FITTED, SIGNALS, SOURCES
+from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from .inputs import Headers, Inputs, Series, open_headers, own_maps, own_mask, read
@@ -288,7 +288,7 @@ def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
         assert oriented is not None
         space = oriented.space
     else:
-        space = Space(np.diag([*np.linalg.norm(series.image.affine[:3, :3], axis=0), 1.0]), SHAPE)
+        space = few_voxels(series.image, SHAPE)
         values = np.ones((*SHAPE, series.image.shape[3]), np.float32)
         dwi = nifti.Dwi(values, space, series.gradients.result(), series.path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)

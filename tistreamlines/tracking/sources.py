@@ -66,10 +66,15 @@ class Source:
     mask: Callable[[Any], npt.NDArray[np.bool_]] | None = None
 
 
+def few_voxels(image: Any, shape: tuple[int, int, int]) -> Space:
+    """Return a grid of few voxels of an image's size, for what stands in for the image."""
+    return Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
+
+
 def _blank(kind: str, opened: Opened, options: Any, shape: tuple[int, int, int]) -> Orientations:
     """Return orientations of ones, with as many volumes as the file has."""
     image = opened.image
-    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
+    space = few_voxels(image, shape)
     values = np.ones((*shape, *image.shape[3:]), np.float32).reshape(*shape, -1)
     return Orientations(kind, values, options.sh_basis, options.sphere, space)  # type: ignore[arg-type]
 
@@ -114,7 +119,7 @@ def _blank_samples(opened: _OpenedSamples, options: Any, shape: tuple[int, int, 
     """Return samples of fibres along the first axis, as many as the files have."""
     del options
     image = opened.image
-    space = Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
+    space = few_voxels(image, shape)
     values = np.zeros((math.prod(shape), image.shape[3], len(opened.files.fibres), 4), np.float32)
     values[..., [0, 3]] = 1
     return Samples(values, np.ones(shape, bool), space)

@@ -111,7 +111,6 @@ class DeviceDensity(Product):
         voxels, counts = delta
         self.total[voxels] += counts
 
-
     def fits(self, limit: int | None) -> bool:
         """Whether the counts are small beside what the device may use; else the host counts."""
         return self.bytes <= (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4))
