@@ -1,6 +1,6 @@
-"""A session: the one door to what grows streamlines, on one device or on several.
+"""A session opens what grows streamlines: an engine in this process, or a process for each of several devices.
 
-A run, the drop-ins and the benchmarks all come through it, so each of them can have every filter and several devices.
+Runs, the drop-ins and the benchmarks all use one, so each of them can have every filter and several devices.
 It stands above :mod:`tistreamlines.tracking`, because it opens an engine in this process or a process for each device.
 """
 
