@@ -123,10 +123,10 @@ def main() -> None:
     engine = Engine(prepared, space, device, settings)
     for chunk, run in itertools.product(map(int, options.chunks.split(",")), range(options.repeat)):
         engine.settings = dataclasses.replace(settings, chunk_size=chunk or None)
-        engine.tally.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
+        engine.statistics.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
         # batches are let go as they come, as by whoever writes them to a file; a second pass hashes them
         points = np.concatenate([batch.lengths for batch in engine.track(seeds)])
-        seconds = dict(engine.tally.seconds)
+        seconds = dict(engine.statistics.seconds)
         digest = hashlib.sha256()
         for batch in engine.track(seeds):
             digest.update(batch.points)

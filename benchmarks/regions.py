@@ -124,10 +124,10 @@ def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict
             points = hashlib.sha256()
             for batch in made.track(problem.seeds, most=select):
                 points.update(batch.points.tobytes())
-            tally = made.tally
+            statistics = made.statistics
             yield {
-                **run, "dg": problem.method.dg, "chunk": chunk, "streamlines": tally.streamlines, "seeds": tally.seeds,
-                "sha256": points.hexdigest(),
+                **run, "dg": problem.method.dg, "chunk": chunk,
+                "streamlines": statistics.streamlines, "seeds": statistics.seeds, "sha256": points.hexdigest(),
             }  # fmt: skip
             del made  # before the next device starts
 

@@ -47,10 +47,10 @@ def named(arch: str, text: str) -> list[Device]:
 
 
 @contextmanager
-def tracking(problem: Problem, tables: Any, devices: list[Device], apart: bool) -> Iterator[Track]:
+def tracking(problem: Problem, tables: Any, devices: list[Device], own_process: bool) -> Iterator[Track]:
     """Return the function that tracks on some devices, in processes of their own or here."""
     settings = Settings(problem.step_mm, max_steps=problem.method.max_steps)
-    with Session(devices, lambda text: sys.stderr.write(f"{text}\n"), apart=apart) as session:
+    with Session(devices, lambda text: sys.stderr.write(f"{text}\n"), own_process=own_process) as session:
         yield session.open(tables, problem.space, settings).track
 
 
@@ -87,8 +87,8 @@ def rows(problem: Problem, options: argparse.Namespace) -> Iterator[dict[str, An
         devices, first = named(arch, options.devices), 0.0
         ways = {"process": (devices[:1], False), "worker": (devices[:1], True), "workers": (devices, True)}
         for way in options.ways.split(","):
-            some, apart = ways[way]
-            with tracking(problem, tables, some, apart) as track:
+            some, own_process = ways[way]
+            with tracking(problem, tables, some, own_process) as track:
                 found = timed(track, problem.seeds, options.turns)
                 first = first or found["seconds"]
                 hashes = {n: digest(track(problem.seeds[:n])) for n in (options.hash_seeds, options.cpu_seeds)}

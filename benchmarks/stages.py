@@ -39,12 +39,12 @@ from tistreamlines.linker.lang import (
     Ints,
     Reals,
     barrier,
+    func,
     i32,
     lane,
     lanes,
     minimum,
     real,
-    twin,
     u32,
     vec3,
 )
@@ -59,7 +59,7 @@ MAXIMA = Constant("1: the stage is run")
 CHOOSE = Constant("1: the stage is run")
 
 
-@twin
+@func
 def stages(
     item: i32,
     steps: i32,

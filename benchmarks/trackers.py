@@ -107,7 +107,7 @@ def ours(case: Case, rng_seed: int) -> Lines:
     lines = [line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])]
     seed = np.concatenate([batch.seed_number for batch in batches]).astype(int)
     branch = np.concatenate([batch.direction_number for batch in batches]).astype(int)
-    return Lines(lines, seed, branch, made.tally.seconds["track"])
+    return Lines(lines, seed, branch, made.statistics.seconds["track"])
 
 
 def dipys(case: Case, random_seed: int) -> Lines:

@@ -27,7 +27,7 @@ from tistreamlines.tracking.sources import FUNCTIONS
 FORWARD = Constant("whether directions near the last step weigh more")
 
 
-@twin
+@func
 def next_direction(
     method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:

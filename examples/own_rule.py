@@ -32,7 +32,7 @@ class Band(Record):
     high: real
 
 
-@twin
+@func
 def classify(stopping: Band, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING."""
     reason = END_POINT

@@ -18,9 +18,9 @@ SOFTWARE = [one for one in list_devices() if one.arch == "vulkan" and one.availa
 # the command, as if the computer had cores enough to read and fit in another process
 COMMAND = """
 import sys
-from tistreamlines.run import apart
+from tistreamlines.run import tables_process
 from tistreamlines.__main__ import main
-apart.usable_cores = lambda: 16
+tables_process.usable_cores = lambda: 16
 main()
 """
 TRACK = ["--dg", "det", "--nseeds", "60", "--max-steps", "20"]

@@ -24,7 +24,7 @@ def main() -> None:
     from .cli import interrupts
 
     gc.set_threshold(OBJECTS)
-    interrupts.heed(_command)
+    interrupts.handle(_command)
 
 
 def _command() -> None:

@@ -23,7 +23,7 @@ from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels.getters.boot import BootScratch
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
 from tistreamlines.kernels.streamlines import start
-from tistreamlines.linker.lang import Ints, Reals, at, i32, lane, lanes, put, twin, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.engine.linking import source_of
@@ -33,7 +33,7 @@ from tistreamlines.tracking.engine.settings import Settings
 SEEDS = 1000
 
 
-@twin
+@func
 def draw(item: i32, out: Ints):
     """Philox words of a team."""
     total = lanes(u32(0))
@@ -42,7 +42,7 @@ def draw(item: i32, out: Ints):
     put(out, 32 * item, i32(total))
 
 
-@twin
+@func
 def interpolate(item: i32, points: Reals, volume: Volume, scratch: BootScratch, out: Reals):
     """Rows along a line of sixteen places, a quarter of a voxel apart."""
     total = lanes(0.0)

@@ -1,4 +1,4 @@
-"""The faces that Taichi compiles against the CPU's, bit for bit.
+"""The dialects that Taichi compiles against the CPU's, bit for bit.
 
 Taichi is global to a process, so each arch has a process of its own, which saves what it computed.  An arch without a
 device is skipped.  Taichi's own CPU arch, x64, takes the same text, but only functions of scalars: a team's lanes meet
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import importing, python
-from faces import ints, reals
-from faces import run as run_on_cpu
+from dialects import ints, reals
+from dialects import run as run_on_cpu
 from interpolate_kernels import sample
 from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, whole
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
@@ -37,7 +37,7 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
 from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
 from tistreamlines.kernels.orientation.peaks import dot
-from tistreamlines.linker.lang import Ints, Reals, barrier, i32, real, twin, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, real, u32, vec3
 from tistreamlines.linker.link import link
 from tistreamlines.linker.source import Source
 from tistreamlines.linker.store import load
@@ -61,20 +61,20 @@ RUNS = [("opdt", None), ("opdt", 7), ("csa, all options", 7)]  # with their chun
 
 
 # ---------------------------------------------------------------------------------------------- what is computed
-@twin
+@func
 def dots(item: i32, a: Reals, b: Reals, out: Reals):
     """Scalar products of vectors."""
     p = vec3(a[3 * item], a[3 * item + 1], a[3 * item + 2])
     out[item] = dot(p, vec3(b[3 * item], b[3 * item + 1], b[3 * item + 2]))
 
 
-@twin
+@func
 def insides(item: i32, volume: Volume, points: Reals, found: Ints):
     """Whether points are inside the image."""
     found[item] = inside(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
 
 
-@twin
+@func
 def horner(item: i32, a: Reals, out: Reals):
     """A chain of products and sums, which compilers like to fuse."""
     x = a[item]
@@ -84,7 +84,7 @@ def horner(item: i32, a: Reals, out: Reals):
     out[item] = y
 
 
-@twin
+@func
 def refit(item: i32, volume: Volume, method: Boot, scratch: BootScratch, points: Reals, key: Ints, out: Reals):
     """Coefficients drawn with counter ``item``."""
     interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
@@ -180,13 +180,13 @@ def engine_output(arch: str, name: str, chunk: int | None, exact: bool = True) -
 
 # ------------------------------------------------------------------------------- what runs in a process of its own
 class PlainProgram:
-    """Scalar kernels on Taichi's x64: the text of a GPU's face under a plain loop over the items."""
+    """Scalar kernels on Taichi's x64: the text of a GPU's dialect under a plain loop over the items."""
 
     def __init__(self, cases: dict[str, Case]) -> None:
         import taichi as ti
 
         ti.init(arch=ti.x64, fast_math=False, log_level=ti.ERROR, enable_fallback=False)
-        linked = link([kernel for kernel, *_ in cases.values()], _taichi.face("x64", exact=True), {})
+        linked = link([kernel for kernel, *_ in cases.values()], _taichi.dialect("x64", exact=True), {})
         names = {kernel.__name__ for kernel, *_ in cases.values()}
         self.signatures = {name: linked.signatures[name] for name in names}
         entries = [self._entry(name, signature) for name, signature in self.signatures.items()]
@@ -277,7 +277,7 @@ def kernels(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def assert_cpus_bits(case: Case, got: dict[str, np.ndarray], name: str, fill: Any = None, scratch: Any = None) -> None:
-    """Compare the bits of every array with what the CPU's face leaves in it; the order of a list is free."""
+    """Compare the bits of every array with what the CPU's dialect leaves in it; the order of a list is free."""
     kernel, count, values = case
     expected = run_on_cpu("numba32", kernel, count, values, fill, scratch)
     for array in arrays_of(case):
@@ -351,14 +351,14 @@ def test_fast_tracks_much_the_same(engines):
 @pytest.mark.parametrize("subgroup", [None, 4, 8, 16, 64])
 @pytest.mark.parametrize("arch", ["vulkan", "metal"])
 def test_teams_wider_or_narrower_than_a_subgroup_meet_in_memory(arch, subgroup):
-    text = _taichi.face(arch, exact=True, kind=team_kind(arch, subgroup)).header
+    text = _taichi.dialect(arch, exact=True, kind=team_kind(arch, subgroup)).header
     assert "subgroup." not in text
     assert "warp." not in text
     assert "block.sync()" in text
 
 
 def test_teams_of_one_warp_or_subgroup_use_its_operations():
-    headers = {arch: _taichi.face(arch, exact=True, kind=team_kind(arch, 32)).header for arch in ("vulkan", "cuda")}
+    headers = {arch: _taichi.dialect(arch, exact=True, kind=team_kind(arch, 32)).header for arch in ("vulkan", "cuda")}
     assert "subgroup." in headers["vulkan"]
     assert "warp." in headers["cuda"]
     assert "subgroup." not in headers["cuda"]
@@ -380,8 +380,8 @@ def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
 def test_kernels_with_regions_have_few_teams_in_a_block_of_cuda():
     """They need more registers than eight teams leave them; halves that carry numbers are an exception."""
     gpu = Device("cuda", 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
-    kinds = {(kind, carried): [lay_out(gpu, source_of([], boot_case(), MARKS=marks, CARRIED=carried), kind).teams
-             for marks in (0, 1)] for kind in ("warp", "subgroup") for carried in (0, 9)}  # fmt: skip
+    kinds = {(kind, carried): [lay_out(gpu, source_of([], boot_case(), HAS_BITS=bits, CARRIED=carried), kind).teams
+             for bits in (0, 1)] for kind in ("warp", "subgroup") for carried in (0, 9)}  # fmt: skip
     assert kinds["warp", 0] == [8, 4]
     assert kinds["warp", 9] == [8, 8]
     assert kinds["subgroup", 0] == kinds["subgroup", 9]

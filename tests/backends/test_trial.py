@@ -141,8 +141,8 @@ def caught_lying(arch: str) -> dict:
     liar = replace(choose(arch), subgroup=32)
     lied = _taichi_trial.judged(liar)
     streamlines = [digest(list(streamlines_of(arch, device=device))) for device in (choose(arch), liar)]
-    face = _taichi.face
-    _taichi.face = lambda *arguments: replace(face(*arguments), guard=None)
+    dialect = _taichi.dialect
+    _taichi.dialect = lambda *arguments: replace(dialect(*arguments), guard=None)
     _taichi_trial._verdicts.clear()
     _taichi_trial.folder = lambda: None
     try:

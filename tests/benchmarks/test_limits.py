@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import python
-from faces import FACES, ints, reals, run
+from dialects import DIALECTS, ints, reals, run
 from synthetic import boot_case
 from tables import prepare_det, prepare_prob, prepare_ptt
 
@@ -41,20 +41,20 @@ def tables(prepare: Any, source: str, count: int, **options: Any) -> Prepared:
 
 
 # -------------------------------------------------------------------------------------------------------- kernels
-@pytest.mark.parametrize("face", FACES)
-def test_the_copy_copies(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_copy_copies(dialect):
     items, size = 3, 3 * limits.ITEM
     values = np.random.default_rng(1).random(size).astype(np.float32)
-    assert np.array_equal(run(face, limits.copy_reals, items, {"source": values, "out": reals(size)})["out"], values)
+    assert np.array_equal(run(dialect, limits.copy_reals, items, {"source": values, "out": reals(size)})["out"], values)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_numbers_have_known_sums(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_numbers_have_known_sums(dialect):
     items, first = 3, 7
-    numbered = run(face, limits.number_reals, items, {"first": first, "out": reals(items * limits.ITEM)})["out"]
+    numbered = run(dialect, limits.number_reals, items, {"first": first, "out": reals(items * limits.ITEM)})["out"]
     assert np.array_equal(numbered, np.arange(first, first + items * limits.ITEM))
     values = {"values": numbered - first, "out": ints(32 * items)}
-    sums = run(face, limits.sum_reals, items, values)["out"]
+    sums = run(dialect, limits.sum_reals, items, values)["out"]
     assert np.array_equal(sums.reshape(items, 32), limits.numbered_sums(items))
 
 
@@ -65,19 +65,19 @@ def test_numbers_begin_again():
     assert np.array_equal(numbered, np.arange(count * limits.ITEM) % (limits.MASK + 1))
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_the_chain_has_a_known_end(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_chain_has_a_known_end(dialect):
     for turns in (0, 1, 5):
         values = {"turns": turns, "one": 1.0, "nought": 0.0, "out": ints(64)}
-        out = run(face, limits.multiply_add, 2, values)["out"].reshape(2, 32)
+        out = run(dialect, limits.multiply_add, 2, values)["out"].reshape(2, 32)
         assert np.array_equal(out, np.tile(limits.chain_sums(turns), (2, 1)))
 
 
 def test_the_chains_factors_all_count():
     """The compiled chain with other factors is the interpreted one: none of its products has been dropped."""
     ends = [
-        run(face, limits.multiply_add, 1, {"turns": 3, "one": 0.75, "nought": -0.5, "out": ints(32)})["out"]
-        for face in FACES
+        run(dialect, limits.multiply_add, 1, {"turns": 3, "one": 0.75, "nought": -0.5, "out": ints(32)})["out"]
+        for dialect in DIALECTS
     ]
     assert np.ptp(ends[0]) > 3
     assert all(np.abs(end - ends[0]).max() <= 1 for end in ends)

@@ -9,7 +9,7 @@ import pytest
 from mif_files import write
 
 import tistreamlines as ts
-from tistreamlines.run import apart
+from tistreamlines.run import tables_process
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.tables import make_tables
@@ -191,12 +191,12 @@ def test_parts_and_a_run_that_can_go_on(files, tmp_path):
 
 def test_tables_of_a_process_apart(files, monkeypatch):
     """Shapes for the compiler come from the header, and the tables are those of this process."""
-    monkeypatch.setattr(apart, "usable_cores", lambda: 16)
+    monkeypatch.setattr(tables_process, "usable_cores", lambda: 16)
     series, shapes = {"dwi": str(files / "dwi.mif")}, []
     named = {"mask": str(files / "mask.mif.gz")}
     here = make_plan(series, ts.Parameters.given(named), Log(Watcher()), lambda _: None, make_tables)
     parameters = ts.Parameters.given(named | {"arch": "cuda"})
-    with apart.process_for(series, parameters) as process:
+    with tables_process.process_for(series, parameters) as process:
         there = make_plan(series, parameters, Log(Watcher()), shapes.append, process.make_tables)
         prepared, _ = shapes[0]()
     assert prepared.fill == here.prepared.fill == there.prepared.fill

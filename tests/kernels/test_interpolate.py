@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dialects import DIALECTS, RELATIVE, ints, reals, run
 from dipy.core.interpolation import trilinear_interpolate4d
-from faces import FACES, RELATIVE, ints, reals, run
 from interpolate_kernels import sample
 from scipy.ndimage import map_coordinates
 
@@ -15,7 +15,7 @@ SHAPE = (5, 6, 7)
 POINTS = 300
 
 
-def interpolated(face: str, data: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def interpolated(dialect: str, data: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether points are inside, and their rows; rows lie in the table in an order of their own."""
     chunks = data.shape[3] // 32
     order = np.random.default_rng(1).permutation(np.prod(SHAPE))
@@ -25,7 +25,7 @@ def interpolated(face: str, data: np.ndarray, points: np.ndarray) -> tuple[np.nd
         "volume_index": ((order + 1) * chunks).astype(np.int32), "volume_rows": rows, "volume_shape": np.array(SHAPE),
         "points": points, "found": ints(len(points)), "out": reals(len(points) * 32 * chunks),
     }  # fmt: skip
-    held = run(face, sample, len(points), values, {"ROW_CHUNKS": chunks}, {"row": ("reals", 32 * chunks)})
+    held = run(dialect, sample, len(points), values, {"ROW_CHUNKS": chunks}, {"row": ("reals", 32 * chunks)})
     return held["found"], held["out"].reshape(len(points), -1)
 
 
@@ -42,18 +42,18 @@ def inner_points(rng) -> np.ndarray:
     return points.astype(np.float32).astype(float)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_inside_it_is_scipys(face, data):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_inside_it_is_scipys(dialect, data):
     points = inner_points(np.random.default_rng(2))
-    found, rows = interpolated(face, data, points)
+    found, rows = interpolated(dialect, data, points)
     assert found.all()
     for channel in (0, 31, 32, 63):
         expected = map_coordinates(data[..., channel], points.T, order=1, mode="nearest")
-        assert np.allclose(rows[:, channel], expected, rtol=RELATIVE[face], atol=0)
+        assert np.allclose(rows[:, channel], expected, rtol=RELATIVE[dialect], atol=0)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_at_the_border_it_is_dipys(face, data):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_at_the_border_it_is_dipys(dialect, data):
     rng = np.random.default_rng(3)
     points = rng.uniform(-0.5, np.array(SHAPE) - 0.5, (POINTS, 3))
     axis = rng.integers(3, size=POINTS)
@@ -62,14 +62,14 @@ def test_at_the_border_it_is_dipys(face, data):
     points[np.arange(POINTS), axis] = outer
     points[0] = -0.5
     points = np.clip(points.astype(np.float32).astype(float), -0.5, None)
-    found, rows = interpolated(face, data, points)
+    found, rows = interpolated(dialect, data, points)
     assert found.all()
     expected = np.array([trilinear_interpolate4d(data, p) for p in points])
-    assert np.allclose(rows, expected, rtol=RELATIVE[face], atol=0)
+    assert np.allclose(rows, expected, rtol=RELATIVE[dialect], atol=0)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_outside_is_where_dipy_says(face, data):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_outside_is_where_dipy_says(dialect, data):
     rng = np.random.default_rng(4)
     points = rng.uniform(-1.5, np.array(SHAPE) + 0.5, (POINTS, 3))
     points[:6] = [
@@ -77,7 +77,7 @@ def test_outside_is_where_dipy_says(face, data):
         (2, 5.5, 2), (2, 2, 6.5),
     ]  # fmt: skip
     points = points.astype(np.float32).astype(float)
-    found, _ = interpolated(face, data, points)
+    found, _ = interpolated(dialect, data, points)
     expected = []
     for p in points:
         try:
@@ -90,8 +90,8 @@ def test_outside_is_where_dipy_says(face, data):
     assert 0 < found.mean() < 1
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_a_voxel_without_a_row_counts_as_zero(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_a_voxel_without_a_row_counts_as_zero(dialect):
     data = np.ones((*SHAPE, 32))
     values = {
         "volume_index": np.zeros(np.prod(SHAPE), np.int32), "volume_rows": np.concatenate([np.zeros(32), data.ravel()]),
@@ -99,7 +99,7 @@ def test_a_voxel_without_a_row_counts_as_zero(face):
     }  # fmt: skip
     index = values["volume_index"].reshape(SHAPE)
     index[1, 2, 3] = 1
-    held = run(face, sample, 1, values, {"ROW_CHUNKS": 1}, {"row": ("reals", 32)})
+    held = run(dialect, sample, 1, values, {"ROW_CHUNKS": 1}, {"row": ("reals", 32)})
     assert np.array_equal(held["out"], np.full(32, 0.5))
 
 

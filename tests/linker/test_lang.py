@@ -1,18 +1,18 @@
-"""Every word of the kernel language means the same on each face, and what numpy says it means."""
+"""Every word of the kernel language means the same on each dialect, and what numpy says it means."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import FACES, ints, reals, run
+from dialects import DIALECTS, ints, reals, run
 from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, whole
 
 from tistreamlines.linker import lang
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_scalars(face):
-    got = run(face, scalars, 8, {"a": REAL, "b": OTHER, "out": reals(64)})["out"].reshape(8, 8)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_scalars(dialect):
+    got = run(dialect, scalars, 8, {"a": REAL, "b": OTHER, "out": reals(64)})["out"].reshape(8, 8)
     cut = np.trunc(REAL)
     expected = [
         np.floor(REAL), cut, np.abs(REAL), np.maximum(REAL, OTHER), np.minimum(REAL, OTHER),
@@ -21,12 +21,12 @@ def test_scalars(face):
     assert np.array_equal(got, np.transpose(expected))
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_words_wrap(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_words_wrap(dialect):
     rng = np.random.default_rng(0)
     a, b = rng.integers(-(2**31), 2**31, (2, 50)).astype(np.int32)
     a[:3], b[:3] = [-1, 0, 2**31 - 1], [-1, -1, 2]
-    got = run(face, whole, 50, {"a": a, "b": b, "out": ints(600)})["out"].reshape(50, 12)
+    got = run(dialect, whole, 50, {"a": a, "b": b, "out": ints(600)})["out"].reshape(50, 12)
     x, y = a.view(np.uint32), b.view(np.uint32)
     high = ((x.astype(np.uint64) * y) >> np.uint64(32)).astype(np.uint32)
     halves = [half for v in (x + y, x * y, high, x - y) for half in (v >> 16, v & 0xFFFF)]
@@ -34,14 +34,14 @@ def test_words_wrap(face):
     assert np.array_equal(got, np.transpose([v.astype(np.int64) for v in expected]).astype(np.int32))
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_lane_values(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_lane_values(dialect):
     rng = np.random.default_rng(1)
     a = rng.normal(size=96).astype(np.float32).astype(float)
     index = rng.integers(0, 96, 64).astype(np.int32)
     values = {"a": a, "index": index, "out": reals(512), "picked": ints(64), "counter": ints(1)}
-    held = run(face, lanewise, 2, values, {"PATTERN": OFFSETS})
-    bound = 0 if face != "numba32" else 1e-6
+    held = run(dialect, lanewise, 2, values, {"PATTERN": OFFSETS})
+    bound = 0 if dialect != "numba32" else 1e-6
     lane_number = np.arange(32)
     for item, got in enumerate(held["out"].reshape(2, 8, 32)):
         x, y = a[32 * item : 32 * item + 32], a[index[32 * item : 32 * item + 32]]
@@ -58,24 +58,24 @@ def test_lane_values(face):
     assert held["picked"][: len(picked)].tolist() == picked
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_loops(face):
-    got = run(face, shares, 1, {"out": ints(46)})["out"]
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_loops(dialect):
+    got = run(dialect, shares, 1, {"out": ints(46)})["out"]
     assert got.tolist() == [*range(40), 10, 11, 12, 20, 21, 8]
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_additions_of_many_items(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_additions_of_many_items(dialect):
     """Two threads add to the same elements."""
-    index = np.random.default_rng(2).integers(0, 15, 20_000 if face != "python" else 200).astype(np.int32)
-    got = run(face, sums, len(index), {"index": index, "out": ints(16)})["out"]
+    index = np.random.default_rng(2).integers(0, 15, 20_000 if dialect != "python" else 200).astype(np.int32)
+    got = run(dialect, sums, len(index), {"index": index, "out": ints(16)})["out"]
     assert got.tolist() == [*(int(index[index > i].sum()) for i in range(15)), int((index > 2).sum())]
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_bits(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_bits(dialect):
     a = np.array([1.0, -2.0, 0.15625, 3.4e38, 1.2e-38], np.float32)
-    held = run(face, float_bits, 5, {"a": a, "out": ints(5), "back": reals(5)})
+    held = run(dialect, float_bits, 5, {"a": a, "out": ints(5), "back": reals(5)})
     assert np.array_equal(held["out"], a.view(np.int32))
     assert np.array_equal(held["back"].astype(np.float32), (a.view(np.int32) + 1).view(np.float32))
 

@@ -14,22 +14,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faces import FACES, program, reals, run
+from dialects import DIALECTS, program, reals, run
 from link_kernels import combine, plus, through, times
 from places import ROOT, SUPPORT
 
 import tistreamlines.kernels
-from tistreamlines.backends.numba import face as _numba
+from tistreamlines.backends.numba import dialect as _numba
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker import lang
-from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, i32, lanes, put, real, stage, twin, unrolled
+from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, func, i32, lanes, put, real, stage, unrolled
 from tistreamlines.linker.link import link
 
 FLAG = Constant("a branch that the test takes or not")
 
 
-@twin
+@func
 def branching(item: i32, out: Reals):
     """Writes another number for each side of the flag."""
     if FLAG:
@@ -38,7 +38,7 @@ def branching(item: i32, out: Reals):
         out[item] = 2.0
 
 
-@twin
+@func
 def lane_sums(item: i32, out: Reals):
     """Sum the same number a few times in every lane."""
     total = lanes(0.0)
@@ -72,7 +72,7 @@ def sum_of(count: Count, more: real) -> real:
     return count.total + more
 
 
-@twin
+@func
 def counting(item: i32, values: Reals, out: Reals):
     """What stages make of a record of local variables, and that they leave the caller's other variables alone."""
     count = Count()
@@ -86,23 +86,23 @@ def counting(item: i32, values: Reals, out: Reals):
     out[3 * item + 2] = real(count.turns)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_a_stage_changes_the_callers_record_and_nothing_else(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stage_changes_the_callers_record_and_nothing_else(dialect):
     values = {"values": np.array([1.0, 2.0, 3.0]), "out": reals(9)}
-    kept = run(face, counting, 3, values, {"again": add})["out"].reshape(3, 3)
+    kept = run(dialect, counting, 3, values, {"again": add})["out"].reshape(3, 3)
     assert np.array_equal(kept, [[102.0, 100.0, 12.0], [404.5, 100.0, 13.0], [107.0, 100.0, 12.0]])
-    left_out = run(face, counting, 3, values | {"out": reals(9)}, {"again": None})["out"].reshape(3, 3)
+    left_out = run(dialect, counting, 3, values | {"out": reals(9)}, {"again": None})["out"].reshape(3, 3)
     assert np.array_equal(left_out, kept - np.outer([0.0, 0.5, 1.0], [1, 0, 0]) - [0, 0, 1])
 
 
 # ------------------------------------------------------------------------------------------------------ dialect
-def kernel_functions() -> list[lang.Twin]:
+def kernel_functions() -> list[lang.Func]:
     """Every kernel function of the package, each once."""
-    found: dict[str, lang.Twin] = {}
+    found: dict[str, lang.Func] = {}
     root = tistreamlines.kernels
     for info in pkgutil.walk_packages(root.__path__, root.__name__ + "."):
         for value in vars(importlib.import_module(info.name)).values():
-            if isinstance(value, lang.Twin):
+            if isinstance(value, lang.Func):
                 key = f"{value.function.__module__}.{value.__name__}"
                 found[key] = value
     return [found[k] for k in sorted(found)]
@@ -115,7 +115,7 @@ ALLOWED = (
 )  # fmt: skip
 
 
-def faults(function: lang.Twin) -> list[str]:
+def faults(function: lang.Func) -> list[str]:
     """What a kernel function says that the dialect does not have."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function.function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
@@ -161,7 +161,7 @@ def stored(tree: ast.FunctionDef) -> set[str]:
 
 def _known(name: str, scope: dict) -> bool:
     value = scope.get(name)
-    if isinstance(value, (lang.Twin, lang.Constant, lang.Hole, int, float)):
+    if isinstance(value, (lang.Func, lang.Constant, lang.Hole, int, float)):
         return True
     if isinstance(value, type) and issubclass(value, lang.Record):
         return True  # makes a record of local variables
@@ -207,40 +207,40 @@ def chosen(item: i32, out: Reals):
     ],
 )
 def test_the_lint_finds_faults(function, words):
-    text = "; ".join(faults(lang.Twin(function)))
+    text = "; ".join(faults(lang.Func(function)))
     assert all(word in text for word in words), text
 
 
 def test_what_the_dialect_lacks_does_not_link():
     with pytest.raises(SyntaxError, match="chosen: the kernel language has no IfExp"):
-        link([lang.Twin(chosen)], _python.face(), {})
+        link([lang.Func(chosen)], _python.dialect(), {})
 
 
 # ------------------------------------------------------------------------------------------------------ linking
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_holes_and_constants_are_filled(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_holes_and_constants_are_filled(dialect):
     a = np.array([2.0, 5.0, 7.0])
     for function, scale, expected in ((plus, 3, [21, 36]), (times, 3, [30, 105]), (plus, 4, [28, 48])):
         fill = {"operation": function, "SCALE": scale}
-        assert run(face, combine, 2, {"a": a, "out": reals(2)}, fill)["out"].tolist() == expected
+        assert run(dialect, combine, 2, {"a": a, "out": reals(2)}, fill)["out"].tolist() == expected
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_records_are_spread(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_records_are_spread(dialect):
     values = {"nested_pair_first": 3.0, "nested_pair_second": 4.0, "nested_table": np.array([0.5, 0.25])}
     values["out"] = reals(2)
-    assert run(face, through, 2, values)["out"].tolist() == [43.5, 43.25]
+    assert run(dialect, through, 2, values)["out"].tolist() == [43.5, 43.25]
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_branches_on_constants_are_cut(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_branches_on_constants_are_cut(dialect):
     for flag, expected in ((0, 2.0), (1, 1.0)):
-        assert run(face, branching, 1, {"out": reals(1)}, {"FLAG": flag})["out"][0] == expected
-    made = _python.face() if face == "python" else _numba.face(int(face[-2:]))
+        assert run(dialect, branching, 1, {"out": reals(1)}, {"FLAG": flag})["out"][0] == expected
+    made = _python.dialect() if dialect == "python" else _numba.dialect(int(dialect[-2:]))
     assert "2.0" not in link([branching], made, {"FLAG": 1}).text
 
 
-def test_literals_have_the_faces_precision():
+def test_literals_have_the_dialects_precision():
     single = run("numba32", lane_sums, 1, {"out": reals(32)})["out"]
     expected = np.float32(0) + np.float32(0.1) + np.float32(2) * np.float32(0.1)
     assert np.array_equal(single, np.full(32, expected, np.float32))
@@ -248,7 +248,7 @@ def test_literals_have_the_faces_precision():
     assert np.array_equal(double, np.full(32, 0.1 + 2 * 0.1))
 
 
-@pytest.mark.parametrize("made", [_python.face(), _numba.face(32), _numba.face(64)], ids=lambda f: f.name)
+@pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect(32), _numba.dialect(64)], ids=lambda f: f.name)
 def test_texts_differ_where_the_constants_do(made):
     first, second = (link([combine], made, {"operation": plus, "SCALE": scale}).text for scale in (3, 4))
     differing = [(a, b) for a, b in zip(first.splitlines(), second.splitlines(), strict=True) if a != b]
@@ -258,15 +258,15 @@ def test_texts_differ_where_the_constants_do(made):
 
 
 def test_two_functions_of_one_name_do_not_link():
-    namesake = lang.Twin(lambda: None)
+    namesake = lang.Func(lambda: None)
     namesake.__name__ = "plus"
     with pytest.raises(ValueError, match="two kernel functions are called plus"):
-        link([plus, namesake], _python.face(), {})
+        link([plus, namesake], _python.dialect(), {})
 
 
 def test_a_missing_constant_is_named():
     with pytest.raises(KeyError, match="SCALE"):
-        link([combine], _python.face(), {"operation": plus})
+        link([combine], _python.dialect(), {"operation": plus})
 
 
 def test_the_linked_module_can_be_stepped_through():
@@ -332,20 +332,20 @@ class Reach(Record):
     unread: Ints
 
 
-@twin
+@func
 def nearest(reach: Reach, item: i32, scale: real) -> real:
     """Reads one field, and not its scale."""
     return reach.near[item]
 
 
-@twin
+@func
 def reaching(item: i32, reach: Reach, out: Reals):
     """Hands the whole record on."""
     out[item] = nearest(reach, item, reach.far[item] + 1.0)
 
 
 def test_functions_take_what_they_use_and_no_more():
-    linked = link([reaching], _python.face(), {})
+    linked = link([reaching], _python.dialect(), {})
     assert [name for name, _ in linked.signatures["nearest"]] == ["reach_near", "item"]
     assert [name for name, _ in linked.signatures["reaching"]] == ["item", "reach_near", "out"]
     values = {"reach_near": np.array([3.0, 4.0]), "out": reals(2)}
@@ -362,7 +362,7 @@ def test_a_forked_process_has_threads_of_its_own():
         import os, sys
         sys.path[:0] = [sys.argv[1], sys.argv[2]]
         import numpy as np
-        from faces import reals, run
+        from dialects import reals, run
         from link_kernels import combine, plus
         def total():
             values = {"a": np.arange(101.0), "out": reals(100)}

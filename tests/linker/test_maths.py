@@ -5,34 +5,34 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
-from faces import FACES, reals, run
+from dialects import DIALECTS, reals, run
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
 
-from tistreamlines.linker.lang import Ints, Reals, at, i32, put, twin
+from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put
 from tistreamlines.linker.maths import exp, log, quarter_turn, reciprocal_root
 
 TINY, HUGE = np.finfo(np.float32).tiny, np.finfo(np.float32).max
 
 
-@twin
+@func
 def log_lanes(item: i32, a: Reals, out: Reals, unused: Ints):
     """Logarithms, 32 at once."""
     put(out, 32 * item, log(at(a, 32 * item)))
 
 
-def call(face: str, kernel, *arrays: np.ndarray) -> np.ndarray:
+def call(dialect: str, kernel, *arrays: np.ndarray) -> np.ndarray:
     values = dict(zip("ab", arrays, strict=False)) | {"out": reals(len(arrays[0]))}
-    return run(face, kernel, len(arrays[0]), values)["out"]
+    return run(dialect, kernel, len(arrays[0]), values)["out"]
 
 
-@pytest.mark.parametrize(("face", "n"), [("numba32", 4_000_000), ("python bits", 3000)])
-def test_division_is_numpys_to_the_bit(face, n):
+@pytest.mark.parametrize(("dialect", "n"), [("numba32", 4_000_000), ("python bits", 3000)])
+def test_division_is_numpys_to_the_bit(dialect, n):
     a, b = random_floats(n, 1), np.random.default_rng(2).permutation(random_floats(n, 3))
     with np.errstate(over="ignore"):
         expected = a / b
     normal = (a.astype(float) / b >= TINY) & (expected <= HUGE)
     assert normal.mean() > 0.7
-    assert np.array_equal(call(face, divide_all, a[normal], b[normal]).astype(np.float32), expected[normal])
+    assert np.array_equal(call(dialect, divide_all, a[normal], b[normal]).astype(np.float32), expected[normal])
 
 
 def test_division_of_close_significands_rounds_well():
@@ -81,35 +81,35 @@ def test_logarithm_is_monotone_around_one():
     assert np.all(got[200_001:] > 0)
 
 
-@pytest.mark.parametrize("face", ["numba32", "numba64"])
-def test_lanes_have_the_scalars_logarithm(face):
+@pytest.mark.parametrize("dialect", ["numba32", "numba64"])
+def test_lanes_have_the_scalars_logarithm(dialect):
     a = random_floats(32 * 500, 9)
-    got = run(face, log_lanes, 500, {"a": a, "out": reals(len(a)), "unused": np.zeros(1, np.int32)})["out"]
-    assert np.array_equal(got, call(face, log_all, a))
+    got = run(dialect, log_lanes, 500, {"a": a, "out": reals(len(a)), "unused": np.zeros(1, np.int32)})["out"]
+    assert np.array_equal(got, call(dialect, log_all, a))
 
 
-@pytest.mark.parametrize("face", [f for f in FACES if f != "numba32"])
-def test_reference_faces_have_float64(face):
+@pytest.mark.parametrize("dialect", [f for f in DIALECTS if f != "numba32"])
+def test_reference_dialects_have_float64(dialect):
     a, b = random_floats(1000, 10).astype(float), random_floats(1000, 11).astype(float)
-    assert np.array_equal(call(face, divide_all, a, b), a / b)
-    assert np.array_equal(call(face, square_root_all, a), np.sqrt(a))
-    assert np.allclose(call(face, log_all, a), np.log(a), rtol=4e-16, atol=0)
+    assert np.array_equal(call(dialect, divide_all, a, b), a / b)
+    assert np.array_equal(call(dialect, square_root_all, a), np.sqrt(a))
+    assert np.allclose(call(dialect, log_all, a), np.log(a), rtol=4e-16, atol=0)
 
 
 # ------------------------------------------------------------------------------------- what lanes can share
-@twin
+@func
 def reciprocal_root_all(item: i32, a: Reals, out: Reals):
     """Reciprocal square roots, 32 at once."""
     put(out, 32 * item, reciprocal_root(at(a, 32 * item)))
 
 
-@twin
+@func
 def exp_all(item: i32, a: Reals, out: Reals):
     """Exponentials, 32 at once."""
     put(out, 32 * item, exp(at(a, 32 * item)))
 
 
-@twin
+@func
 def turns_all(item: i32, a: Reals, out: Reals):
     """Cosines and sines, 32 at once."""
     d = quarter_turn(at(a, 32 * item))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import reals, run
+from dialects import reals, run
 from link_kernels import Nested, Pair, through
 
 from tistreamlines.kernels.getters import boot, ptt

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import FACES, ints, reals, run
+from dialects import DIALECTS, ints, reals, run
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from scipy.stats import chi2
 from synthetic import boot_case
 
 from tistreamlines.kernels.getters.boot import PASS, PASSES, SIGNAL_CHUNKS, SPAN, Boot, BootScratch, draw_pass
-from tistreamlines.linker.lang import Ints, Reals, barrier, i32, lane, lanes, minimum, twin, u32, where
+from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, lane, lanes, minimum, u32, where
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.seeding import place_seeds as seeding
 
 
-@twin
+@func
 def draw(item: i32, method: Boot, scratch: BootScratch, row: Reals, width: i32, key: Ints, out: Reals):
     """Draw residuals from a row made for it, and hand out the transformed signals."""
     for i in range(width):
@@ -42,35 +42,35 @@ def chi_square_p(observed: np.ndarray) -> float:
     return float(chi2.sf(((observed - expected) ** 2 / expected).sum(), observed.size - 1))
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
-def test_known_answers(face, counter, key, answer):
-    out = run(face, scalar_words, 1, {"counter": words(counter), "key": words(key), "out": ints(8)})["out"]
+def test_known_answers(dialect, counter, key, answer):
+    out = run(dialect, scalar_words, 1, {"counter": words(counter), "key": words(key), "out": ints(8)})["out"]
     assert (out[0::2].astype(np.int64) << 16 | out[1::2]).tolist() == words(answer).view(np.uint32).tolist()
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
-def test_known_answers_in_lanes(face, counter, key, answer):
-    out = run(face, lane_words, 1, {"counter": words(counter), "key": words(key), "out": ints(256)})["out"]
+def test_known_answers_in_lanes(dialect, counter, key, answer):
+    out = run(dialect, lane_words, 1, {"counter": words(counter), "key": words(key), "out": ints(256)})["out"]
     out = out.reshape(4, 2, 32)
     got = out[:, 0].astype(np.int64) << 16 | out[:, 1]
     assert got[:, 0].tolist() == words(answer).view(np.uint32).tolist()
     later = words(counter).copy()
     later[2:3] = (later[2:3].view(np.uint32) + np.uint32(17)).view(np.int32)
-    one = run(face, scalar_words, 1, {"counter": later, "key": words(key), "out": ints(8)})["out"]
+    one = run(dialect, scalar_words, 1, {"counter": later, "key": words(key), "out": ints(8)})["out"]
     assert got[:, 17].tolist() == (one[0::2].astype(np.int64) << 16 | one[1::2]).tolist()
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_uniform_is_in_the_half_open_interval(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_uniform_is_in_the_half_open_interval(dialect):
     counter = np.array([0, 255, 256, 0x7FFFFFFF, -(2**31), -256, -1], np.int32)
-    got = run(face, uniforms, len(counter), {"counter": counter, "out": reals(len(counter))})["out"]
+    got = run(dialect, uniforms, len(counter), {"counter": counter, "out": reals(len(counter))})["out"]
     assert np.array_equal(got, (counter.view(np.uint32) >> 8) / 2.0**24)
     assert got.max() < 1
 
 
-def drawn_indices(face: str, n: int, items: int) -> np.ndarray:
+def drawn_indices(dialect: str, n: int, items: int) -> np.ndarray:
     """(items, n) numbers of the residuals drawn, read off the transformed signals of a row that tells them apart."""
     prepared = boot_case(n)
     width = prepared.fill["ROW_CHUNKS"] * 32
@@ -80,7 +80,7 @@ def drawn_indices(face: str, n: int, items: int) -> np.ndarray:
     chunks = prepared.fill["SIGNAL_CHUNKS"] * 32
     values = prepared.arrays | prepared.scalars | {"row": row, "width": width}
     values |= {"key": np.array([3, 4]), "out": reals(2 * items * chunks)}
-    out = run(face, draw, items, values, prepared.fill, prepared.scratch)["out"].reshape(items, chunks, 2)[:, :n]
+    out = run(dialect, draw, items, values, prepared.fill, prepared.scratch)["out"].reshape(items, chunks, 2)[:, :n]
     # OPDT's sets of degrees 0 and 2 differ by 1.5 times the attenuation
     signals = (out[..., 1] - out[..., 0]) / 1.5
     assert np.abs(signals - signals.round()).max() < 0.1
@@ -122,19 +122,19 @@ def test_every_block_of_draws_is_its_own():
     assert 0.5 < (draws[:, 256:288] == draws[:, :32]).mean() * 290 < 2
 
 
-def test_faces_draw_the_same():
+def test_dialects_draw_the_same():
     expected = drawn_indices("python", 64, 40)
     assert np.array_equal(drawn_indices("numba32", 64, 40), expected)
 
 
-def placed(face: str, count: int, first: int, voxels: np.ndarray) -> np.ndarray:
+def placed(dialect: str, count: int, first: int, voxels: np.ndarray) -> np.ndarray:
     values = {
         "rules_step_x": 1.0, "rules_step_y": 1.0, "rules_step_z": 1.0, "rules_max_steps": 1,
         "rules_key": np.array([5, 6]), "rules_first_seed": first,
         "voxels": voxels.astype(np.int32), "voxel_count": len(voxels),
         "out": reals(3 * count),
     }  # fmt: skip
-    return run(face, seeding.place_seed, count, values)["out"].reshape(-1, 3)
+    return run(dialect, seeding.place_seed, count, values)["out"].reshape(-1, 3)
 
 
 def test_seeds_are_anywhere_in_the_voxels():

@@ -22,7 +22,7 @@ from places import SUPPORT
 
 import tistreamlines as ts
 from tistreamlines.backends.numba import cache as _cache
-from tistreamlines.backends.numba import face as _face
+from tistreamlines.backends.numba import dialect as _dialect
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.devices import choose
@@ -452,6 +452,6 @@ def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     changed = lambda path: real(path) + (b"#" if path.name == "simd.py" else b"")  # noqa: E731
     monkeypatch.setattr(Path, "read_bytes", changed)
     monkeypatch.setattr(_cache, "made_by", _cache.made_by.__wrapped__)
-    monkeypatch.setattr(_face, "made_by", _cache.made_by)
+    monkeypatch.setattr(_dialect, "made_by", _cache.made_by)
     assert _cache.text_of(CHOLESKY) != text
     assert _numba.NumbaProgram(Source([])).text != linked

@@ -7,17 +7,17 @@ from dataclasses import fields
 from functools import cache
 
 import numpy as np
+from dialects import ints, run
 from dipy.core.sphere import HemiSphere, Sphere
 from dipy.data import get_sphere
 from dipy.direction.pmf import PmfGen, SHCoeffPmfGen, SimplePmfGen
-from faces import ints, run
 from tables import prepare_prob
 
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch
-from tistreamlines.linker.lang import Hole, Ints, Reals, i32, twin, u32, vec3
+from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, u32, vec3
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
@@ -37,7 +37,7 @@ CASES = {
 }
 
 
-@twin
+@func
 def chosen(
     item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, headings: Reals, key: Ints, codes: Ints
 ):
@@ -111,8 +111,8 @@ def headings_in(name: str, count: int, seed: int = 6) -> np.ndarray:
     return vertices[np.random.default_rng(seed).integers(len(vertices), size=count)]
 
 
-def go(face: str, kernel, items: int, prepared: Prepared, **values):
-    return run(face, kernel, items, prepared.arrays | prepared.scalars | values, prepared.fill, prepared.scratch)
+def go(dialect: str, kernel, items: int, prepared: Prepared, **values):
+    return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared.fill, prepared.scratch)
 
 
 def weights(name: str, point: np.ndarray, heading: np.ndarray, threshold=None, angle=45.0) -> np.ndarray:
@@ -178,7 +178,7 @@ def many(name: str) -> dict[str, np.ndarray]:
 
 
 def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
-    """Direction codes at many points, by an arch's face."""
+    """Direction codes at many points, by an arch's dialect."""
     values = prepared.arrays | prepared.scalars | many(name)
     if arch == "cpu":
         return run("numba32", chosen, 300, values, prepared.fill, prepared.scratch)["codes"]
@@ -189,9 +189,9 @@ def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
 
 
 
-def directions(prepared: Prepared, face: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:
+def directions(prepared: Prepared, dialect: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:
     """Code and unit vector at each point, 0 where there is none."""
     values = {"points": points, "headings": headings, "key": KEY, "codes": ints(len(points))}
-    codes = go(face, chosen, len(points), prepared, **values)["codes"]
+    codes = go(dialect, chosen, len(points), prepared, **values)["codes"]
     tables = prepared.arrays["method_sphere_vertices"].reshape(3, -1).T
     return [codes, tables[codes >> 1] * (np.where(codes & 1, -1, 1) * (codes >= 0))[:, None]]

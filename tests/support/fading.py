@@ -16,7 +16,7 @@ class Fading(Record):
     threshold: real
 
 
-@twin
+@func
 def classify(stopping: Fading, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING; a streamline that fades keeps its point."""
     w = philox(c0, c1, c2, u32(STOPPING << STREAM), u32(key[0]), u32(key[1]))

@@ -15,7 +15,7 @@ from tistreamlines.kernels.getters.vertex_steps import Vertex
 from tistreamlines.kernels.halves import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.linker.lang import Reals, Record, i32, stage, twin, u32, vec3, where
+from tistreamlines.linker.lang import Reals, Record, func, i32, stage, u32, vec3, where
 from tistreamlines.linker.rng import philox, uniform
 
 STEP, STRAIGHT, RESAMPLING = 0.5, 0.6, 3 << 28
@@ -32,7 +32,7 @@ class WalkMemory(Record):
     row: Reals
 
 
-@twin
+@func
 def choose_walk(
     volume: Volume, p: vec3, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32, c1: u32, c2: u32,
     rules: Rules,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, inside, interpolate_row
-from tistreamlines.linker.lang import Ints, Reals, at, i32, put, twin, vec3
+from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 
 
-@twin
+@func
 def sample(item: i32, volume: Volume, points: Reals, row: Reals, found: Ints, out: Reals):
     """Interpolate at each point that is inside."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])

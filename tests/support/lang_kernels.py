@@ -17,6 +17,7 @@ from tistreamlines.linker.lang import (
     each,
     floor,
     from_bits,
+    func,
     i32,
     lane,
     lanes,
@@ -28,7 +29,6 @@ from tistreamlines.linker.lang import (
     take,
     team_max,
     team_min,
-    twin,
     u32,
     umulhi,
     unrolled,
@@ -40,7 +40,7 @@ PATTERN = Constant("offsets of a spread")
 OFFSETS = tuple(int(v) for v in np.repeat([0, 40, 7, 40], 8))
 
 
-@twin
+@func
 def scalars(item: i32, a: Reals, b: Reals, out: Reals):
     """Scalar arithmetic on reals."""
     x = a[item]
@@ -56,7 +56,7 @@ def scalars(item: i32, a: Reals, b: Reals, out: Reals):
     out[8 * item + 7] = real((i32(x) // 3) * 100 + i32(x) % 3)
 
 
-@twin
+@func
 def whole(item: i32, a: Ints, b: Ints, out: Ints):
     """Whole numbers and words, the words in halves that fit any int."""
     x = u32(a[item])
@@ -79,7 +79,7 @@ def whole(item: i32, a: Ints, b: Ints, out: Ints):
     out[12 * item + 11] = a[item] | b[item]
 
 
-@twin
+@func
 def lanewise(item: i32, a: Reals, index: Ints, out: Reals, picked: Ints, counter: Ints):
     """Lane values: loads, stores, choices, reductions."""
     x = at(a, 32 * item)
@@ -98,7 +98,7 @@ def lanewise(item: i32, a: Reals, index: Ints, out: Reals, picked: Ints, counter
         collect(picked, counter, where((x > 0.0) & (x >= y), 8, 0) | where(lane() < 2, 1, 0), 64)
 
 
-@twin
+@func
 def shares(item: i32, out: Ints):
     """Loops of every kind, and a barrier between them."""
     for i in each(40):
@@ -114,7 +114,7 @@ def shares(item: i32, out: Ints):
     out[45] = n
 
 
-@twin
+@func
 def sums(item: i32, index: Ints, out: Ints):
     """Additions to elements that many items share."""
     for i in range(index[item]):
@@ -123,7 +123,7 @@ def sums(item: i32, index: Ints, out: Ints):
             add(out, 15, 1)
 
 
-@twin
+@func
 def float_bits(item: i32, a: Reals, out: Ints, back: Reals):
     """The bits of a float32, there and back."""
     b = bits(a[item])

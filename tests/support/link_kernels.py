@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from tistreamlines.linker.lang import Constant, Hole, Reals, Record, i32, real, twin
+from tistreamlines.linker.lang import Constant, Hole, Reals, Record, func, i32, real
 
 SCALE = Constant("a number that the test fills in")
 operation = Hole("a function of two reals")
 
 
-@twin
+@func
 def plus(a: real, b: real) -> real:
     """Sum."""
     return a + b
 
 
-@twin
+@func
 def times(a: real, b: real) -> real:
     """Product."""
     return a * b
 
 
-@twin
+@func
 def combine(item: i32, a: Reals, out: Reals):
     """The hole's function of neighbours, scaled."""
     out[item] = operation(a[item], a[item + 1]) * real(SCALE)
@@ -40,13 +40,13 @@ class Nested(Record):
     table: Reals
 
 
-@twin
+@func
 def second_of(pair: Pair) -> real:
     """The second number."""
     return pair.second
 
 
-@twin
+@func
 def through(item: i32, nested: Nested, out: Reals):
     """Reach through records, and through a call that takes one."""
     out[item] = second_of(nested.pair) * 10.0 + nested.pair.first + nested.table[item]

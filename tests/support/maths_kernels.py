@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from tistreamlines.linker.lang import Reals, i32, twin
+from tistreamlines.linker.lang import Reals, func, i32
 from tistreamlines.linker.maths import divide, log, square_root
 
 
-@twin
+@func
 def divide_all(item: i32, a: Reals, b: Reals, out: Reals):
     """Quotients, one by one."""
     out[item] = divide(a[item], b[item])
 
 
-@twin
+@func
 def square_root_all(item: i32, a: Reals, out: Reals):
     """Square roots, one by one."""
     out[item] = square_root(a[item])
 
 
-@twin
+@func
 def log_all(item: i32, a: Reals, out: Reals):
     """Logarithms, one by one."""
     out[item] = log(a[item])

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tistreamlines.io.samples import Samples
-from tistreamlines.linker.interpreted import face
+from tistreamlines.linker.interpreted import dialect
 from tistreamlines.linker.link import link
 from tistreamlines.linker.rng import philox, uniform
 from tistreamlines.linker.store import load
@@ -40,7 +40,7 @@ OUTSIDE = "outside the mask"
 
 @cache
 def _random() -> Any:
-    return load(link([philox, uniform], face(), {}).text)
+    return load(link([philox, uniform], dialect(), {}).text)
 
 
 def draw(seed: int, step: int, branch: int, number: int, key: Sequence[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from faces import reals, run
+from dialects import reals, run
 
 from tistreamlines.kernels.getters.boot import (
     COEFFICIENTS,
@@ -12,13 +12,13 @@ from tistreamlines.kernels.getters.boot import (
     fit_drawn,
 )
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.linker.lang import Ints, Reals, barrier, i32, twin, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, u32, vec3
 from tistreamlines.space.polynomials import from_harmonics
 
 KEYS = {"key": np.array([11, 12])}
 
 
-@twin
+@func
 def refitted(item: i32, volume: Volume, method: Boot, scratch: BootScratch, p: vec3, key: Ints, out: Reals):
     """Coefficients drawn with counter ``item``."""
     interpolate_row(volume, p, scratch.row)
@@ -28,8 +28,8 @@ def refitted(item: i32, volume: Volume, method: Boot, scratch: BootScratch, p: v
         out[item * COEFFICIENTS + j] = scratch.coefficients[j]
 
 
-def go(face, kernel, items, prepared, **values):
-    return run(face, kernel, items, prepared.arrays | prepared.scalars | values, prepared.fill, prepared.scratch)
+def go(dialect, kernel, items, prepared, **values):
+    return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared.fill, prepared.scratch)
 
 
 def harmonics_of(monomials, order):
@@ -37,7 +37,7 @@ def harmonics_of(monomials, order):
     return np.linalg.solve(from_harmonics(order), monomials.T).T
 
 
-def refits(face, prepared, count, order):
+def refits(dialect, prepared, count, order):
     """(count, coefficients) drawn at the middle voxel."""
     values = {"p": (1.0, 1.0, 1.0), "out": reals(count * prepared.fill["COEFFICIENTS"])} | KEYS
-    return harmonics_of(go(face, refitted, count, prepared, **values)["out"].reshape(count, -1), order)
+    return harmonics_of(go(dialect, refitted, count, prepared, **values)["out"].reshape(count, -1), order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tistreamlines.linker.lang import Ints, Reals, i32, lane, lanes, put, twin, u32
+from tistreamlines.linker.lang import Ints, Reals, func, i32, lane, lanes, put, u32
 from tistreamlines.linker.rng import philox, uniform
 
 # Random123's kat_vectors: counter, key, answer of philox4x32 with 10 rounds
@@ -19,7 +19,7 @@ def words(text: str) -> np.ndarray:
     return np.array([int(w, 16) for w in text.split()], np.uint32).view(np.int32)
 
 
-@twin
+@func
 def scalar_words(item: i32, counter: Ints, key: Ints, out: Ints):
     """One block, in halves of a word that fit any int."""
     w = philox(u32(counter[0]), u32(counter[1]), u32(counter[2]), u32(counter[3]), u32(key[0]), u32(key[1]))
@@ -28,7 +28,7 @@ def scalar_words(item: i32, counter: Ints, key: Ints, out: Ints):
         out[2 * i + 1] = i32(w[i] & u32(0xFFFF))
 
 
-@twin
+@func
 def lane_words(item: i32, counter: Ints, key: Ints, out: Ints):
     """32 blocks, the third word of the counter rising with the lane."""
     c2 = u32(counter[2]) + u32(lane())
@@ -41,7 +41,7 @@ def lane_words(item: i32, counter: Ints, key: Ints, out: Ints):
         put(out, 64 * i + 32, i32(w[i] & u32(0xFFFF)))
 
 
-@twin
+@func
 def uniforms(item: i32, counter: Ints, out: Reals):
     """A real of each word."""
     out[item] = uniform(u32(counter[item]))

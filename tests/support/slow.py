@@ -24,7 +24,7 @@ SLOW = {
         "test_taichi_leaves_the_hosts_arithmetic_alone", "test_team_kernels_give_the_cpus_bits",
         "test_the_environment_cannot_change_the_arch",
     ),
-    "backends/threads_apart": ("test_a_fit_goes_on_while_another_thread_imports",),
+    "backends/two_threads": ("test_a_fit_goes_on_while_another_thread_imports",),
     "backends/trial": (
         "test_a_device_whose_subgroups_are_smaller_than_it_says_is_caught",
         "test_devices_tell_what_they_are_tried_with", "test_drivers_with_other_subgroups_track_the_same",
@@ -99,8 +99,8 @@ SLOW = {
     "io/picture": ("test_streamlines_lie_along_the_right_side_of_the_page",),
     "io/stored": ("test_every_type_byte_order_and_scaling",),
     "linker/link": ("test_numbas_cache_never_mixes_two_linkings",),
-    "linker/maths": ("test_reference_faces_have_float64",),
-    "linker/rng": ("test_all_residuals_are_equally_likely", "test_faces_draw_the_same"),
+    "linker/maths": ("test_reference_dialects_have_float64",),
+    "linker/rng": ("test_all_residuals_are_equally_likely", "test_dialects_draw_the_same"),
     "linker/store": (
         "test_a_run_that_finds_all_functions_compiled_does_without_numba",
         "test_forked_workers_track_on_the_cpu_and_refuse_a_gpu", "test_taichi_runs_where_nothing_can_be_written",
@@ -115,7 +115,7 @@ SLOW = {
     "repository/layers": ("test_private_names_stay_in_their_room",),
     "repository/site": ("test_pages_load_nothing_from_the_network",),
     "run/api_objects": ("test_the_bits_are_those_of_keywords",),
-    "run/apart": (
+    "run/tables_process": (
         "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
         "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables",
         "test_tables_and_messages_are_the_same",
@@ -147,7 +147,7 @@ SLOW = {
     ),
     "tracking/getters/boot": (
         "test_a_direction_is_missing_as_often_as_dipys", "test_a_redraw_follows_its_rule",
-        "test_compiled_faces_draw_the_same_coefficients", "test_drawn_coefficients_have_dipys_mean_and_covariance",
+        "test_compiled_dialects_draw_the_same_coefficients", "test_drawn_coefficients_have_dipys_mean_and_covariance",
         "test_plain_coefficients_in_float32",
     ),
     "tracking/getters/det": (
@@ -167,7 +167,7 @@ SLOW = {
         "test_other_devices_give_the_same_bits",
     ),
     "tracking/getters/ptt_surface": ("TestCommands::test_verify", "TestDropIn::test_same_as_track"),
-    "tracking/parity": ("test_float64_faces_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
+    "tracking/parity": ("test_float64_dialects_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
     "tracking/products/device_density": ("test_every_getter", "test_particles", "test_runs_along_peaks"),
     "tracking/products/products": (
         "test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end",

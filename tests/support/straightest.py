@@ -7,7 +7,7 @@ from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, probability, 
 from tistreamlines.linker.lang import *
 
 
-@twin
+@func
 def next_direction(
     method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:

@@ -11,7 +11,7 @@ from tables import prepare_det
 
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.linker.lang import Ints, Reals, i32, twin
+from tistreamlines.linker.lang import Ints, Reals, func, i32
 from tistreamlines.linker.source import Source
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
@@ -36,7 +36,7 @@ def digest(batches: list[Batch]) -> str:
     return hashlib.sha256(b"".join(batch.points.tobytes() for batch in batches)).hexdigest()
 
 
-@twin
+@func
 def doubled(item: i32, a: Reals, out: Ints):
     """Twice a number."""
     out[item] = i32(2.0 * a[item])

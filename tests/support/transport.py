@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from dialects import run
 from dipy.data import default_sphere
 from dipy.direction.pmf import SHCoeffPmfGen
 from distributions import fibres, unit
-from faces import run
 from tables import prepare_ptt, probe
 
 from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
-from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
+from tistreamlines.linker.lang import Reals, func, i32, real, vec3
 from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.getters.ptt import Probe
 
@@ -45,9 +45,9 @@ def case(name: str):
     return prepare_ptt("sh", field(), stop_map, 0.5, np.ones((1, 3)), **own), probe(**own)
 
 
-def go(face: str, kernel, items: int, name: str, **values):
+def go(dialect: str, kernel, items: int, name: str, **values):
     made = case(name)[0]
-    return run(face, kernel, items, made.arrays | made.scalars | RULES | values, filled(made.fill), made.scratch)
+    return run(dialect, kernel, items, made.arrays | made.scalars | RULES | values, filled(made.fill), made.scratch)
 
 
 @cache
@@ -120,7 +120,7 @@ def frames(count: int, seed: int) -> np.ndarray:
     return np.stack([t, np.cross(b, t), b], axis=1)
 
 
-@twin
+@func
 def framed(item: i32, bends: Reals, step: real, out: Reals):
     """An arc's propagator, from the frame of the axes."""
     t = vec3(1.0, 0.0, 0.0)

@@ -7,15 +7,15 @@ from itertools import pairwise
 import numpy as np
 import ptt_lines
 import pytest
+from dialects import reals, run
 from distributions import fibres, lines, tracked, unit
-from faces import reals, run
 from scipy.linalg import expm
 from tables import prepare_det
 from transport import framed
 
 from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lanes import cross, normalised
-from tistreamlines.linker.lang import Reals, i32, real, twin, vec3
+from tistreamlines.linker.lang import Reals, func, i32, real, vec3
 from tistreamlines.tracking.engine.settings import Settings
 
 SHAPE = (24, 24, 13)
@@ -76,7 +76,7 @@ def test_deterministic_errors_are_of_the_first_order(name):
 
 
 # --------------------------------------------------------------------------------------------- parallel transport
-@twin
+@func
 def carried(item: i32, bends: Reals, steps: i32, step: real, out: Reals):
     """Where arcs lead that set out along x, one after the other, of curvatures (k1, k2) by turns in ``bends``."""
     p = vec3(0.0, 0.0, 0.0)
@@ -105,27 +105,27 @@ def helix_end(curvature: float, torsion: float, length: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("torsion", [0.0, 0.15], ids=list(RISE))
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_arcs_are_of_the_second_order(face, torsion):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_arcs_are_of_the_second_order(dialect, torsion):
     """In a frame that is carried in parallel the curvatures of a helix turn with its torsion (Bishop 1975)."""
     curvature, length, errors = 0.2, 12.0, []
     for step in (2.0, 1.0, 0.5):
         middles = (np.arange(length / step) + 0.5) * step * torsion
         bends = curvature * np.stack([np.cos(middles), np.sin(middles)], axis=1)
         values = {"bends": bends, "steps": len(bends), "step": step, "out": reals(3)}
-        end = run(face, carried, 1, values, {"EXACT_ARCS": 0})["out"]
+        end = run(dialect, carried, 1, values, {"EXACT_ARCS": 0})["out"]
         errors.append(np.linalg.norm(end - helix_end(curvature, torsion, length)))
     assert errors[-1] < 0.03
     assert all(3.4 < longer / shorter < 4.6 for longer, shorter in pairwise(errors))
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_exact_arcs_solve_the_frames_equation(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_exact_arcs_solve_the_frames_equation(dialect):
     """t' = k1 n + k2 b, n' = -k1 t, b' = -k2 t: the exponential of their matrix, up to more than a whole turn."""
     rng, step = np.random.default_rng(0), 0.5
     bends = rng.normal(size=(60, 2)) * np.geomspace(1e-3, 10, 60)[:, None]
     bends[:3] = (0, 0), (3, 0), (0, -20)
-    got = run(face, framed, 60, {"bends": bends, "step": step, "out": reals(540)}, {"EXACT_ARCS": 1})["out"]
+    got = run(dialect, framed, 60, {"bends": bends, "step": step, "out": reals(540)}, {"EXACT_ARCS": 1})["out"]
     for (k1, k2), rows in zip(bends, got.reshape(60, 3, 3), strict=True):
         change = np.zeros((4, 4))
         change[0, 1], change[1, 2:], change[2:, 1] = 1, (k1, k2), (-k1, -k2)  # of the place, t, n, b

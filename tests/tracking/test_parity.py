@@ -1,4 +1,4 @@
-"""The faces against each other, a face that is wrong on purpose, and the whole against DIPY's tracking."""
+"""The dialects against each other, a dialect that is wrong on purpose, and the whole against DIPY's tracking."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faces import ints, program, reals
+from dialects import ints, program, reals
 from places import CROP
 from refits import KEYS, harmonics_of, refits, refitted
 from synthetic import boot_case, gradients, noisy_crossing
@@ -29,9 +29,9 @@ ROOTS = [streamlines.start, streamlines.enlist, growth.advance, pack]  # as the 
 LIMIT = 60
 
 
-def grow(face: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
+def grow(dialect: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
     """Arrays of the halves grown from seeds, by the kernels alone."""
-    linked = program(face, ROOTS, filled(prepared.fill), prepared.scratch)
+    linked = program(dialect, ROOTS, filled(prepared.fill), prepared.scratch)
     n, most = len(seeds), prepared.scalars["seeds_most"]
     values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
     values |= {f"rules_step_{a}": step for a in "xyz"} | {"rules_max_steps": LIMIT, "rules_first_seed": 0}
@@ -60,8 +60,8 @@ def small() -> tuple[Prepared, np.ndarray]:
     return prepare_boot(data, gradients(), np.ones((7, 7, 7), np.float32), 0.5, seeds), seeds
 
 
-def test_float64_faces_grow_the_same_streamlines(small):
-    one, other = (grow(face, *small) for face in ("python", "numba64"))
+def test_float64_dialects_grow_the_same_streamlines(small):
+    one, other = (grow(dialect, *small) for dialect in ("python", "numba64"))
     for name in ("seeds_counts", "seeds_peaks", "halves_state", "halves_codes"):
         assert np.array_equal(one[name], other[name]), name
     assert one["halves_state"][::2].sum() > 60
@@ -69,7 +69,7 @@ def test_float64_faces_grow_the_same_streamlines(small):
 
 
 def test_single_precision_grows_nearly_the_same(small):
-    one, other = (grow(face, *small) for face in ("numba64", "numba32"))
+    one, other = (grow(dialect, *small) for dialect in ("numba64", "numba32"))
     assert np.array_equal(one["seeds_counts"], other["seeds_counts"])
     same = one["halves_state"][::2] == other["halves_state"][::2]
     assert same.mean() > 0.8
@@ -78,9 +78,9 @@ def test_single_precision_grows_nearly_the_same(small):
 
 
 def mutated(old: str, new: str, count: int) -> np.ndarray:
-    """Coefficients of the interpreted face with one constant of its text replaced."""
+    """Coefficients of the interpreted dialect with one constant of its text replaced."""
     prepared = boot_case()
-    linked = link([refitted], _python.face(), prepared.fill)
+    linked = link([refitted], _python.dialect(), prepared.fill)
     assert old in linked.text
     module = load(linked.text.replace(old, new))
     team = {n: np.zeros(size, np.int32 if kind == "ints" else float) for n, (kind, size) in prepared.scratch.items()}
@@ -128,8 +128,8 @@ def test_initial_directions_in_both_precisions(crop):
     dwi, fa, seeds = crop
     prepared = prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds)
     found = []
-    for face in ("numba32", "numba64"):
-        linked = program(face, ROOTS, filled(prepared.fill), prepared.scratch)
+    for dialect in ("numba32", "numba64"):
+        linked = program(dialect, ROOTS, filled(prepared.fill), prepared.scratch)
         values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
         values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
         values["seeds_peaks"] = ints(800 * prepared.scalars["seeds_most"])

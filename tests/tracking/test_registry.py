@@ -61,15 +61,15 @@ def compute(arch: str) -> dict[str, np.ndarray]:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_the_toy_method_takes_the_straightest_direction(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_the_toy_method_takes_the_straightest_direction(dialect):
     vertices = load_sphere("default")[0]
     rng = np.random.default_rng(1)
     levels, headings = rng.uniform(0, 1, len(vertices)), unit(rng.normal(size=(200, 3)))
     pmf = np.broadcast_to(levels.astype(np.float32), (3, 3, 3, len(levels)))
     follows = OrientationFunctions("pmf", pmf)
     prepared = prepare_arrays("straightest", follows, np.ones((3, 3, 3)), 0.5, np.ones((1, 3)), **SAMPLES)
-    codes = directions(prepared, face, np.ones((200, 3)), headings)[0]
+    codes = directions(prepared, dialect, np.ones((200, 3)), headings)[0]
     cosines = headings @ vertices.T
     allowed = (np.abs(cosines) >= np.cos(np.radians(40.0))) & (levels >= 0.3 * levels.max())
     expected = np.where(allowed, np.abs(cosines), -1).argmax(axis=1)

@@ -74,9 +74,9 @@ def several(prepared, notes):
 
 
 def one(prepared, **asked):
-    """The streamlines of one device, and its tally."""
+    """The streamlines of one device, and its statistics."""
     engine = Engine(prepared, SPACE, choose("cpu"), SETTINGS, asked.pop("filters", ()))
-    return Batch.concatenate(engine.track(SEEDS, **asked)), engine.tally
+    return Batch.concatenate(engine.track(SEEDS, **asked)), engine.statistics
 
 
 def check_equal(batch, other):
@@ -85,36 +85,36 @@ def check_equal(batch, other):
         np.testing.assert_array_equal(getattr(batch, name), getattr(other, name), strict=True, err_msg=name)
 
 
-def check_counts(tally, other):
+def check_counts(statistics, other):
     for name in ("streamlines", "points"):
-        assert getattr(tally, name) == getattr(other, name), name
-    np.testing.assert_array_equal(tally.counts, other.counts)
-    assert tally.stop_reasons.sum() == 2 * tally.verdicts.sum()
+        assert getattr(statistics, name) == getattr(other, name), name
+    np.testing.assert_array_equal(statistics.counts, other.counts)
+    assert statistics.stop_reasons.sum() == 2 * statistics.verdicts.sum()
 
 
 def test_the_bits_and_counts_of_one_device(several, prepared):
-    batch, tally = one(prepared)
+    batch, statistics = one(prepared)
     check_equal(Batch.concatenate(several.track(SEEDS)), batch)
-    check_counts(several.tally, tally)
+    check_counts(several.statistics, statistics)
 
 
 @pytest.mark.parametrize("most", [0, 1, 777, 1500, 10**6])
 def test_selected_streamlines(several, prepared, most):
-    batch, tally = one(prepared, most=most)
+    batch, statistics = one(prepared, most=most)
     found = Batch.concatenate(several.track(SEEDS, most=most))
     assert len(found) == min(most, len(one(prepared)[0]))
     if most:
         check_equal(found, batch)
-    check_counts(several.tally, tally)
+    check_counts(several.statistics, statistics)
 
 
 def test_a_filter_travels_with_its_kernels(several, prepared):
     ball = {"include": [Sphere("ball", np.full(3, float(SIDE)), 5.0)]}
     filters = [Regions(ball, SPACE, True)]
-    batch, tally = one(prepared, filters=filters)
+    batch, statistics = one(prepared, filters=filters)
     several.load(prepared, SPACE, SETTINGS, filters)
     check_equal(Batch.concatenate(several.track(SEEDS)), batch)
-    check_counts(several.tally, tally)
+    check_counts(several.statistics, statistics)
 
 
 def test_given_directions_and_numbers(several, prepared):
@@ -130,10 +130,10 @@ def test_given_directions_and_numbers(several, prepared):
 def test_a_time_limit_leaves_whole_chunks(several, prepared):
     asked = iter([False] * 3 + [True] * 10**6)
     batch = Batch.concatenate(several.track(SEEDS, enough=lambda: next(asked)))
-    assert several.tally.seeds < len(SEEDS)
+    assert several.statistics.seeds < len(SEEDS)
     whole, _ = one(prepared)
     if len(batch):
-        check_equal(batch, whole[np.flatnonzero(whole.seed_number < several.tally.seeds)])
+        check_equal(batch, whole[np.flatnonzero(whole.seed_number < several.statistics.seeds)])
 
 
 def test_a_caller_that_stops_and_starts_again(several, prepared):
@@ -170,9 +170,9 @@ class TestLosses:
             if number == after:
                 os.kill(several._remotes[1].process.pid, signal.SIGKILL)
             found.append(batch)
-        batch, tally = one(prepared)
+        batch, statistics = one(prepared)
         check_equal(Batch.concatenate(found), batch)
-        check_counts(several.tally, tally)
+        check_counts(several.statistics, statistics)
         for _ in several.track(SEEDS):  # the process started anew does its part
             pass
         assert [text for text in notes if "SIGKILL" in text and "started anew" in text]
@@ -190,17 +190,17 @@ class TestLosses:
 
         several.note = patiently
         os.kill(several._remotes[1].process.pid, signal.SIGSTOP)
-        batch, tally = one(prepared)
+        batch, statistics = one(prepared)
         check_equal(Batch.concatenate(several.track(SEEDS)), batch)
-        check_counts(several.tally, tally)
+        check_counts(several.statistics, statistics)
         assert len(notes) == 1 and "was lost (it does not answer): its worker is started anew" in notes[0]
 
     def test_both_workers_die_while_a_selection_is_counted(self, several, prepared, notes):
-        expected, tally = one(prepared, most=1200)
+        expected, statistics = one(prepared, most=1200)
         for worker in several._remotes:
             os.kill(worker.process.pid, signal.SIGKILL)
         check_equal(Batch.concatenate(several.track(SEEDS, most=1200)), expected)
-        check_counts(several.tally, tally)
+        check_counts(several.statistics, statistics)
         assert len(notes) == 2
 
     def plant(self, monkeypatch, prepared, notes, **fault):
@@ -212,9 +212,9 @@ class TestLosses:
     @pytest.mark.parametrize("number", [2, 4, 6])
     def test_a_device_that_is_lost(self, monkeypatch, prepared, notes, how, number):
         several = self.plant(monkeypatch, prepared, notes, how=how, number=number, worker=1)
-        batch, tally = one(prepared)
+        batch, statistics = one(prepared)
         check_equal(Batch.concatenate(several.track(SEEDS)), batch)
-        check_counts(several.tally, tally)
+        check_counts(several.statistics, statistics)
         assert [text for text in notes if "started anew" in text]
         several.close()
 
@@ -251,13 +251,13 @@ class TestMemoryOfOneDevice:
     @pytest.mark.parametrize("number", [1, 2, 4])
     def test_half_as_many_seeds_are_tried(self, monkeypatch, prepared, notes, number):
         """At the first chunk, in the middle and at the last one."""
-        batch, tally = one(prepared)
+        batch, statistics = one(prepared)
         settings = replace(SETTINGS, chunk_size=512)
         engine = Engine(prepared, SPACE, choose("cpu"), settings, note=notes.append)
         monkeypatch.setattr(faults, "_plan", {"at": "enlist", "how": "memory", "number": number})
         monkeypatch.setattr(faults, "_calls", Counter())
         check_equal(Batch.concatenate(engine.track(SEEDS)), batch)
-        check_counts(engine.tally, tally)
+        check_counts(engine.statistics, statistics)
         assert len(notes) == 1
 
     def test_the_end_is_an_error_in_one_line(self, monkeypatch, prepared, notes):

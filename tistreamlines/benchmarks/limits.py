@@ -35,7 +35,7 @@ SERIES = 5
 LAUNCH_SECONDS = 0.01
 
 
-@twin
+@func
 def number_reals(item: i32, first: i32, out: Reals):
     """Number the reals from ``first`` on, beginning again at MASK."""
     for block in range(BLOCKS):
@@ -43,7 +43,7 @@ def number_reals(item: i32, first: i32, out: Reals):
         put(out, c, real((lane() + (c + first)) & MASK))
 
 
-@twin
+@func
 def copy_reals(item: i32, source: Reals, out: Reals):
     """Copy BLOCKS blocks of 32 reals, eight at a time: reads that do not wait for one another."""
     for turn in range(BLOCKS // 8):
@@ -66,7 +66,7 @@ def copy_reals(item: i32, source: Reals, out: Reals):
         put(out, place + 224, h)
 
 
-@twin
+@func
 def sum_reals(item: i32, values: Reals, out: Ints):
     """Each lane's sum over BLOCKS blocks of whole numbers."""
     total = lanes(0)
@@ -75,7 +75,7 @@ def sum_reals(item: i32, values: Reals, out: Ints):
     put(out, 32 * item, total)
 
 
-@twin
+@func
 def multiply_add(item: i32, turns: i32, one: real, nought: real, out: Ints):
     """Four running sums a lane, each fed by the next, the last by the first: STEPS multiply-adds of each a turn.
 

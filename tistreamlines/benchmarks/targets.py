@@ -95,19 +95,19 @@ def open_arch(arch: str, problem: Problem) -> Track:
     parts = () if several else ("start", "grow", "pack", "unpack")
 
     def track(count: int, keep: bool = True) -> Tracked:
-        tally = engine.tally
-        tally.copied_bytes = 0
-        tally.seconds.update(dict.fromkeys(parts, 0.0))
+        statistics = engine.statistics
+        statistics.copied_bytes = 0
+        statistics.seconds.update(dict.fromkeys(parts, 0.0))
         points, lengths = [np.zeros((0, 3), np.float32)], []
         for batch in engine.track(problem.seeds[:count]):
             lengths.append(batch.lengths)
             if keep:
                 points.append(batch.points)
-        stages = {name: tally.seconds[name] for name in parts}
+        stages = {name: statistics.seconds[name] for name in parts}
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         return Tracked(
-            np.concatenate(points), offsets, tally.seconds["track"], stages, tally.seconds["compile"],
-            work, tally.copied_bytes or None,
+            np.concatenate(points), offsets, statistics.seconds["track"], stages, statistics.seconds["compile"],
+            work, statistics.copied_bytes or None,
         )  # fmt: skip
 
     return track

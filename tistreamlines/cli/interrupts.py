@@ -32,7 +32,7 @@ _ending = threading.Lock()  # held while the process ends, or while its end is b
 _too_late = False  # whether signals no longer end the run
 
 
-def heed(command: Callable[[], object]) -> None:
+def handle(command: Callable[[], object]) -> None:
     """Call the command; after a signal, end the process with exit code 128 + the signal's number.
 
     A signal that the parent process ignores, as nohup does with SIGHUP, stays ignored.

@@ -44,7 +44,7 @@ OUTSIDE_IMAGE, NO_DIRECTION = int(Stop.OUTSIDE_IMAGE), int(Stop.NO_DIRECTION)
 MAX_LENGTH = int(Stop.MAX_LENGTH)
 
 
-@twin
+@func
 def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Read the rows at a point; return the reason to stop there, or GROWING."""
     reason = OUTSIDE_IMAGE
@@ -63,7 +63,7 @@ def examine(walk: Walk, volume: Volume, stopping: Stopping, scratch: Scratch, ru
     walk.reason = visit(walk.ahead, volume, stopping, scratch.row, walk.seed, number, walk.branch, rules.key)
 
 
-@twin
+@func
 def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
     """Greatest number of steps of a half."""
     most = rules.max_steps
@@ -155,7 +155,7 @@ def step(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scra
         walk.ahead = move(state, scratch, walk.p, walk.code, volume, method, walk.seed, u32(walk.taken + 1), walk.branch, rules)
 
 
-@twin
+@func
 def grow(
     half: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, stopping: Stopping,
     filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
@@ -200,7 +200,7 @@ def grow(
         store(walk, state, half, halves, scratch)
 
 
-@twin
+@func
 def advance(
     item: i32, stride: i32, offset: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
     stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,

@@ -22,7 +22,7 @@ CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("number of reals in which a state is stored (0: the code of the last step gives it)")
 REMEMBERED = Constant("number of reals that a half keeps for the recovery")
 POINT = Constant("number of reals that a half keeps: its point, its state, and those for the recovery")
-MARKS = Constant("1: points have bits that say which regions they lie in, 0: nothing is demanded of points")
+HAS_BITS = Constant("1: points have bits that say which regions they lie in, 0: nothing is demanded of points")
 WORDS = Constant("words that a half keeps of the bits of its points")
 TAKES_BACK = Constant("1: a recovery may take points back, so bits are collected when a half has ended")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
@@ -45,7 +45,7 @@ class Halves(Record):
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
     ``initial``, the code of its initial direction; ``first``, where a recovery may take steps back, the code of the forward
     half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the recovery; ``state``, steps taken and
-    stop reason; ``codes``, one code a step; ``met``, the bits of all points but the last one, those of the last one, and for
+    stop reason; ``codes``, one code a step; ``visited``, the bits of all points but the last one, those of the last one, and for
     getters that drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it.
     """
 
@@ -56,7 +56,7 @@ class Halves(Record):
     point: Reals
     state: Ints
     codes: Ints
-    met: Ints
+    visited: Ints
     more: Ints
 
 
@@ -109,25 +109,25 @@ class Walk(Record):
 class Bits(Record):
     """Local variables of a half: the bits of its points.
 
-    ``met``, those of the points that certainly stay: all but the last one, which may be dropped; ``here``, those of the last
+    ``visited``, those of the points that certainly stay: all but the last one, which may be dropped; ``here``, those of the last
     one; ``found``, those of the point that is looked at; ``before``, those of the last but one; ``stays``, 0 if the last point
     has been dropped.
     """
 
-    met: i32
+    visited: i32
     here: i32
     found: i32
     before: i32
     stays: i32
 
 
-@twin
+@func
 def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
     """The point one step on."""
     return vec3(p[0] + rules.step_x * d[0], p[1] + rules.step_y * d[1], p[2] + rules.step_z * d[2])
 
 
-@twin
+@func
 def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
     """For a backward half, the code of the forward half's first step; NONE for a forward half, or if there is no such step.
 
@@ -143,7 +143,7 @@ def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
     return code
 
 
-@twin
+@func
 def last_code(half: i32, taken: i32, halves: Halves, rules: Rules) -> i32:
     """Code of the last of ``taken`` steps of a half; that of its initial direction before the first."""
     code = halves.initial[half >> 1]

@@ -22,7 +22,7 @@ class Volume(Record):
     shape: Ints
 
 
-@twin
+@func
 def inside(volume: Volume, p: vec3) -> i32:
     """1 where the voxel nearest to ``p`` (voxel coordinates, centre = integer) exists, else 0."""
     result = 0
@@ -32,7 +32,7 @@ def inside(volume: Volume, p: vec3) -> i32:
     return result
 
 
-@twin
+@func
 def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
     """First element in ``rows`` of a voxel's row; a voxel beyond the border is replaced by the nearest one."""
     i = minimum(maximum(x, 0), volume.shape[0] - 1)
@@ -41,7 +41,7 @@ def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
     return (volume.index[(i * volume.shape[1] + j) * volume.shape[2] + k] & CHUNK_MASK) * 32
 
 
-@twin
+@func
 def interpolate_row(volume: Volume, p: vec3, out: Reals):
     """Interpolate every channel at a point inside the image (DIPY's ``trilinear_interpolate4d``).
 

@@ -15,26 +15,26 @@ HALF_WIDTH = 0.7072
 CELLS_A_UNIT = 0.5 / HALF_WIDTH  # times CELLS
 
 
-@twin
+@func
 def normalised(v: vec3) -> vec3:
     """The unit vector along ``v``."""
     scale = reciprocal_root(dot(v, v))
     return vec3(scale * v[0], scale * v[1], scale * v[2])
 
 
-@twin
+@func
 def everywhere(v: vec3) -> vec3:
     """The same vector in every lane."""
     return vec3(lanes(v[0]), lanes(v[1]), lanes(v[2]))
 
 
-@twin
+@func
 def cross(a: vec3, b: vec3) -> vec3:
     """Vector product."""
     return vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
-@twin
+@func
 def cell_of(d: vec3) -> i32:
     """Cell of each lane's direction: maps of the x, y and z hemispheres, seen along these axes, one after the other."""
     x = absolute(d[0])
@@ -55,7 +55,7 @@ def cell_of(d: vec3) -> i32:
     return (face * CELLS + i) * CELLS + j
 
 
-@twin
+@func
 def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
     """Vertex nearest to each lane's direction, the lowest number among equals (DIPY's ``find_closest``).
 
@@ -85,13 +85,13 @@ def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
     return found
 
 
-@twin
+@func
 def row_of(volume: Volume, line: i32, z: i32) -> i32:
     """First element in ``rows`` of the row of each lane's voxel; ``line`` is the number of the image's line along z."""
     return (take(volume.index, line * volume.shape[2] + z) & CHUNK_MASK) * 32
 
 
-@twin
+@func
 def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
     """First element in ``rows`` of the row of a voxel around a point; i, j, k are 1 for the farther voxel along an axis."""
     x = minimum(maximum(i32(floored(p[0])) + i, 0), volume.shape[0] - 1)
@@ -100,7 +100,7 @@ def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
     return row_of(volume, x * volume.shape[1] + y, z)
 
 
-@twin
+@func
 def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
     """Interpolate each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d``)."""
     fx = floored(p[0])
@@ -139,7 +139,7 @@ def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
     return where(above & below, a, 0.0)
 
 
-@twin
+@func
 def read_stop(volume: Volume, p: vec3, row: Reals):
     """Interpolate only the channels of the stopping rule; the order of additions is that of ``interpolate_row``.
 

@@ -18,7 +18,7 @@ EXCLUDED, OUT_OF_TURN = int(Verdict.EXCLUDED), int(Verdict.OUT_OF_TURN)
 SEED_OUTSIDE_LIMIT = int(Verdict.SEED_OUTSIDE_LIMIT)
 
 
-@twin
+@func
 def start(item: i32, seeds: Seeds, rules: Rules, volume: Volume, method: Method, scratch: Scratch):
     """Find the initial directions of seed ``item``."""
     p = vec3(seeds.points[3 * item], seeds.points[3 * item + 1], seeds.points[3 * item + 2])
@@ -30,7 +30,7 @@ def start(item: i32, seeds: Seeds, rules: Rules, volume: Volume, method: Method,
     seeds.counts[item] = count
 
 
-@twin
+@func
 def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
     """Create a streamline for each direction of seed ``item``, the first one with number ``slot[item]``."""
     for i in each(seeds.counts[item]):
@@ -51,9 +51,9 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             halves.state[2 * half + 1] = GROWING
             if ONE_WAY:
                 halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
-            if MARKS:
+            if HAS_BITS:
                 for k in range(WORDS):
-                    halves.met[WORDS * half + k] = 0
+                    halves.visited[WORDS * half + k] = 0
                 if MORE:
                     for k in range(MORE + 1):
                         halves.more[(MORE + 1) * half + k] = 0
@@ -64,17 +64,17 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
                     halves.point[POINT * half + 3 + CARRIED + k] = 0.0
 
 
-@twin
+@func
 def judge(item: i32, halves: Halves, filter: Filter, verdict: Ints):
     """Say of streamline ``item``, whose halves have ended, what the regions make of it."""
     a = WORDS * 2 * item
     b = a + WORDS
-    met = halves.met[a] | halves.met[b]
+    visited = halves.visited[a] | halves.visited[b]
     found = SEED_OUTSIDE_LIMIT
-    if (met & EXCLUDE) != 0:
-        found = where((met & DISORDER) != 0, OUT_OF_TURN, EXCLUDED)
+    if (visited & EXCLUDE) != 0:
+        found = where((visited & DISORDER) != 0, OUT_OF_TURN, EXCLUDED)
     elif (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
-        found = fulfilled(filter, met, halves.met[a + 1], halves.met[b + 1])
+        found = fulfilled(filter, visited, halves.visited[a + 1], halves.visited[b + 1])
         if MORE:
             if all_beyond(filter, halves.more, (MORE + 1) * 2 * item, (MORE + 1) * (2 * item + 1)) == 0:
                 found = MISSED_INCLUDE

@@ -1,4 +1,4 @@
-"""The interpreted face: kernels as plain Python in float64, for debugging and as a reference in tests.
+"""The interpreted dialect: kernels as plain Python in float64, for debugging and as a reference in tests.
 
 The kernels' division, square root and logarithm work on float32 bits; here numpy's float64 functions replace them.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .face import Face, calls
+from .dialect import Dialect, calls
 from .host_arrays import HostArrays
 from .link import link
 from .source import Source
@@ -29,9 +29,9 @@ SPELL = calls(
 )  # fmt: skip
 
 
-def face(native: bool = True) -> Face:
+def dialect(native: bool = True) -> Dialect:
     """Python's spelling; without ``native`` division and square root are the kernels' own (exact on float32)."""
-    return Face(
+    return Dialect(
         name="python",
         header=HEADER,
         decorator="",
@@ -48,12 +48,12 @@ class Program(HostArrays):
     Parameters
     ----------
     source : what is linked.
-    native : see :func:`face`.
+    native : see :func:`dialect`.
     """
 
     def __init__(self, source: Source, *, native: bool = True) -> None:
         super().__init__(64)
-        linked = link(source.roots, face(native), source.fill)
+        linked = link(source.roots, dialect(native), source.fill)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         self.scratch = source.scratch
         self.module = load(linked.text)

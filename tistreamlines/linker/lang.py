@@ -7,9 +7,9 @@ lanes that grows one half-streamline.  Two kinds of value exist:
 * a *lane* value has one entry for each virtual lane (a signal, an ODF sample).
 
 On a GPU both are one register of a thread; on the CPU a lane value is a SIMD vector of 32; interpreted, it is a
-numpy array of 32.  Every face does the same additions in the same order, so all give the same bits.
+numpy array of 32.  Every dialect does the same additions in the same order, so all give the same bits.
 
-The functions below are the interpreted face (float64); :mod:`tistreamlines.backends` has the other faces.
+The functions below are the interpreted dialect (float64); :mod:`tistreamlines.backends` has the other dialects.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LANES = 32
 __all__ = [  # what a kernel file imports
     "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
     "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "spread", "stage", "take", "team_max", "team_min",
-    "twin", "u32", "umulhi", "unrolled", "vec3", "where", "words",
+    "func", "u32", "umulhi", "unrolled", "vec3", "where", "words",
 ]  # fmt: skip
 
 
-class Twin:
+class Func:
     """A kernel function: one source, which is linked for each compiler."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -45,10 +45,10 @@ class Twin:
         return self.__name__
 
     def __call__(self, *_: Any) -> Any:
-        raise TypeError(f"{self.__name__} is a kernel function: link it to a face first (tistreamlines.linker.link)")
+        raise TypeError(f"{self.__name__} is a kernel function: link it to a dialect first (tistreamlines.linker.link)")
 
 
-class Stage(Twin):
+class Stage(Func):
     """A part of a kernel function, whose lines the linker writes where it is called.
 
     So it can set variables of its caller: the fields of a record of local variables, which ``name = SomeRecord()`` makes,
@@ -56,9 +56,9 @@ class Stage(Twin):
     """
 
 
-def twin(function: Callable[..., Any]) -> Twin:
+def func(function: Callable[..., Any]) -> Func:
     """Mark a function as written in the kernel language."""
-    return Twin(function)
+    return Func(function)
 
 
 def stage(function: Callable[..., Any]) -> Stage:
@@ -247,7 +247,7 @@ def take(array, index):
 
 
 def spread(array, start, pattern, table):
-    """Lane l reads ``array[start + pattern[l]]``; ``table`` holds the same 32 offsets for faces that look them up."""
+    """Lane l reads ``array[start + pattern[l]]``; ``table`` holds the same 32 offsets for dialects that look them up."""
     return array[start + np.asarray(pattern)]
 
 

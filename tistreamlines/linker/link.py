@@ -1,6 +1,6 @@
-"""From kernel functions to the text of one compiler's module (a *face*).
+"""From kernel functions to the text of one compiler's module (a *dialect*).
 
-The linker collects the kernel functions that a root calls, rewrites each of them for a face and joins them in the text of
+The linker collects the kernel functions that a root calls, rewrites each of them for a dialect and joins them in the text of
 one module.  Compilers see this text alone.  It can be read, and it is cached under a hash of itself, so that kernels linked
 with different constants are never confused.
 
@@ -8,8 +8,8 @@ It changes a function's syntax tree as follows:
 
 * records are spread into their fields, holes and constants are filled in, branches on constants are resolved;
 * unused parameters are dropped, and so are the fields of a record that neither the function nor its callees read;
-* products and sums of reals are guarded against fusing and reordering if the face needs it, running sums excepted;
-* words (u32) wrap at 32 bits; literals get the face's precision; words of the language get the face's spelling.
+* products and sums of reals are guarded against fusing and reordering if the dialect needs it, running sums excepted;
+* words (u32) wrap at 32 bits; literals get the dialect's precision; words of the language get the dialect's spelling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import lang
-from .face import Face
+from .dialect import Dialect
 from .rewriter import Rewriter
 
 
@@ -31,13 +31,13 @@ class Linked:
     signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
 
-def link(roots: Sequence[lang.Twin], face: Face, fill: Mapping[str, Any]) -> Linked:
-    """Link kernel functions for a face.
+def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) -> Linked:
+    """Link kernel functions for a dialect.
 
     Parameters
     ----------
     roots : kernel functions that are called from outside.
-    face : the compiler's spelling.
+    dialect : the compiler's spelling.
     fill : values of the constants, and functions and records for the holes, by name.
 
     Raises
@@ -50,22 +50,22 @@ def link(roots: Sequence[lang.Twin], face: Face, fill: Mapping[str, Any]) -> Lin
         If two different functions have the same name.
     """
     done: dict[str, str] = {}
-    owner: dict[str, lang.Twin] = {}
+    owner: dict[str, lang.Func] = {}
     linked = Linked("")
 
-    def visit(function: lang.Twin) -> list[tuple[str, str]]:
+    def visit(function: lang.Func) -> list[tuple[str, str]]:
         """Link a function, after its callees; return its parameters."""
         name = function.__name__
         if owner.setdefault(name, function) is not function:
             raise ValueError(f"two kernel functions are called {name}")
         if name not in linked.signatures:
-            rewriter = Rewriter(function, face, fill, visit)
-            if name not in face.replaced:
+            rewriter = Rewriter(function, dialect, fill, visit)
+            if name not in dialect.replaced:
                 done[name] = rewriter.run()
             linked.signatures[name] = rewriter.parameters
         return linked.signatures[name]
 
     for root in roots:
         visit(root)
-    linked.text = face.header + "\n\n" + "\n\n".join(done.values())
+    linked.text = dialect.header + "\n\n" + "\n\n".join(done.values())
     return linked

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .lang import *
 
 
-@twin
+@func
 def divide(a: real, b: real) -> real:
     """``a / b`` correctly rounded, for positive normal float32 (long division of the significands, 8 bits a time)."""
     x = bits(a)
@@ -37,7 +37,7 @@ def divide(a: real, b: real) -> real:
     return from_bits(rounded + ((exponent + 126) << 23))
 
 
-@twin
+@func
 def square_root(a: real) -> real:
     """Square root of a positive normal float32, correctly rounded (two bits of the radicand a turn)."""
     x = bits(a)
@@ -60,7 +60,7 @@ def square_root(a: real) -> real:
     return from_bits(rounded + ((((exponent - odd) >> 1) + 126) << 23))
 
 
-@twin
+@func
 def log(x: real) -> real:
     """Natural logarithm of a positive normal float32, to within 2 units in the last place.
 
@@ -85,7 +85,7 @@ def log(x: real) -> real:
     return (m + y) + 0.693359375 * e
 
 
-@twin
+@func
 def reciprocal_root(x: real) -> real:
     """``1 / sqrt(x)`` of a positive normal float32 to within 2.5 units in the last place; of 0 a large number.
 
@@ -99,7 +99,7 @@ def reciprocal_root(x: real) -> real:
     return y * (1.5 - (half * y) * y)
 
 
-@twin
+@func
 def exp(x: real) -> real:
     """``e**x`` to within 2 units in the last place, for results that are normal float32 (-87 <= x <= 88).
 
@@ -116,14 +116,14 @@ def exp(x: real) -> real:
     return y * from_bits((i32(n) + 127) << 23)
 
 
-@twin
+@func
 def floored(x: real) -> real:
     """Largest whole number not above ``x``, if it fits an int; for lane values too."""
     whole = real(i32(x))
     return where(whole > x, whole - 1.0, whole)
 
 
-@twin
+@func
 def quarter_turn(x: real) -> vec3:
     """Cosine and sine of ``x`` quarter turns, for ``x`` of -0.5 to 0.5, to within 1e-7 (Taylor's series)."""
     t = 1.5707963267948966 * x

@@ -1,4 +1,4 @@
-"""Rewrites the syntax tree of one kernel function as the text of a face."""
+"""Rewrites the syntax tree of one kernel function as the text of a dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from . import lang
-from .face import Face
+from .dialect import Dialect
 from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WORDS, flat_fields, is_record
 
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
@@ -24,7 +24,7 @@ FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
 
 
-def annotation(node: ast.expr | None, function: lang.Twin, fill: Mapping[str, Any]) -> Any:
+def annotation(node: ast.expr | None, function: lang.Func, fill: Mapping[str, Any]) -> Any:
     """What an annotation of a kernel function stands for; a hole stands for what fills it."""
     note = ast.unparse(node) if node else "None"
     value = eval(note, function.function.__globals__)  # contains names of the language only
@@ -32,7 +32,7 @@ def annotation(node: ast.expr | None, function: lang.Twin, fill: Mapping[str, An
 
 
 @cache
-def tree_of(function: lang.Twin) -> ast.FunctionDef:
+def tree_of(function: lang.Func) -> ast.FunctionDef:
     """Syntax tree of a kernel function."""
     source = textwrap.dedent(inspect.getsource(function.function))
     tree = ast.parse(source).body[0]
@@ -68,10 +68,10 @@ class Rewriter(ast.NodeVisitor):
     """
 
     def __init__(
-        self, function: lang.Twin, face: Face, fill: Mapping[str, Any],
-        parameters_of: Callable[[lang.Twin], list[tuple[str, str]]],
+        self, function: lang.Func, dialect: Dialect, fill: Mapping[str, Any],
+        parameters_of: Callable[[lang.Func], list[tuple[str, str]]],
     ) -> None:  # fmt: skip
-        self.face, self.fill, self.parameters_of = face, fill, parameters_of
+        self.dialect, self.fill, self.parameters_of = dialect, fill, parameters_of
         self.tree, self.scope = tree_of(function), function.function.__globals__
         self.records: set[str] = set()
         self.parameters: list[tuple[str, str]] = []
@@ -102,8 +102,8 @@ class Rewriter(ast.NodeVisitor):
         body = self.block(self.tree.body[1:] if ast.get_docstring(self.tree) else self.tree.body)
         used = {word for line in body for word in re.findall(r"[A-Za-z_]\w*", line)}
         self.parameters = [(name, kind) for name, kind in self.parameters if name in used]
-        shown = list(self.face.hidden) + [self.face.parameter(n, k) for n, k in self.parameters]
-        lines = [*self.face.decorator.splitlines(), f"def {self.tree.name}({', '.join(shown)}):"]
+        shown = list(self.dialect.hidden) + [self.dialect.parameter(n, k) for n, k in self.parameters]
+        lines = [*self.dialect.decorator.splitlines(), f"def {self.tree.name}({', '.join(shown)}):"]
         return "\n".join(lines + body) + "\n"
 
     # -- statements
@@ -193,12 +193,12 @@ class Rewriter(ast.NodeVisitor):
         assert isinstance(target, ast.Name) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
         self.env[target.id] = INT
         count, style = self.text(call.args[0]), call.func.id
-        if style == "each" and self.face.each:
-            opening = self.face.each(target.id, count)
+        if style == "each" and self.dialect.each:
+            opening = self.dialect.each(target.id, count)
             body = self.block(node.body)
             pad = "    " * (len(opening) - 1 - sum(not line.rstrip().endswith(":") for line in opening))
             return opening + [pad + line for line in body]
-        header = self.face.unroll(count) if style == "unrolled" else f"range({count})"
+        header = self.dialect.unroll(count) if style == "unrolled" else f"range({count})"
         return [f"for {target.id} in {header}:", *self.block(node.body)]
 
     # -- expressions
@@ -208,11 +208,11 @@ class Rewriter(ast.NodeVisitor):
 
     def guarded(self, node: ast.expr, text: str) -> str:
         needs = isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS)
-        return self.face.guard(text) if needs and self.face.guard else text
+        return self.dialect.guard(text) if needs and self.dialect.guard else text
 
     def visit_Constant(self, node: ast.Constant) -> tuple[str, str]:
         if isinstance(node.value, float):
-            return self.face.literal(node.value), REAL
+            return self.dialect.literal(node.value), REAL
         return repr(node.value), INT
 
     def visit_Name(self, node: ast.Name) -> tuple[str, str]:
@@ -220,7 +220,7 @@ class Rewriter(ast.NodeVisitor):
             return node.id, self.env[node.id]
         value = self.lookup(node.id)
         if isinstance(value, float):
-            return self.face.literal(value), REAL
+            return self.dialect.literal(value), REAL
         if isinstance(value, (int, tuple)):
             return repr(int(value) if isinstance(value, int) else value), INT
         raise NameError(f"{self.tree.name}: {node.id} has no value yet")
@@ -236,7 +236,7 @@ class Rewriter(ast.NodeVisitor):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> tuple[str, str]:
         text, kind = self.visit(node.operand)
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and kind == REAL:
-            return self.face.literal(-node.operand.value), REAL
+            return self.dialect.literal(-node.operand.value), REAL
         return f"({ast.unparse(ast.UnaryOp(node.op, ast.Name('_')))[:-1]}{text})", kind
 
     def visit_BinOp(self, node: ast.BinOp) -> tuple[str, str]:
@@ -246,16 +246,16 @@ class Rewriter(ast.NodeVisitor):
             left, right = self.guarded(node.left, left), self.guarded(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
         kind = next(k for k in (REAL, WORD, BOOL, INT) if k in (lk, rk))
-        text = self.face.logic(left, symbol, right) if kind == BOOL else f"({left} {symbol} {right})"
-        if kind == WORD and self.face.wrap_words:
-            text = self.face.spell["u32"](text)
+        text = self.dialect.logic(left, symbol, right) if kind == BOOL else f"({left} {symbol} {right})"
+        if kind == WORD and self.dialect.wrap_words:
+            text = self.dialect.spell["u32"](text)
         return text, kind
 
     def visit_Compare(self, node: ast.Compare) -> tuple[str, str]:
         symbol = ast.unparse(ast.Compare(ast.Name("a"), node.ops, [ast.Name("b")]))[2:-2]
         return f"({self.text(node.left)} {symbol} {self.text(node.comparators[0])})", BOOL
 
-    def arguments(self, node: ast.Call, callee: lang.Twin) -> list[str]:
+    def arguments(self, node: ast.Call, callee: lang.Func) -> list[str]:
         """Texts of the arguments that the callee uses."""
         out: list[str] = []
         taken = {name for name, _ in self.parameters_of(callee)}
@@ -267,7 +267,7 @@ class Rewriter(ast.NodeVisitor):
                 out += [path + name for name, _ in fields if parameter.arg + name in taken]
             elif parameter.arg in taken:
                 text = self.argument(argument)
-                out.append(self.face.handed(text) if text.isdigit() else text)
+                out.append(self.dialect.handed(text) if text.isdigit() else text)
         return out
 
     def argument(self, node: ast.expr) -> str:
@@ -277,14 +277,14 @@ class Rewriter(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> tuple[str, str]:
         assert isinstance(node.func, ast.Name)
         callee = self.lookup(node.func.id)
-        if isinstance(callee, lang.Twin):
+        if isinstance(callee, lang.Func):
             kind = KINDS[annotation(tree_of(callee).returns, callee, self.fill)]
-            hidden = [h.split(":")[0] for h in self.face.hidden]
-            inner = ([] if callee.__name__ in self.face.replaced else hidden) + self.arguments(node, callee)
+            hidden = [h.split(":")[0] for h in self.dialect.hidden]
+            inner = ([] if callee.__name__ in self.dialect.replaced else hidden) + self.arguments(node, callee)
             return f"{callee.__name__}({', '.join(inner)})", kind
         name = node.func.id
         kind = RESULTS.get(name) or self.kind_of_call(name, node.args)
-        return self.face.spell[name](*[self.argument(a) for a in node.args]), kind
+        return self.dialect.spell[name](*[self.argument(a) for a in node.args]), kind
 
     def kind_of_call(self, name: str, args: list[ast.expr]) -> str:
         kinds = [self.visit(a)[1] for a in args]

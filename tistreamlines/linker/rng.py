@@ -28,7 +28,7 @@ STEPPING, SEEDING, STOPPING, RESAMPLING = 0, 1, 2, 3
 PARTICLE, TRIAL = 17, 23  # places in the counter's third word; below are 2 branch + side
 
 
-@twin
+@func
 def philox(c0: u32, c1: u32, c2: u32, c3: u32, k0: u32, k1: u32) -> words:
     """Four random words for a counter of four words and a key of two."""
     for _ in unrolled(10):
@@ -45,7 +45,7 @@ def philox(c0: u32, c1: u32, c2: u32, c3: u32, k0: u32, k1: u32) -> words:
     return words(c0, c1, c2, c3)
 
 
-@twin
+@func
 def uniform(word: u32) -> real:
     """A real in [0, 1) with 24 random bits."""
     return real(i32(word >> u32(8))) * 5.9604644775390625e-08

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .lang import Twin
+from .lang import Func
 
 Arrays = Mapping[str, tuple[str, int]]  # kind, 'reals' or 'ints', and number of elements, by flat name
 
@@ -25,7 +25,7 @@ class Source:
     tables : arrays that are read most, in the order of what a GPU gains by holding them in shared memory.
     """
 
-    roots: Sequence[Twin]
+    roots: Sequence[Func]
     fill: Mapping[str, Any] = field(default_factory=dict)
     scratch: Arrays = field(default_factory=dict)
     shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)

@@ -10,15 +10,15 @@ from ..backends import import_beside, notes
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.engine.settings import Settings
-from .ahead import Ahead
-from .apart import process_for
 from .density import map_of, products_of
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
+from .precompiling import Precompiling
 from .run import Run
 from .setup import devices_of, selection_of, session_on, settings_on
 from .tables import make_tables
+from .tables_process import process_for
 from .tracking import threads_explained
 
 
@@ -42,11 +42,11 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_map:
         selection = selection_of(parameters, log)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
-        with Ahead(parameters, selection, session, only_map=only_map) as ahead:
-            plan = make_plan(series, parameters, log, ahead.compile, make)
+        with Precompiling(parameters, selection, session, only_map=only_map) as precompiling:
+            plan = make_plan(series, parameters, log, precompiling.compile, make)
             _tell(plan, parameters, log)
             with log.stage("compile"):
-                ahead.join()
+                precompiling.join()
                 plan.seeds.points(0, 1)
                 filters = selection.filters(plan.space)
                 mapped, settings = map_of(parameters, plan.space), _settings(plan, parameters)

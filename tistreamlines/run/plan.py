@@ -34,7 +34,7 @@ class Plan(Tables):
 
 
 def make_plan(
-    series: Series, parameters: Parameters, log: Log, ahead: Callable[[Shapes], object] = lambda _: None,
+    series: Series, parameters: Parameters, log: Log, precompile: Callable[[Shapes], object] = lambda _: None,
     make: Callable[..., Tables] = make_tables,
 ) -> Plan:  # fmt: skip
     """Read the inputs and prepare the tables, or read the tables from the cache.
@@ -44,7 +44,7 @@ def make_plan(
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
     parameters : all options.
     log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
-    ahead : see :func:`tistreamlines.run.tables.make_tables`.
+    precompile : see :func:`tistreamlines.run.tables.make_tables`.
     make : makes the tables that are not in the cache, in this process or in another one.
     """
     inputs, affecting = parameters.inputs(), names_affecting("tables")
@@ -58,7 +58,7 @@ def make_plan(
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, _unpacked) if cache else None
     if kept is None:
-        tables = make(series, parameters, hashes() if cache else {}, cache, log, ahead)
+        tables = make(series, parameters, hashes() if cache else {}, cache, log, precompile)
         if cache:
             with log.stage("prepare"):
                 arrays, values = tables.packed()

@@ -17,7 +17,7 @@ from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..options.parameters import Parameters
-from ..tracking.engine.tally import LABELS
+from ..tracking.engine.statistics import LABELS
 
 OURS = "tistreamlines"
 

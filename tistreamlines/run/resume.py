@@ -182,8 +182,8 @@ def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
 
 def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     """Track some seeds to a tractogram of their own."""
-    path, counts, tally = folder / _name(seeds.start), Counts(), run.engine.tally
-    before = replace(tally, counts=tally.counts.copy())
+    path, counts, statistics = folder / _name(seeds.start), Counts(), run.engine.statistics
+    before = replace(statistics, counts=statistics.counts.copy())
     with (
         WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm) as writer,
         closing(run.tracked(seeds)) as batches,
@@ -192,9 +192,10 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
             counts.add(batch)
             writer.put(batch)
     stats: dict[str, Any] = {
-        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": tally.seeds - before.seeds, "seconds": {},
-        "stop_reasons": stop_reasons(tally.stop_reasons - before.stop_reasons),
-        "dropped": dropped(tally.verdicts - before.verdicts),
+        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": statistics.seeds - before.seeds,
+        "seconds": {},
+        "stop_reasons": stop_reasons(statistics.stop_reasons - before.stop_reasons),
+        "dropped": dropped(statistics.verdicts - before.verdicts),
     }  # fmt: skip
     own = {"piece": {"first_seed": seeds.start, "seeds": stats["seeds"]}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(counts.summary(run.step_mm) | stats) | own)

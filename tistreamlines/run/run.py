@@ -87,7 +87,7 @@ class Run(Tracking):
             n_streamlines=counted.pop("streamlines"),
             **counted,
             stop_reasons=stop_reasons(self.stop_reasons),
-            dropped=dropped(self.engine.tally.verdicts + self.kept.verdicts),
+            dropped=dropped(self.engine.statistics.verdicts + self.kept.verdicts),
             seconds={name: round(value, 4) for name, value in seconds.items()},
             path=path,
             parameters=self.parameters,

@@ -36,7 +36,7 @@ def session_on(
     """
     survives = parameters.resume and not devices[0].on_host and hasattr(socket, "send_fds")
     elsewhere = parameters.devices is not None and devices != [choose(parameters.arch)]
-    return Session(devices, note, apart=survives or elsewhere)
+    return Session(devices, note, own_process=survives or elsewhere)
 
 
 def selection_of(parameters: Parameters, log: Log) -> Selection:

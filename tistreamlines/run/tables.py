@@ -99,7 +99,7 @@ class Tables:
 
 def make_tables(
     series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
-    ahead: Callable[[Shapes], object],
+    precompile: Callable[[Shapes], object],
 ) -> Tables:  # fmt: skip
     """Read the inputs, fit the models and make the tables.
 
@@ -109,12 +109,12 @@ def make_tables(
     parameters : all options.
     hashes, cache : sha256 of each input, and where fits are kept, if there is a cache.
     log : receives stages, notes and warnings.
-    ahead : called when the headers are read, with a function that returns tables and grid of a few voxels for which
-        the kernels are the same as for the inputs: kernels depend on the options and on what is in the headers.
+    precompile : called when the headers are read, with a function that returns tables and grid of a few voxels for
+        which the kernels are the same as for the inputs: kernels depend on the options and on what is in the headers.
     """
     with log.stage("load"):
         headers = open_headers(series, parameters, log)
-        ahead(lambda: _stand_in(headers, parameters))
+        precompile(lambda: _stand_in(headers, parameters))
         inputs = read(headers, series, parameters, log)
     return _prepare(inputs, _with_order(parameters, inputs.dwi, log.note), hashes, cache, log)
 

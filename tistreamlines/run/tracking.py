@@ -17,7 +17,7 @@ from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
-from ..tracking.engine.tally import Tally
+from ..tracking.engine.statistics import Statistics
 from .counts import Counts
 from .density import DensityMap
 from .inputs import Series
@@ -59,7 +59,7 @@ class Tracking:
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
     density: DensityMap | None = None
-    kept: Tally = field(default_factory=Tally)
+    kept: Statistics = field(default_factory=Statistics)
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -69,7 +69,7 @@ class Tracking:
 
     def tracked(self, seeds: range) -> Generator[Batch, None, None]:
         """Track some of the seeds, and count the streamlines; end where enough are selected."""
-        tally = self.engine.tally
+        statistics = self.engine.statistics
         self.log.watcher.stage("track")
         enough = self._late()
         for block in self._blocks(seeds):
@@ -82,7 +82,7 @@ class Tracking:
                     self._progress()
                     yield batch
             for name in ("track", "kernels"):
-                self.log.seconds[name] = self.log.seconds.get(name, 0.0) + tally.seconds[name]
+                self.log.seconds[name] = self.log.seconds.get(name, 0.0) + statistics.seconds[name]
 
     def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
@@ -107,7 +107,7 @@ class Tracking:
     @property
     def done(self) -> tuple[int, int]:
         """Seeds and streamlines that are there, those of an earlier run that goes on included."""
-        return self.kept.seeds + self.engine.tally.seeds, self.kept.streamlines + self.counts.streamlines
+        return self.kept.seeds + self.engine.statistics.seeds, self.kept.streamlines + self.counts.streamlines
 
     def _late(self) -> Callable[[], bool]:
         """Return a function that tells whether the time limit has passed."""
@@ -140,7 +140,7 @@ class Tracking:
     @property
     def stop_reasons(self) -> npt.NDArray[np.int64]:
         """Halves that ended for each reason, those of an earlier run that goes on included."""
-        return self.engine.tally.stop_reasons + self.kept.stop_reasons
+        return self.engine.statistics.stop_reasons + self.kept.stop_reasons
 
     def count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""

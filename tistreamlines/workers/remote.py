@@ -19,7 +19,7 @@ from ..helpers import helper
 from ..space.batch import Batch
 from .shared import Seen, receive, send
 
-Counts = npt.NDArray[np.int64]  # as those of a Tally
+Counts = npt.NDArray[np.int64]  # as those of a Statistics
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
 WORKER = """

@@ -28,15 +28,15 @@ class Session:
     ----------
     devices : where to track.
     note : is told what happens to the devices.
-    apart : whether a process of its own tracks even on a single device, which any but the first of an arch needs.
+    own_process : whether a process of its own tracks even on a single device, which any but the first of an arch needs.
     """
 
     def __init__(
-        self, devices: Sequence[Device], note: Callable[[str], object] = lambda _: None, *, apart: bool = False
+        self, devices: Sequence[Device], note: Callable[[str], object] = lambda _: None, *, own_process: bool = False
     ) -> None:
         self.devices, self._note = devices, note
         self._several: Several | None = None
-        if apart or len(devices) > 1:
+        if own_process or len(devices) > 1:
             from .several import Several  # imports more than one device needs
 
             self._several = Several(devices, note)

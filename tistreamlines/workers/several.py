@@ -26,7 +26,7 @@ from ..space.batch import Batch, Space
 from ..tracking.engine.engine import check_numbers
 from ..tracking.engine.memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
 from ..tracking.engine.settings import Settings
-from ..tracking.engine.tally import Tally
+from ..tracking.engine.statistics import Statistics
 from ..tracking.products.products import Product
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
@@ -52,13 +52,13 @@ class Several:
 
     Attributes
     ----------
-    tally : counts of the streamlines that were handed out.
+    statistics : counts of the streamlines that were handed out.
     """
 
     def __init__(self, devices: Sequence[Device], note: Callable[[str], object] = lambda _: None) -> None:
         if not hasattr(socket, "send_fds"):
             raise DeviceError("--devices needs Linux or macOS: run a part of the seeds on each GPU instead")
-        self.note, self.tally = note, Tally()
+        self.note, self.statistics = note, Statistics()
         self._remotes = [Remote(one, number, MAPS // len(devices)) for number, one in enumerate(devices)]
         fast = all(one.on_gpu for one in devices)
         self._sizes = (GPU_SEEDS, MOST_SEEDS) if fast else (FEWEST_SEEDS, CPU_SEEDS)
@@ -94,8 +94,8 @@ class Several:
             self._load(remote)
         while not all(remote.ready for remote in self._remotes):
             self._listen(PATIENCE)
-        self.tally = Tally()
-        self.tally.seconds["compile"] = time.perf_counter() - begun
+        self.statistics = Statistics()
+        self.statistics.seconds["compile"] = time.perf_counter() - begun
         return self
 
     def _load(self, remote: Remote) -> None:
@@ -118,9 +118,9 @@ class Several:
         self._given = 0
         try:
             for batch in self._merged(2**62 if most is None else most, enough):
-                self.tally.seconds["track"] = time.perf_counter() - begun
+                self.statistics.seconds["track"] = time.perf_counter() - begun
                 yield batch
-            self.tally.seconds["track"] = time.perf_counter() - begun
+            self.statistics.seconds["track"] = time.perf_counter() - begun
         finally:
             self._new_turn()
 
@@ -167,7 +167,7 @@ class Several:
 
     def _counted(self, left: int) -> tuple[int, Counts]:
         """What is known at the beginning of a range: how many streamlines it may have, and counts of those before."""
-        return left, self.tally.counts.copy()
+        return left, self.statistics.counts.copy()
 
     def _merge(self, made: list[Sequence[Any]]) -> None:
         """Add what the products of workers have collected to those of the run; their order does not matter."""
@@ -177,10 +177,10 @@ class Several:
         made.clear()
 
     def _add(self, batch: Batch, counts: Counts | None) -> None:
-        self.tally.streamlines += len(batch)
-        self.tally.points += int(batch.offsets[-1])
+        self.statistics.streamlines += len(batch)
+        self.statistics.points += int(batch.offsets[-1])
         if counts is not None:
-            self.tally.counts += counts
+            self.statistics.counts += counts
 
     def _count_again(self, cut: Range, most: int, before: Counts) -> list[Sequence[Any]]:
         """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond.
@@ -195,7 +195,7 @@ class Several:
         while again.finished < again.count:
             self._hand_out()
             self._listen(PATIENCE)
-        self.tally.counts = before + sum(counts for _, counts, _ in again.batches if counts is not None)
+        self.statistics.counts = before + sum(counts for _, counts, _ in again.batches if counts is not None)
         return [deltas for *_, deltas in again.batches]
 
     def _hand_out(self) -> None:

@@ -90,13 +90,13 @@ class Worker:
 
     def _track(self, engine: Engine, turn: int, block: Block, most: int | None) -> None:
         """Track a range, and those that have come by its end, without a pause; send the batches."""
-        tally = engine.tally
-        before = tally.counts.copy()
+        statistics = engine.statistics
+        before = statistics.counts.copy()
         blocks = self._blocks(turn, block) if most is None else iter([block])
         for batch in engine.track_blocks(blocks, most=most, enough=lambda: self._turn != turn):
             counts, made = None, ()
             if not engine.points.waiting:  # the last batch of a chunk
-                counts, before = tally.counts - before, tally.counts.copy()
+                counts, before = statistics.counts - before, statistics.counts.copy()
                 made = engine.take()
             if not batch.has_points:
                 self._send("batch", turn, counts, made, batch)

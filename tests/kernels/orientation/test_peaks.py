@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from dialects import ints, reals, run
 from dipy.core.sphere import HemiSphere, Sphere
 from dipy.data import get_sphere
 from dipy.direction.peaks import peak_directions
 from dipy.reconst.shm import real_sh_descoteaux
-from faces import ints, reals, run
 from peak_tables import tables
 
 from tistreamlines.kernels.orientation.peaks import (
@@ -27,6 +27,7 @@ from tistreamlines.linker.lang import (
     Ints,
     Reals,
     at,
+    func,
     i32,
     lanes,
     maximum,
@@ -34,7 +35,6 @@ from tistreamlines.linker.lang import (
     put,
     team_max,
     team_min,
-    twin,
     vec3,
 )
 from tistreamlines.space.sphere import SPHERES, load_sphere
@@ -42,7 +42,7 @@ from tistreamlines.space.sphere import SPHERES, load_sphere
 MOST = Constant("peaks handed out for each ODF")
 
 
-@twin
+@func
 def search(
     item: i32, odfs: Reals, odf: Reals, sphere: SphereTables, rule: PeakRule, scratch: PeakScratch, counts: Ints,
     kept: Ints,
@@ -61,7 +61,7 @@ def search(
         kept[item * MOST + i] = scratch.kept[i]
 
 
-@twin
+@func
 def choose(
     item: i32, peaks: Ints, counts: Ints, headings: Reals, sphere: SphereTables, rule: PeakRule, scratch: PeakScratch,
     codes: Ints, out: Reals,
@@ -84,13 +84,13 @@ def dipy_sphere(name: str) -> Sphere:
     return HemiSphere.from_sphere(sphere) if half else sphere
 
 
-def found(face: str, name: str, odfs: np.ndarray, threshold: float, separation: float, **fill) -> list[list[int]]:
+def found(dialect: str, name: str, odfs: np.ndarray, threshold: float, separation: float, **fill) -> list[list[int]]:
     """Vertices of the peaks of each ODF (m, n)."""
     constants, values, scratch = tables(name, threshold, separation)
     width = constants["MOST"]
     wide = np.concatenate([odfs, np.repeat(odfs[:, :1], width - odfs.shape[1], axis=1)], axis=1)
     values |= {"odfs": wide, "counts": ints(len(odfs)), "kept": ints(len(odfs) * width)}
-    held = run(face, search, len(odfs), values, constants | fill, scratch)
+    held = run(dialect, search, len(odfs), values, constants | fill, scratch)
     return [row[:n].tolist() for row, n in zip(held["kept"].reshape(-1, width), held["counts"], strict=True)]
 
 
@@ -134,8 +134,8 @@ def test_an_odf_below_zero_everywhere_has_dipys_peak():
     odfs = random_odfs("default", 4, 10) - 20
     expected = by_dipy("default", odfs, 0.25, 45)
     assert expected == [[0]] * 10
-    for face in ("python", "numba32"):
-        assert found(face, "default", odfs, 0.25, 45) == expected
+    for dialect in ("python", "numba32"):
+        assert found(dialect, "default", odfs, 0.25, 45) == expected
     assert found("python", "default", odfs, 0.25, 45, NEGATIVE_PEAK=0) == [[]] * 10
 
 
@@ -170,8 +170,8 @@ def closest_oracle(vertices, peaks, heading, cosine):
     return 2 * peaks[i] + int(cosines[i] < 0)
 
 
-@pytest.mark.parametrize(("face", "name"), [("python", "default"), ("python", "full"), ("numba32", "full")])
-def test_the_closest_peak_is_numpys(face, name):
+@pytest.mark.parametrize(("dialect", "name"), [("python", "default"), ("python", "full"), ("numba32", "full")])
+def test_the_closest_peak_is_numpys(dialect, name):
     constants, values, scratch = tables(name, 0.25, 45, angle=40)
     vertices = load_sphere(name)[0]
     rng = np.random.default_rng(3)
@@ -181,7 +181,7 @@ def test_the_closest_peak_is_numpys(face, name):
     headings /= np.linalg.norm(headings, axis=1, keepdims=True)
     values |= {"peaks": peaks, "counts": counts, "headings": headings, "codes": ints(300), "out": reals(900)}
     del scratch["odf"]
-    held = run(face, choose, 300, values, constants, scratch)
+    held = run(dialect, choose, 300, values, constants, scratch)
     cosine = math.cos(math.radians(40))
     cases = zip(peaks, counts, headings, strict=True)
     expected = np.array([closest_oracle(vertices, p[:n], h, cosine) for p, n, h in cases])

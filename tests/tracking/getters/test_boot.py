@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dialects import ints, reals
 from dipy.core.interpolation import trilinear_interpolate4d
 from dipy.data import default_sphere
 from dipy.direction import BootDirectionGetter
 from dipy.reconst import shm
-from faces import ints, reals
 from refits import KEYS, go, harmonics_of, refits
 from scipy.stats import chi2
 from synthetic import boot_case, gradients, noisy_crossing
@@ -25,14 +25,14 @@ from tistreamlines.kernels.getters.boot import (
 )
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.orientation.peaks import AGAIN, closest_peak
-from tistreamlines.linker.lang import Ints, Reals, barrier, i32, twin, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, u32, vec3
 from tistreamlines.space.polynomials import from_harmonics
 from tistreamlines.space.sphere import load_sphere
 
 MODELS = {"opdt": shm.OpdtModel, "csa": shm.CsaOdfModel}
 
 
-@twin
+@func
 def plain(item: i32, volume: Volume, method: Boot, scratch: BootScratch, points: Reals, out: Reals):
     """Coefficients of the signals as they are."""
     interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
@@ -42,7 +42,7 @@ def plain(item: i32, volume: Volume, method: Boot, scratch: BootScratch, points:
         out[item * COEFFICIENTS + j] = scratch.coefficients[j]
 
 
-@twin
+@func
 def drawn(
     item: i32, volume: Volume, method: Boot, scratch: BootScratch, p: vec3, heading: vec3, attempts: i32, key: Ints,
     counts: Ints, codes: Ints,
@@ -57,7 +57,7 @@ def drawn(
         codes[place] = closest_peak(method.sphere, method.rule, scratch.peaks, counts[place], heading)
 
 
-@twin
+@func
 def chosen(
     item: i32, volume: Volume, method: Boot, scratch: BootScratch, p: vec3, heading: vec3, key: Ints, codes: Ints
 ):
@@ -72,7 +72,7 @@ def chosen(
     codes[item] = code
 
 
-@twin
+@func
 def sampled(item: i32, method: Boot, scratch: BootScratch, coefficients: Reals, heading: vec3, size: i32, out: Reals):
     """The ODF of given coefficients."""
     for j in range(COEFFICIENTS):
@@ -110,7 +110,7 @@ def test_plain_coefficients_in_float32():
     prepared = boot_case(150, 8, "csa")
     points = np.random.default_rng(5).uniform(-0.5, 2.4, (12, 3)).astype(np.float32).astype(float)
     size = reals(12 * prepared.fill["COEFFICIENTS"])
-    exact, got = (go(face, plain, 12, prepared, points=points, out=size)["out"] for face in ("python", "numba32"))
+    exact, got = (go(dialect, plain, 12, prepared, points=points, out=size)["out"] for dialect in ("python", "numba32"))
     assert np.abs(got - exact).max() < 3e-5 * np.abs(exact).max()
 
 
@@ -157,11 +157,11 @@ def test_drawn_coefficients_have_dipys_mean_and_covariance(model, order, n):
     assert np.sqrt(np.mean((excess / error) ** 2)) < 1.35
 
 
-def test_compiled_faces_draw_the_same_coefficients():
+def test_compiled_dialects_draw_the_same_coefficients():
     prepared = boot_case()
     exact = refits("python", prepared, 60, 4)
-    for face, bound in (("numba64", 1e-10), ("numba32", 1e-4)):
-        assert np.abs(refits(face, prepared, 60, 4) - exact).max() < bound * np.abs(exact).max()
+    for dialect, bound in (("numba64", 1e-10), ("numba32", 1e-4)):
+        assert np.abs(refits(dialect, prepared, 60, 4) - exact).max() < bound * np.abs(exact).max()
 
 
 def test_angular_weighting():

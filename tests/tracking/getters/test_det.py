@@ -73,7 +73,7 @@ def test_peaks_follow_their_options():
 @pytest.mark.parametrize(("name", "rule"), [("sh", "closest"), ("sampled", "max")])
 def test_single_precision_chooses_the_same(name, rule):
     points, headings = points_in(300), headings_in(name, 300)
-    one, other = (directions(case(name, rule), face, points, headings)[0] for face in ("python", "numba32"))
+    one, other = (directions(case(name, rule), dialect, points, headings)[0] for dialect in ("python", "numba32"))
     assert np.mean(one == other) > 0.99
 
 

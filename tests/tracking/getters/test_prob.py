@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from commands import computed
+from dialects import ints, reals, run
 from dipy.direction import ProbabilisticDirectionGetter
 from distributions import (
     CASES,
@@ -28,7 +29,6 @@ from distributions import (
     tracked,
     weights,
 )
-from faces import ints, reals, run
 from scipy.stats import chi2
 from tables import prepare_prob
 
@@ -37,7 +37,7 @@ from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.getters.prob import draw
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, initial_directions, sample
-from tistreamlines.linker.lang import Ints, Reals, barrier, each, i32, minimum, real, twin, vec3
+from tistreamlines.linker.lang import Ints, Reals, barrier, each, func, i32, minimum, real, vec3
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.settings import Settings
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWar
 
 
 # ------------------------------------------------------------------------------------------------------ kernels
-@twin
+@func
 def sampled(item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, size: i32, out: Reals):
     """Samples at point ``item``."""
     interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
@@ -57,7 +57,7 @@ def sampled(item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points:
         out[item * size + i] = scratch.pmf[i]
 
 
-@twin
+@func
 def begun(
     item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, most: i32, counts: Ints, found: Ints
 ):
@@ -68,7 +68,7 @@ def begun(
         found[item * most + i] = scratch.peaks.kept[i]
 
 
-@twin
+@func
 def placed(item: i32, scratch: PmfScratch, pmf: Reals, size: i32, low: real, shares: Reals, codes: Ints):
     """The vertex at share ``item`` of a PMF."""
     for i in each(size):
@@ -153,10 +153,10 @@ def chi_square_p(counts: np.ndarray, probabilities: np.ndarray) -> float:
     return chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1)
 
 
-def codes_at(face: str, name: str, point: np.ndarray, heading: np.ndarray, count: int) -> np.ndarray:
+def codes_at(dialect: str, name: str, point: np.ndarray, heading: np.ndarray, count: int) -> np.ndarray:
     points, headings = np.tile(point, (count, 1)), np.tile(heading, (count, 1))
     values = {"points": points, "headings": headings, "key": KEY, "codes": ints(count)}
-    return go(face, chosen, count, case(name), **values)["codes"]
+    return go(dialect, chosen, count, case(name), **values)["codes"]
 
 
 def rich_place(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -169,10 +169,10 @@ COMPILED = ("sh", "asymmetric")  # between them they have each of the kernels' b
 DRAWN = [("python", name, 1500) for name in CASES] + [("numba32", name, 40000) for name in COMPILED]
 
 
-@pytest.mark.parametrize(("face", "name", "count"), DRAWN)
-def test_draws_follow_the_pmf(face, name, count):
+@pytest.mark.parametrize(("dialect", "name", "count"), DRAWN)
+def test_draws_follow_the_pmf(dialect, name, count):
     point, heading = rich_place(name)
-    codes = codes_at(face, name, point, heading, count)
+    codes = codes_at(dialect, name, point, heading, count)
     expected = weights(name, point, heading)
     counts = np.bincount(codes >> 1, minlength=len(expected))
     assert len(counts) == len(expected)
@@ -185,8 +185,8 @@ def test_draws_follow_the_pmf(face, name, count):
         assert not (codes & 1).any()
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_what_has_no_probability_is_never_drawn(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_what_has_no_probability_is_never_drawn(dialect):
     prepared, rng = case("pmf"), np.random.default_rng(8)
     size = 32 * prepared.fill["VERTEX_CHUNKS"]
     shares = np.concatenate([[0.0, 2.0**-24, 1 - 2.0**-24], rng.integers(0, 2**24, 400) / 2**24])
@@ -196,7 +196,7 @@ def test_what_has_no_probability_is_never_drawn(face):
         pmf = pmf.astype(np.float32).astype(float)
         values = {"pmf": pmf, "size": size, "low": 0.0, "shares": shares, "codes": ints(len(shares))}
         scratch = prepared.scratch
-        drawn = run(face, placed, len(shares), values, prepared.fill, scratch)["codes"]
+        drawn = run(dialect, placed, len(shares), values, prepared.fill, scratch)["codes"]
         assert (pmf[drawn] > 0).all()
         order = np.arange(size).reshape(-1, 32).T.ravel()  # the lanes' vertices in turn
         ends = np.cumsum(pmf[order])
@@ -205,7 +205,7 @@ def test_what_has_no_probability_is_never_drawn(face):
         assert (ends[rank] >= shares * ends[-1] - slack).all()
         assert (ends[rank] - pmf[drawn] <= shares * ends[-1] + slack).all()
     values |= {"pmf": np.zeros(size)}
-    assert (run(face, placed, len(shares), values, prepared.fill, prepared.scratch)["codes"] == -1).all()
+    assert (run(dialect, placed, len(shares), values, prepared.fill, prepared.scratch)["codes"] == -1).all()
 
 
 def test_an_empty_cone_ends_the_streamline():
@@ -222,7 +222,7 @@ def test_an_empty_cone_ends_the_streamline():
 
 def test_precisions_draw_the_same():
     for name in COMPILED:
-        one, other = (codes_at(face, name, *rich_place(name), 400) for face in ("python", "numba32"))
+        one, other = (codes_at(dialect, name, *rich_place(name), 400) for dialect in ("python", "numba32"))
         assert np.mean(one == other) > 0.99
 
 

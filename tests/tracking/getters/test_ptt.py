@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dialects import ints, reals, run
 from distributions import unit
-from faces import ints, reals, run
 from scipy.stats import ks_2samp, kstest
 from tables import prepare_ptt
 from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, go
@@ -24,7 +24,7 @@ from tistreamlines.kernels.getters.ptt import (
 from tistreamlines.kernels.halves import Rules
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import nearest_vertex, read_stop
-from tistreamlines.linker.lang import Ints, Reals, at, barrier, i32, lane, lanes, put, real, twin, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.space.nearest_vertex import cell_table
 from tistreamlines.space.sphere import load_sphere, sphere_tables
 from tistreamlines.tracking.engine.linking import filled
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWar
 
 
 # ------------------------------------------------------------------------------------------------------ kernels
-@twin
+@func
 def closest(item: i32, vertices: Reals, cells: Ints, directions: Reals, out: Reals):
     """Nearest vertices of 32 directions."""
     c = 96 * item
@@ -41,7 +41,7 @@ def closest(item: i32, vertices: Reals, cells: Ints, directions: Reals, out: Rea
     put(out, 32 * item, real(nearest_vertex(vertices, cells, d)))
 
 
-@twin
+@func
 def supported(item: i32, volume: Volume, method: Ptt, places: Reals, out: Reals):
     """Data support of 32 probes, the PMF at their end, and that at their beginning."""
     c = 448 * item
@@ -56,7 +56,7 @@ def supported(item: i32, volume: Volume, method: Ptt, places: Reals, out: Reals)
     put(out, 96 * item + 64, first)
 
 
-@twin
+@func
 def drawn(item: i32, method: Ptt, key: Ints, out: Reals):
     """Curvatures of 32 candidates."""
     d = candidate(method, lanes(u32(item)), lanes(u32(1)), lanes(u32(2)), u32(lane()), key)
@@ -65,7 +65,7 @@ def drawn(item: i32, method: Ptt, key: Ints, out: Reals):
     put(out, 96 * item + 64, d[2])
 
 
-@twin
+@func
 def stepping(
     item: i32, volume: Volume, method: Ptt, scratch: PttScratch, rules: Rules, start: Reals, step: i32, out: Reals,
     codes: Ints,
@@ -87,7 +87,7 @@ def stepping(
     out[6 * item + 2] = p[2]
 
 
-@twin
+@func
 def stops(item: i32, volume: Volume, scratch: PttScratch, points: Reals, out: Reals):
     """The stop map at a point, read alone and read with the row."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
@@ -131,8 +131,8 @@ def test_curvatures_fill_their_disc():
     assert np.isclose(greatest, 2 * np.sin(np.radians(10)) / (0.5 / np.mean(SIZES)))
 
 
-@pytest.mark.parametrize(("face", "name"), [*(("python", name) for name in CASES), ("numba32", "paper tube")])
-def test_data_support_is_dipys(face, name):
+@pytest.mark.parametrize(("dialect", "name"), [*(("python", name) for name in CASES), ("numba32", "paper tube")])
+def test_data_support_is_dipys(dialect, name):
     emulation, rng = Emulation(case(name)[1]), np.random.default_rng(3)
     points, around = rng.uniform(-0.5, 5.4, (64, 3)), frames(64, 4)
     curvatures = rng.uniform(-0.9, 0.9, (64, 2))
@@ -140,7 +140,7 @@ def test_data_support_is_dipys(face, name):
     size = np.abs(curvatures)
     settled = np.where(size < 1e-4, np.where(size.max(axis=1, keepdims=True) < 1e-4, 0, 1e-4), curvatures)
     places = np.concatenate([points, around.reshape(64, 9), settled], axis=1).reshape(2, 32, 14).transpose(0, 2, 1)
-    out = go(face, supported, 2, name, places=places, out=reals(192))["out"].reshape(2, 3, 32)
+    out = go(dialect, supported, 2, name, places=places, out=reals(192))["out"].reshape(2, 3, 32)
     for i in range(64):
         first = emulation.heard(points[i], *around[i], 0.0)
         expected = (*emulation.support(points[i], around[i], *curvatures[i], first), first)

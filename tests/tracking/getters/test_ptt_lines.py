@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from commands import computed
+from dialects import reals, run
 from dipy.data import default_sphere
 from dipy.direction import PTTDirectionGetter
 from dipy.direction.pmf import SHCoeffPmfGen
@@ -14,7 +15,6 @@ from dipy.tracking.local_tracking import LocalTracking
 from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 from distributions import CIRCLE_SEEDS as SEEDS
 from distributions import circle, fibres, lines, unit
-from faces import reals, run
 from ptt_lines import tracked
 from scipy.stats import ks_2samp
 from tables import probe
@@ -139,7 +139,7 @@ def test_lengths_are_localtrackings():
 
 # -------------------------------------------------------------------------------------------------- other devices
 def arcs_on(arch: str) -> np.ndarray:
-    """Exact arcs, which the drop-in for cuslines takes, by an arch's face."""
+    """Exact arcs, which the drop-in for cuslines takes, by an arch's dialect."""
     made = replace(case("plain")[0], fill=case("plain")[0].fill | {"EXACT_ARCS": 1})
     bends = np.random.default_rng(0).normal(scale=3, size=(200, 2))
     bends[0] = 0

@@ -60,10 +60,10 @@ def test_counts_are_those_of_the_points(expected, more, part, monkeypatch):
     assert np.array_equal(made.total, expected[1])
     assert np.array_equal(np.concatenate([one.lengths for one in batches]), expected[0].lengths)
     assert all(len(one.points) == 0 and not one.has_points for one in batches)
-    assert (engine.tally.streamlines, engine.tally.points) == (len(expected[0]), len(expected[0].points))
+    assert (engine.statistics.streamlines, engine.statistics.points) == (len(expected[0]), len(expected[0].points))
     # the counts come back once; besides them, the halves' steps and reasons, and nothing for each step
     once = 4 * len(made.total)
-    assert once < engine.tally.copied_bytes <= once + 64 * len(SEEDS) * 2 * 16
+    assert once < engine.statistics.copied_bytes <= once + 64 * len(SEEDS) * 2 * 16
     assert "pack" not in engine.growth.program.signatures
 
 

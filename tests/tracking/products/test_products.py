@@ -14,7 +14,7 @@ from tistreamlines.kernels.halves import Halves
 from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.verdicts import Verdict
-from tistreamlines.linker.lang import Ints, i32, real, twin, vec3
+from tistreamlines.linker.lang import Ints, func, i32, real, vec3
 from tistreamlines.linker.records import spread
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
@@ -24,7 +24,7 @@ from tistreamlines.tracking.engine.settings import Settings
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
 
 
-@twin
+@func
 def add_steps(item: i32, taken: Ints, halves: Halves, sums: Ints):
     """Put the steps of streamline ``taken[item]`` beside those of earlier chunks."""
     streamline = taken[item]
@@ -84,7 +84,7 @@ class Plane(Demands):
     x: real
 
 
-@twin
+@func
 def beyond_plane(filter: Plane, p: vec3, word: i32) -> i32:
     """Exclude what comes beyond the plane."""
     found = 0
@@ -97,7 +97,7 @@ class Below:
     """A filter that ends streamlines early where they come beyond a plane."""
 
     def __init__(self, x: float) -> None:
-        self.fill = bits.STAGES | {"Filter": Plane, "marks": beyond_plane, "MARKS": 1}
+        self.fill = bits.STAGES | {"Filter": Plane, "bits_at": beyond_plane, "HAS_BITS": 1}
         nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0, "ends": 0}
         self.values = spread("filter", Plane(x=x, counted=EXCLUDE, **nothing))
 
@@ -136,9 +136,9 @@ def test_a_filter_decides_what_products_see(plain):
     assert np.array_equal(batch.seed_number, plain.seed_number[even])
     assert np.array_equal(batch.lengths, plain.lengths[even])
     assert product.total == len(batch.points) - len(batch)
-    assert made.tally.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
-    assert made.tally.verdicts[Verdict.TOO_LONG] == (~even).sum()
-    assert made.tally.verdicts[Verdict.ACCEPTED] == even.sum()
+    assert made.statistics.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
+    assert made.statistics.verdicts[Verdict.TOO_LONG] == (~even).sum()
+    assert made.statistics.verdicts[Verdict.ACCEPTED] == even.sum()
 
 
 def test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end(plain):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import computed
-from faces import ints, program, run
+from dialects import ints, program, run
 from filtering import Tracker, Walk, WalkMemory, choose_walk, move_walk, track
 from scipy import stats
 from streamlines import fingerprint, joined, lines
@@ -20,7 +20,7 @@ from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES
 from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act
-from tistreamlines.linker.lang import Ints, barrier, i32, lane, put, take, twin, u32
+from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, take, u32
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
 from tistreamlines.space.sphere import load_sphere
@@ -42,7 +42,7 @@ def options(**named: Any) -> Parameters:
 
 # ------------------------------------------------------------------------------------- step by step against DIPY's code
 def maps() -> np.ndarray:
-    """Chances of dead ends, include and exclude (x, y, z, 3); all faces interpolate the same at half voxels."""
+    """Chances of dead ends, include and exclude (x, y, z, 3); all dialects interpolate the same at half voxels."""
     rng = np.random.default_rng(5)
     shares = rng.dirichlet([0.5, 0.25, 0.5], SHAPE)[..., [0, 1, 2]]
     shares[..., 0] = 0.3 * (rng.uniform(size=SHAPE) < 0.2)
@@ -65,7 +65,7 @@ def starts(count: int) -> np.ndarray:
     return np.random.default_rng(6).integers(2, 2 * np.array(SHAPE) - 3, (count, 3)) / 2
 
 
-def walks(face: str, count: int, max_steps: int, launches: tuple[int, ...], **named: Any) -> list[tuple[list, Stop]]:
+def walks(dialect: str, count: int, max_steps: int, launches: tuple[int, ...], **named: Any) -> list[tuple[list, Stop]]:
     """Codes and stop reasons of the halves of ``count`` streamlines."""
     rows = np.zeros((*SHAPE, ROW), np.float32)
     rows[..., ROW - 3 :] = maps()
@@ -80,7 +80,7 @@ def walks(face: str, count: int, max_steps: int, launches: tuple[int, ...], **na
         "volume_shape": np.array(SHAPE, np.int32),
     }  # fmt: skip
     memory = {"scratch_row": ("reals", ROW)} | team_memory(fill)
-    linked = program(face, [growth.advance], fill, memory)
+    linked = program(dialect, [growth.advance], fill, memory)
     held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     linked.run("advance", count, held | {"steps": 1, "stride": 2, "offset": 0})
     for steps in launches:
@@ -113,15 +113,15 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    ("face", "case", "count", "launches"),
+    ("dialect", "case", "count", "launches"),
     [("python", "few", 12, (100,) * 9), ("numba64", "few", 300, (100,) * 9), ("numba64", "dipy", 300, (1,) * 300),
      ("numba64", "many", 200, (9,) * 90), ("numba64", "white", 300, (30,) * 90),
      ("numba32", "dipy", 300, (60,) * 60)],
 )  # fmt: skip
-def test_each_step_is_that_of_dipys_algorithm(face, case, count, launches):
+def test_each_step_is_that_of_dipys_algorithm(dialect, case, count, launches):
     max_steps = 40
     theirs, resampled = expected(count, max_steps, **CASES[case])
-    ours = walks(face, count, max_steps, launches, **CASES[case])
+    ours = walks(dialect, count, max_steps, launches, **CASES[case])
     # where a forward half takes back its only step, DIPY's backward half does not know of it
     compared = [h for h in range(2 * count) if h % 2 == 0 or theirs[h - 1][0]]
     assert len(compared) > 1.5 * count
@@ -135,7 +135,7 @@ def test_each_step_is_that_of_dipys_algorithm(face, case, count, launches):
 
 
 # ---------------------------------------------------------------------------------------------------------- particles
-@twin
+@func
 def draw_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints):
     """The particles that are drawn by whole-numbered weights."""
     for i in range(32):
@@ -144,7 +144,7 @@ def draw_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints
     put(out, 32 * item, drawn(recovery, u32(item), u32(1), u32(2), 0, key))
 
 
-@twin
+@func
 def balance_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints):
     """The weights after ``balance`` in millionths, and the particles' sources."""
     for i in range(32):
@@ -158,12 +158,12 @@ def balance_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: I
     barrier()
 
 
-@pytest.mark.parametrize("face", ["python", "numba32"])
-def test_particles_are_drawn_as_often_as_their_weights_say(face):
+@pytest.mark.parametrize("dialect", ["python", "numba32"])
+def test_particles_are_drawn_as_often_as_their_weights_say(dialect):
     weights = np.pad([0, 5, 0, 1, 3, 0, 0, 2, 9], (0, 23)).astype(np.int32)
-    fill, items = fill_of(pft_particles=9), 20 if face == "python" else 2000
+    fill, items = fill_of(pft_particles=9), 20 if dialect == "python" else 2000
     values = {"weights": weights, "key": KEY, "out": ints(32 * items)}
-    found = np.bincount(run(face, draw_all, items, values, fill, team_memory(fill))["out"], minlength=32)
+    found = np.bincount(run(dialect, draw_all, items, values, fill, team_memory(fill))["out"], minlength=32)
     assert (found[weights == 0] == 0).all()
     share = weights[weights > 0] / weights.sum()
     assert stats.chisquare(found[weights > 0], share * 32 * items).pvalue > 1e-3

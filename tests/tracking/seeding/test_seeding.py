@@ -11,10 +11,10 @@ import nibabel as nib
 import numpy as np
 import pytest
 from commands import computed
+from dialects import reals
+from dialects import run as on_dialect
 from dipy.tracking.utils import random_seeds_from_mask, seeds_from_mask
 from distributions import unit
-from faces import reals
-from faces import run as on_face
 from getters import ON_A_SERIES
 from scipy.stats import chi2_contingency, chisquare, kstest
 from synthetic import gradients, noisy_crossing
@@ -167,7 +167,7 @@ class TestPositions:
             "rules_key": np.array([5, 6]), "rules_first_seed": 2**31 + 3, "out": reals(120),
         }  # fmt: skip
         for kernel, count in ((place_in_ball, 40), (draw_share, 60)):
-            found = [on_face(face, kernel, count, values)["out"] for face in ("python", "numba32")]
+            found = [on_dialect(dialect, kernel, count, values)["out"] for dialect in ("python", "numba32")]
             assert np.allclose(*found, rtol=0, atol=1e-6)
             assert np.ptp(found[0]) > 0.9
 

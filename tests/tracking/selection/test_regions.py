@@ -12,16 +12,16 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import pytest
-from faces import FACES, ints
-from faces import run as run_kernel
+from dialects import DIALECTS, ints
+from dialects import run as run_kernel
 from region_runs import LoopState, digest, lines_of, same_lines, vulkan, whole, within
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.selection import regions as kernels
-from tistreamlines.kernels.selection.regions import EXCLUDE, INCLUDES, Demands, gathered, marks_at
+from tistreamlines.kernels.selection.regions import EXCLUDE, INCLUDES, Demands, bits_at, gathered
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.linker.lang import Hole, Ints, Reals, i32, twin, vec3
+from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, vec3
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.selection.files import Mask, Sphere
 from tistreamlines.tracking.selection.regions import ROLES, Regions
@@ -70,14 +70,14 @@ def test_only_the_final_points_of_particle_filtering_count(tracked, head, spots,
     assert same_lines(lines_of(whole(tracked(**rules, **asked))), kept)
 
 
-@twin
+@func
 def look(item: i32, filter: Filter, points: Reals, out: Ints):
     """Bits of points."""
-    out[item] = marks_at(filter, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), 0)
+    out[item] = bits_at(filter, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), 0)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(dialect):
     """Also where a voxel of the image has points with and without them, and next to the borders of voxels."""
     rng, shape = np.random.default_rng(4), (17, 14, 11)
     space = ts.Space(np.array([[2.0, 0.3, 0, 4], [-0.3, 1.5, 0, -7], [0, 0, 2.5, 1], [0, 0, 0, 1]]), shape)
@@ -95,7 +95,7 @@ def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(face):
     voxels = np.stack([rng.integers(0, size, 20_000) for size in shape], axis=1)
     points = (voxels + rng.uniform(-0.499, 0.499, voxels.shape)).astype(np.float32).astype(float)
     points[:2000] = np.where(rng.random((2000, 3)) < 0.5, voxels[:2000] + 0.49995, voxels[:2000])
-    found = run_kernel(face, look, len(points), {**regions.values, "points": points, "out": ints(len(points))},
+    found = run_kernel(dialect, look, len(points), {**regions.values, "points": points, "out": ints(len(points))},
                        {"Filter": kernels.Regions, "MORE": 0})["out"]  # fmt: skip
     expected, sure = np.zeros(len(points), int), np.ones(len(points), bool)
     for number, mask in enumerate(masks):
@@ -274,18 +274,18 @@ def held(points: np.ndarray, regions: list[Any]) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------- order
 
 
-@twin
+@func
 def walk(item: i32, filter: Demands, bits: Ints, points: i32, out: Ints):
     """What a walk over the bits of points comes to."""
-    met = 0
+    visited = 0
     for i in range(points):
-        met = gathered(filter, met, bits[item * points + i])
-        met = gathered(filter, met, bits[item * points + i])
-    out[item] = met
+        visited = gathered(filter, visited, bits[item * points + i])
+        visited = gathered(filter, visited, bits[item * points + i])
+    out[item] = visited
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_ordered_regions_are_entered_as_in_mrtrix(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_ordered_regions_are_entered_as_in_mrtrix(dialect):
     rng, walks, points, size = np.random.default_rng(1), 400, 12, 3
     inside = np.zeros((walks, points, size), bool)
     turns = np.sort(rng.integers(0, points, (walks, size)), axis=1)
@@ -299,7 +299,7 @@ def test_ordered_regions_are_entered_as_in_mrtrix(face):
         "filter_wanted": ordered, "filter_limited": 0, "filter_stops": 0, "bits": bits.ravel().astype(np.int32),
         "points": points, "out": ints(walks),
     }  # fmt: skip
-    met = run_kernel(face, walk, walks, values)["out"]
+    visited = run_kernel(dialect, walk, walks, values)["out"]
     expected = []
     for number in range(walks):
         state = LoopState(size)
@@ -307,7 +307,7 @@ def test_ordered_regions_are_entered_as_in_mrtrix(face):
             state.enter(regions)
         expected.append(state.passed)
     assert 20 < sum(expected) < walks - 20
-    assert np.array_equal((met & (ordered | EXCLUDE)) == ordered, expected)
+    assert np.array_equal((visited & (ordered | EXCLUDE)) == ordered, expected)
 
 
 def test_ordered_regions_along_one_way(tracked, spots):

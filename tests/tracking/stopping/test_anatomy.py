@@ -8,9 +8,9 @@ import nibabel as nib
 import numpy as np
 import pytest
 from commands import computed
+from dialects import DIALECTS, ints, run
 from dipy.tracking import stopping_criterion as dipys
 from dipy.tracking.stopping_criterion import StreamlineStatus
-from faces import FACES, ints, run
 from scipy import stats
 
 import tistreamlines as ts
@@ -22,7 +22,7 @@ from tistreamlines.kernels.halves import Stopping
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act, binary, cmc
-from tistreamlines.linker.lang import Ints, Reals, Record, barrier, i32, twin, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, Record, barrier, func, i32, u32, vec3
 from tistreamlines.linker.source import Source
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import save_phantom
@@ -45,7 +45,7 @@ class Memory(Record):
     row: Reals
 
 
-@twin
+@func
 def asked(
     item: i32, volume: Volume, stopping: Stopping, scratch: Memory, points: Reals, turns: i32, key: Ints, out: Ints
 ):
@@ -74,10 +74,10 @@ def question(rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1
     return fill, {"scratch_row": ("reals", WIDTH)}, values
 
 
-def answers(face: str, rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1) -> np.ndarray:
+def answers(dialect: str, rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1) -> np.ndarray:
     """The rule's answers at points (n, 3)."""
     fill, memory, values = question(rule, channels, points, turns)
-    return run(face, asked, len(points), values, fill, memory)["out"]
+    return run(dialect, asked, len(points), values, fill, memory)["out"]
 
 
 def tissues() -> np.ndarray:
@@ -92,21 +92,21 @@ def points(count: int) -> np.ndarray:
     return np.random.default_rng(2).uniform(-0.49, np.array(SHAPE) - 0.51, (count, 3)).astype(np.float32)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_act_is_dipys(face):
-    maps, at = tissues(), points(300 if face == "python" else 3000)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_act_is_dipys(dialect):
+    maps, at = tissues(), points(300 if dialect == "python" else 3000)
     criterion = dipys.ActStoppingCriterion(maps[..., 0], maps[..., 1])
     expected = [STATUSES[criterion.check_point(point.astype(float))] for point in at]
-    assert np.array_equal(answers(face, "act", maps, at), expected)
+    assert np.array_equal(answers(dialect, "act", maps, at), expected)
     assert {*expected} == {Stop.GROWING, Stop.VALID_END, Stop.INVALID_END}
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_binary_is_dipys(face):
-    mask, at = tissues()[..., 0] > 0.3, points(300 if face == "python" else 3000)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_binary_is_dipys(dialect):
+    mask, at = tissues()[..., 0] > 0.3, points(300 if dialect == "python" else 3000)
     criterion = dipys.BinaryStoppingCriterion(mask)
     expected = [STATUSES[criterion.check_point(point.astype(float))] for point in at]
-    assert np.array_equal(answers(face, "binary", mask[..., None], at), expected)
+    assert np.array_equal(answers(dialect, "binary", mask[..., None], at), expected)
     assert {*expected} == {Stop.GROWING, Stop.VALID_END}
 
 

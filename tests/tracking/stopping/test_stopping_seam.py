@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import computed
-from faces import FACES, ints, program, reals, run
+from dialects import DIALECTS, ints, program, reals, run
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
@@ -19,7 +19,7 @@ from tistreamlines.kernels.lanes import read_stop
 from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
-from tistreamlines.linker.lang import Constant, Ints, Reals, Record, i32, real, stage, twin, u32, vec3
+from tistreamlines.linker.lang import Constant, Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.linker.source import Source
 from tistreamlines.tracking.engine.linking import filled
@@ -38,7 +38,7 @@ class Toy(Record):
     scale: real
 
 
-@twin
+@func
 def classify_toy(stopping: Toy, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Go on where the first map exceeds the second times a random number."""
     w = philox(c0, c1, c2, u32(STOPPING << STREAM), u32(key[0]), u32(key[1]))
@@ -60,7 +60,7 @@ class Memory(Record):
     row: Reals
 
 
-@twin
+@func
 def choose_straight(
     volume: Volume, p: vec3, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32, c1: u32, c2: u32,
     rules: Rules,
@@ -88,7 +88,7 @@ class Wall(Demands):
     x: real
 
 
-@twin
+@func
 def at_wall(filter: Wall, p: vec3, word: i32) -> i32:
     """Exclude what comes to the wall."""
     found = 0
@@ -101,7 +101,7 @@ METHOD = {
     "Method": Straight, "Scratch": Memory, "Stopping": Toy, "classify": classify_toy, "choose": choose_straight,
     "move": move_straight, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST, "STOP_CHANNELS": 2, "REDRAWN": 0,
 }  # fmt: skip
-WALL = bits.STAGES | {"Filter": Wall, "marks": at_wall, "MARKS": 1}
+WALL = bits.STAGES | {"Filter": Wall, "bits_at": at_wall, "HAS_BITS": 1}
 NO_WALL: dict[str, Any] = {}
 SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
 
@@ -129,12 +129,12 @@ def arguments(max_steps: int = STEPS) -> dict[str, Any]:
         "halves_point": np.tile([2.0, 0.0, 0.0], HALVES).astype(np.float32), "volume_rows": rows.ravel(),
         "volume_index": (CHUNKS * np.arange(SIDE)).astype(np.int32), "volume_shape": np.array([SIDE, 1, 1], np.int32),
         "stopping_scale": 0.5, "method_step": 0.5, "filter_x": 5.0,
-        "halves_met": ints(3 * HALVES), "filter_counted": EXCLUDE, "filter_ordered": 0, "filter_first": 0,
+        "halves_visited": ints(3 * HALVES), "filter_counted": EXCLUDE, "filter_ordered": 0, "filter_first": 0,
         "filter_wanted": 0, "filter_limited": 0, "filter_stops": 0, "filter_ends": 0,
     }  # fmt: skip
 
 
-@twin
+@func
 def shares(item: i32, counters: Ints, key: Ints, out: Reals):
     """Uniform numbers of the stopping rules' stream."""
     c2 = u32(counters[3 * item + 2])
@@ -157,9 +157,11 @@ def expected(reason: Stop, max_steps: int = STEPS) -> tuple[np.ndarray, np.ndarr
     return steps, np.where(ended, reason, last)
 
 
-def states(face: str, fill: dict[str, Any], launches: tuple[int, ...] = (STEPS,), max_steps: int = STEPS) -> np.ndarray:
+def states(
+    dialect: str, fill: dict[str, Any], launches: tuple[int, ...] = (STEPS,), max_steps: int = STEPS
+) -> np.ndarray:
     """Steps and stop reasons of the halves after launches of so many steps each."""
-    linked = program(face, [growth.advance], fill, SCRATCH)
+    linked = program(dialect, [growth.advance], fill, SCRATCH)
     values = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments(max_steps).items()}
     for steps in launches:
         linked.run("advance", HALVES, values | {"steps": steps})
@@ -168,9 +170,9 @@ def states(face: str, fill: dict[str, Any], launches: tuple[int, ...] = (STEPS,)
 
 
 @pytest.mark.parametrize(("reason", "read"), [(Stop.END_POINT, read_row), (Stop.NO_DIRECTION, read_stop)])
-@pytest.mark.parametrize("face", FACES)
-def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(face, reason, read):
-    found = states(face, fill_of(reason, read))
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(dialect, reason, read):
+    found = states(dialect, fill_of(reason, read))
     steps, reasons = expected(reason)
     assert np.array_equal(found[:, 0], steps)
     assert np.array_equal(found[:, 1], reasons)
@@ -179,13 +181,13 @@ def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(face, reason
 
 
 @pytest.mark.parametrize("redrawn", [0, 1])
-@pytest.mark.parametrize("face", FACES)
-def test_no_rule_ends_a_streamline_at_its_seed(face, redrawn, monkeypatch):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_rule_ends_a_streamline_at_its_seed(dialect, redrawn, monkeypatch):
     """Nor if the first step takes a second attempt."""
     low = maps()
     low[2, 0] = 0
     monkeypatch.setattr(sys.modules[__name__], "maps", lambda: low)
-    found = states(face, fill_of(Stop.END_POINT) | {"REDRAWN": redrawn})
+    found = states(dialect, fill_of(Stop.END_POINT) | {"REDRAWN": redrawn})
     steps, reasons = expected(Stop.END_POINT)
     assert np.array_equal(found, np.stack([steps, reasons], axis=1))
     assert (steps > 0).any()
@@ -205,9 +207,9 @@ def test_an_end_point_that_is_the_last_step_has_the_rules_reason():
     assert set(reasons[ended == most]) == {Stop.NO_DIRECTION, Stop.MAX_LENGTH}
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_a_filter_can_end_streamlines_early(face):
-    assert at_the_wall(states(face, fill_of(Stop.END_POINT, filter=WALL)))
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_filter_can_end_streamlines_early(dialect):
+    assert at_the_wall(states(dialect, fill_of(Stop.END_POINT, filter=WALL)))
 
 
 def at_the_wall(found: np.ndarray) -> bool:
@@ -240,7 +242,7 @@ def test_devices_ask_the_same(arch, tmp_path):
     assert at_the_wall(found["wall"])
 
 
-@twin
+@func
 def both(item: i32, volume: Volume, row: Reals, out: Reals):
     """A rule's channels, read alone and with the row."""
     p = vec3(2.5 + real(item), 0.0, 0.0)
@@ -252,10 +254,10 @@ def both(item: i32, volume: Volume, row: Reals, out: Reals):
         out[4 * item + 2 + i] = row[STOP_CHANNEL + i]
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_channels_read_alone_are_those_of_the_row(face):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_channels_read_alone_are_those_of_the_row(dialect):
     values = arguments() | {"out": reals(40)}
-    found = run(face, both, 10, values, fill_of(Stop.END_POINT), {"row": ("reals", 32 * CHUNKS)})["out"]
+    found = run(dialect, both, 10, values, fill_of(Stop.END_POINT), {"row": ("reals", 32 * CHUNKS)})["out"]
     found = found.reshape(-1, 2, 2)
     assert np.array_equal(found[:, 0], found[:, 1])
     assert found.min() > 0

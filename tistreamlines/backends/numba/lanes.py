@@ -147,7 +147,7 @@ def _negate(context, builder, sig, args):
 def _filled(kind: str):
     @intrinsic
     def lanes(typingctx, x):
-        """The same value in every lane; reals in the face's precision."""
+        """The same value in every lane; reals in the dialect's precision."""
         target = Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4
 
         def build(context, builder, sig, args):

@@ -16,7 +16,7 @@ from ...linker.link import link
 from ...linker.source import Source
 from ..faults import point
 from .cache import function
-from .face import face, spread_name
+from .dialect import dialect, spread_name
 
 TOGETHER = 16  # items that a thread takes in a row
 LINE = 32  # elements that fill one or two cache lines
@@ -57,7 +57,7 @@ class NumbaProgram(HostArrays):
     def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
         super().__init__(bits)
         self.threads = threads or min(_threads_of_numba(), usable_cores())
-        linked = link(source.roots, face(bits, fast), source.fill)
+        linked = link(source.roots, dialect(bits, fast), source.fill)
         patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
         text = linked.text + "".join(f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}

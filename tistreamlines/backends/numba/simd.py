@@ -216,7 +216,7 @@ team_max = _reduction("max")
 
 @intrinsic
 def log8(typingctx, x):
-    """Natural logarithm in float64, for the reference face."""
+    """Natural logarithm in float64, for the reference dialect."""
 
     def build(context, builder, sig, args):
         log = cgutils.get_or_insert_function(

@@ -42,7 +42,7 @@ def lay_out(device: Device, source: Source, kind: str) -> Block:
     if kind == "block":
         return Block(kind, 1, (), not device.software)
     team = sum(4 * size for name, (_, size) in source.scratch.items() if name not in source.shares) + 4
-    few = kind == "warp" and source.fill.get("MARKS") and not source.fill["CARRIED"]
+    few = kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]
     most = TEAMS_OF_REGIONS if few else MOST_TEAMS[kind]
     teams = max(1, min(most, 2 * SHARED_BYTES // 3 // team))
     room = SHARED_BYTES - 4 - teams * team

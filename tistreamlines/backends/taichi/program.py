@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import Device
-from ...linker.face import Face
+from ...linker.dialect import Dialect
 from ...linker.link import link
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
@@ -75,14 +75,14 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
     }
 
 
-def face(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Face:
+def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Dialect:
     """Return Taichi's spelling for an arch.
 
     ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
     64-bit integers.
     """
     kind = kind or team_kind(arch, None)
-    return Face(
+    return Dialect(
         name=f"{arch}{'' if exact else 'fast'}",
         header=HEADER + ("" if int64 else HALVES) + OPERATIONS[kind] + COLLECT,
         decorator="@ti.func",
@@ -117,7 +117,7 @@ class TaichiProgram:
         self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
         self.ti, self.scratch = self.runtime.ti, source.scratch
         kind = kind or team_kind(device.arch, device.subgroup)
-        linked = link(source.roots, face(device.arch, exact, kind, device.int64), source.fill)
+        linked = link(source.roots, dialect(device.arch, exact, kind, device.int64), source.fill)
         self.block = lay_out(device, source, kind)
         self.block = replace(self.block, queued=self.block.queued and queued)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}

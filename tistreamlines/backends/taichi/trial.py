@@ -49,7 +49,7 @@ TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations"
 SCRATCH = {"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)}
 
 
-@twin
+@func
 def trial(
     item: i32, a: Reals, b: Reals, tiny: Reals, out: Ints, found: Ints, room: Reals, listed: Reals, counted: Ints
 ):

@@ -14,14 +14,14 @@ EXACT_ARCS = Constant("1: arcs are exact, 0: of second order as in DIPY, which l
 SMALL = 1.0e-4  # curvature, 1/mm, that counts as none
 
 
-@twin
+@func
 def settled(k: real, other: real) -> real:
     """A curvature as the propagator takes it: a small one is none, or, beside one that is not, SMALL."""
     size = absolute(k)
     return where(size < SMALL, where(absolute(other) < SMALL, 0.0, SMALL), k)
 
 
-@twin
+@func
 def bend(s: real, k1: real, k2: real) -> vec3:
     """Sine and versed sine (1 - cosine) of the angle that an arc turns by, and its radius; a straight one's are 0.
 
@@ -40,13 +40,13 @@ def bend(s: real, k1: real, k2: real) -> vec3:
     return vec3((2.0 * sine) * cosine, (2.0 * sine) * sine, radius)
 
 
-@twin
+@func
 def blend(p: real, q: real, r: real, t: vec3, n: vec3, b: vec3) -> vec3:
     """``p t + q n + r b``."""
     return vec3((p * t[0] + q * n[0]) + r * b[0], (p * t[1] + q * n[1]) + r * b[1], (p * t[2] + q * n[2]) + r * b[2])
 
 
-@twin
+@func
 def onward(s: real, k1: real, k2: real, t: vec3, n: vec3, b: vec3) -> vec3:
     """How far an arc of length ``s`` leads, mm: row 1 of the propagator."""
     if EXACT_ARCS:
@@ -59,7 +59,7 @@ def onward(s: real, k1: real, k2: real, t: vec3, n: vec3, b: vec3) -> vec3:
     return blend(p, k1 * h, k2 * h, t, n, b)
 
 
-@twin
+@func
 def tangent_after(s: real, k1: real, k2: real, t: vec3, n: vec3, b: vec3) -> vec3:
     """The tangent at the end of an arc: row 2 of the propagator, normalised."""
     if EXACT_ARCS:
@@ -74,7 +74,7 @@ def tangent_after(s: real, k1: real, k2: real, t: vec3, n: vec3, b: vec3) -> vec
     return normalised(ahead)
 
 
-@twin
+@func
 def binormal_after(s: real, k1: real, k2: real, t: vec3, n: vec3, b: vec3) -> vec3:
     """The binormal at the end of an arc: row 3 of the propagator, as it comes."""
     if EXACT_ARCS:

@@ -67,7 +67,7 @@ class BedpostxScratch(Record):
 
 
 # ------------------------------------------------------------------------------------------------------------- a draw
-@twin
+@func
 def sample_drawn(p: vec3, w: words) -> i32:
     """Code of the first fibre in a voxel around a point and a sample of it, which four random words choose."""
     x = where(uniform(w[0]) < p[0] - floor(p[0]), 2, 0)
@@ -76,7 +76,7 @@ def sample_drawn(p: vec3, w: words) -> i32:
     return ((i32(umulhi(w[3], u32(DRAWN))) * FIBRES) << PLACE) | (x | (y | z))
 
 
-@twin
+@func
 def fibre_at(volume: Volume, p: vec3, code: i32) -> i32:
     """First of a fibre's four numbers in ``volume.rows``: x, y, z and the volume fraction."""
     x = i32(floor(p[0])) + ((code >> 1) & 1)
@@ -85,7 +85,7 @@ def fibre_at(volume: Volume, p: vec3, code: i32) -> i32:
     return row_start(volume, x, y, z) + 4 * ((code >> PLACE) & ((1 << (BITS - PLACE)) - 1))
 
 
-@twin
+@func
 def along_fibre(volume: Volume, p: vec3, code: i32) -> vec3:
     """Direction of a code."""
     c = fibre_at(volume, p, code)
@@ -93,7 +93,7 @@ def along_fibre(volume: Volume, p: vec3, code: i32) -> vec3:
     return vec3(sense * volume.rows[c], sense * volume.rows[c + 1], sense * volume.rows[c + 2])
 
 
-@twin
+@func
 def nearest_fibre(volume: Volume, p: vec3, d: vec3, method: Bedpostx, w: words) -> i32:
     """Code of the fibre nearest to a heading in the voxel and sample that are drawn, in its sense; NONE if none is near."""
     code = sample_drawn(p, w)
@@ -110,7 +110,7 @@ def nearest_fibre(volume: Volume, p: vec3, d: vec3, method: Bedpostx, w: words) 
 
 
 # ------------------------------------------------------------------------------------------------------------- a half
-@twin
+@func
 def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: BedpostxScratch, c0: u32, key: Ints) -> i32:
     """Draw the initial direction at a point: the sample's first fibre, or any that counts; return 0 if there is none."""
     code = sample_drawn(p, philox(c0, u32(0), u32(0), u32(0), u32(key[0]), u32(key[1])))
@@ -156,7 +156,7 @@ def store_heading(state: Heading, scratch: BedpostxScratch, held: Reals, place: 
         held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))
 
 
-@twin
+@func
 def choose_fibre(
     volume: Volume, p: vec3, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32, c1: u32,
     c2: u32, rules: Rules,

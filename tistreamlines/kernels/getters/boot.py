@@ -82,13 +82,13 @@ class BootScratch(Record):
         return {"row": row, "transformed": transformed, "sums": wide, "coefficients": wide, "odf": odf}
 
 
-@twin
+@func
 def b0_scale(method: Boot, row: Reals) -> real:
     """One over the mean b0 signal."""
     return divide(1.0, maximum(row[STOP_CHANNEL - 1], method.min_signal))
 
 
-@twin
+@func
 def fitted(method: Boot, row: Reals, c: i32) -> real:
     """The fit of 32 signals by spherical harmonics, from number ``c`` on."""
     x = at(method.gradients, c)
@@ -97,7 +97,7 @@ def fitted(method: Boot, row: Reals, c: i32) -> real:
     return harmonic(row, 32 * SIGNAL_CHUNKS, x, y, z)
 
 
-@twin
+@func
 def transform(method: Boot, scratch: BootScratch, signal: real, scale: real, place: i32):
     """Clip and normalise 32 signals, and store the transform in which the model's fit is linear."""
     attenuation = maximum(signal, method.min_signal) * scale
@@ -112,7 +112,7 @@ def transform(method: Boot, scratch: BootScratch, signal: real, scale: real, pla
         put(scratch.transformed, place, log(-log(attenuation)))
 
 
-@twin
+@func
 def share(method: Boot, scratch: BootScratch, group: i32, t: i32) -> real:
     """The transformed signal that each lane multiplies at step ``t``."""
     if GROUPS == 1:
@@ -122,14 +122,14 @@ def share(method: Boot, scratch: BootScratch, group: i32, t: i32) -> real:
     return z
 
 
-@twin
+@func
 def begin_fit(scratch: BootScratch):
     """Set the sums to zero."""
     for group in range(GROUPS):
         put(scratch.sums, 32 * group, lanes(0.0))
 
 
-@twin
+@func
 def fit_pass(method: Boot, scratch: BootScratch, chunk: i32, count: i32):
     """Fit the model to ``count`` transformed chunks of signals, from number ``chunk`` on, and add that to ``sums``.
 
@@ -154,7 +154,7 @@ def fit_pass(method: Boot, scratch: BootScratch, chunk: i32, count: i32):
     barrier()
 
 
-@twin
+@func
 def end_fit(method: Boot, scratch: BootScratch):
     """Add the partial sums to coefficients of harmonics, and convert these to coefficients of monomials.
 
@@ -175,7 +175,7 @@ def end_fit(method: Boot, scratch: BootScratch):
     barrier()
 
 
-@twin
+@func
 def fit_plain(method: Boot, scratch: BootScratch):
     """Fit the model to the measured signals."""
     scale = b0_scale(method, scratch.row)
@@ -192,7 +192,7 @@ def fit_plain(method: Boot, scratch: BootScratch):
     end_fit(method, scratch)
 
 
-@twin
+@func
 def draw_pass(method: Boot, scratch: BootScratch, word: u32, chunk: i32, count: i32):
     """Transform ``count`` chunks of the signals' fit plus residuals drawn with replacement, from number ``chunk`` on.
 
@@ -206,7 +206,7 @@ def draw_pass(method: Boot, scratch: BootScratch, word: u32, chunk: i32, count: 
         transform(method, scratch, fitted(method, scratch.row, (chunk + k) * 32) + residual, scale, k * 32)
 
 
-@twin
+@func
 def fit_drawn(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32, c3: u32, key: Ints):
     """Fit the model to signals drawn anew; a Philox block of a lane serves four passes."""
     k0 = u32(key[0])
@@ -223,7 +223,7 @@ def fit_drawn(method: Boot, scratch: BootScratch, c0: u32, c1: u32, c2: u32, c3:
     end_fit(method, scratch)
 
 
-@twin
+@func
 def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
     """Sample the ODF on the sphere; store its minimum and maximum in ``sums``."""
     low = lanes(3.0e38)
@@ -244,14 +244,14 @@ def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
     scratch.sums[1] = team_max(high)
 
 
-@twin
+@func
 def odf_peaks(method: Boot, scratch: BootScratch, heading: vec3) -> i32:
     """Sample the ODF and find its peaks; return their number."""
     sample_odf(method, scratch, heading)
     return find_peaks(scratch.odf, method.sphere, method.rule, scratch.peaks, scratch.sums[0], scratch.sums[1])
 
 
-@twin
+@func
 def initial_directions(method: Boot, scratch: BootScratch) -> i32:
     """Find the peaks of the measured signals' ODF at a point; return their number (``kept`` lists the vertices)."""
     barrier()
@@ -259,7 +259,7 @@ def initial_directions(method: Boot, scratch: BootScratch) -> i32:
     return odf_peaks(method, scratch, vec3(0.0, 0.0, 0.0))
 
 
-@twin
+@func
 def next_direction(
     method: Boot, scratch: BootScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:

@@ -29,7 +29,7 @@ def drop_last_point(walk: Walk, bits: Bits, half: i32, halves: Halves):
 @stage
 def put_off(walk: Walk, rules: Rules):
     """Put an end off that is not due to the stopping rule."""
-    if TRUNCATES | MARKS:
+    if TRUNCATES | HAS_BITS:
         early = (walk.status == MAX_LENGTH) & (walk.taken > 0) & (walk.taken < rules.max_steps)
         if early | (walk.status == ALL_INCLUDED):
             walk.due = walk.status
@@ -39,7 +39,7 @@ def put_off(walk: Walk, rules: Rules):
 @stage
 def end_in_time(walk: Walk):
     """End a half for the reason that was put off, now that a direction is found."""
-    if TRUNCATES | MARKS:
+    if TRUNCATES | HAS_BITS:
         if (walk.due != GROWING) & (walk.choice >= 0):
             walk.status = walk.due
             walk.goes_on = 0

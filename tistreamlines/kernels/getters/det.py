@@ -11,7 +11,7 @@ from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks, probability, sample, t
 GREATEST = Constant("1: follow the greatest sample in the cone, 0: the closest peak")
 
 
-@twin
+@func
 def greatest(method: Pmf, scratch: PmfScratch, heading: vec3) -> i32:
     """Vertex of the greatest sample in the cone, the lowest number among equals; NONE if no sample is above 0."""
     low = method.threshold * sample(method, scratch, heading, method.rule.cos_angle)
@@ -28,7 +28,7 @@ def greatest(method: Pmf, scratch: PmfScratch, heading: vec3) -> i32:
     return number
 
 
-@twin
+@func
 def next_direction(
     method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:

@@ -15,7 +15,7 @@ from ..orientation.peaks import NONE, VERTEX_CHUNKS
 from ..orientation.pmf import Pmf, PmfScratch, probability, sample, toward
 
 
-@twin
+@func
 def scan(sums: Reals, value: real):
     """Put the sum over lanes 0 to l at ``sums[32 + l]``, and 0 before them (Hillis and Steele 1986: 5 rounds)."""
     put(sums, 0, lanes(0.0))
@@ -30,7 +30,7 @@ def scan(sums: Reals, value: real):
     barrier()
 
 
-@twin
+@func
 def draw(scratch: PmfScratch, low: real, u: real) -> i32:
     """Vertex at fraction ``u`` of the cumulative sum of the samples that reach ``low``; NONE if all are 0.
 
@@ -57,7 +57,7 @@ def draw(scratch: PmfScratch, low: real, u: real) -> i32:
     return number
 
 
-@twin
+@func
 def next_direction(
     method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:

@@ -51,7 +51,7 @@ class Ptt(Pmf):
 
 
 # ------------------------------------------------------------------------------------------------- a candidate
-@twin
+@func
 def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
     """Curvatures (k1, k2), uniform in the disc up to the maximum curvature, and the random number to accept them by."""
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
@@ -66,7 +66,7 @@ def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) ->
     return vec3(where(quarter >= 2.0, 0.0 - x, x), where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y), uniform(w[2]))
 
 
-@twin
+@func
 def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
     """A random unit vector perpendicular to ``t`` (DIPY's ``random_perpendicular_vector``)."""
     w = philox(c0, c1, c2, number | u32(FRAMES), u32(key[0]), u32(key[1]))
@@ -75,7 +75,7 @@ def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3
 
 
 # ------------------------------------------------------------------------------------------------ data support
-@twin
+@func
 def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: real) -> real:
     """The PMF in direction ``t`` at the end of each lane's probe, summed over its lines; 0 if not above ``low``."""
     number = nearest_vertex(method.sphere.vertices, method.cells, t)
@@ -95,13 +95,13 @@ def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: 
     return total
 
 
-@twin
+@func
 def powered(x: real, power: real) -> real:
     """``x**power`` for x of 0 or more."""
     return where(x > 1.0e-30, exp(maximum(power * log(maximum(x, 1.0e-30)), -87.0)), 0.0)
 
 
-@twin
+@func
 def data_support(
     method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real
 ) -> vec3:
@@ -127,7 +127,7 @@ def data_support(
     return vec3(total, end, end)
 
 
-@twin
+@func
 def bound_of(method: Ptt, greatest: real) -> real:
     """Bound of the rejection sampling: twice the maximum support; DIPY raises it to the exponent a second time."""
     bound = 2.0 * greatest
@@ -139,7 +139,7 @@ def bound_of(method: Ptt, greatest: real) -> real:
     return bound
 
 
-@twin
+@func
 def accepted(share: real, bound: real, support: real) -> i32:
     """1 in the lanes whose candidate is accepted; DIPY's getter accepts any candidate if none has support."""
     if STRICT:

@@ -41,7 +41,7 @@ class PttScratch(PmfScratch):
 
 
 # ------------------------------------------------------------------------------------------------------- a step
-@twin
+@func
 def choose_try(
     volume: Volume, p: vec3, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
     rules: Rules,
@@ -83,7 +83,7 @@ def choose_try(
     return chosen
 
 
-@twin
+@func
 def held(scratch: PttScratch, first: i32) -> vec3:
     """Read a vector of the carried frame: 0 tangent, 3 normal, 6 binormal."""
     if ABREAST:
@@ -94,7 +94,7 @@ def held(scratch: PttScratch, first: i32) -> vec3:
     return v
 
 
-@twin
+@func
 def hold(scratch: PttScratch, first: i32, v: vec3):
     """Write a vector of the frame."""
     for i in range(3):
@@ -105,7 +105,7 @@ def hold(scratch: PttScratch, first: i32, v: vec3):
             scratch.carried[first + i] = value
 
 
-@twin
+@func
 def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
     """Write the frame to the team memory."""
     barrier()
@@ -115,19 +115,19 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
     barrier()
 
 
-@twin
+@func
 def coded(number: i32, c2: u32) -> i32:
     """Code of a candidate: its number, and what a recovery has added to the counter that it was drawn with."""
     return number | i32((c2 >> u32(PARTICLE)) << u32(NUMBER_BITS))
 
 
-@twin
+@func
 def drawn_with(code: i32, c2: u32) -> u32:
     """The third word of the counter with which a candidate was drawn."""
     return (c2 & u32((1 << PARTICLE) - 1)) | (u32(code >> NUMBER_BITS) << u32(PARTICLE))
 
 
-@twin
+@func
 def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
     """Move the frame along the arc of a candidate; return the displacement in mm (DIPY's ``propagate``)."""
     t = held(scratch, 0)
@@ -161,8 +161,8 @@ def move_by_try(
     return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
 
 
-@twin
-def depart(method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules):
+@func
+def first_frame(method: Ptt, scratch: PttScratch, initial: i32, side: i32, first: i32, c0: u32, c2: u32, rules: Rules):
     """Start the tangent along the initial direction, that of a backward half opposite to the forward half's first step.
 
     DIPY takes the opposite of that step in voxels, which is another direction if voxels are not isotropic; here it is in mm.
@@ -183,8 +183,8 @@ def set_out_by_frame(
     state: Frame, scratch: PttScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Ptt, c0: u32,
     c2: u32, rules: Rules,
 ):  # fmt: skip
-    """See ``depart``."""
-    depart(method, scratch, initial, side, first, c0, c2, rules)
+    """See ``first_frame``."""
+    first_frame(method, scratch, initial, side, first, c0, c2, rules)
 
 
 @stage
@@ -203,7 +203,7 @@ def store_frame(state: Frame, scratch: PttScratch, held: Reals, place: i32, stri
         held[place + stride * i] = scratch.carried[i]
 
 
-@twin
+@func
 def support_of(
     volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints
 ):  # fmt: skip
@@ -226,7 +226,7 @@ def support_of(
 
 
 # ------------------------------------------------------------------------------------------------ reading rows
-@twin
+@func
 def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, c0: u32, key: Ints) -> i32:
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     here = everywhere(p)

@@ -21,14 +21,14 @@ class Vertex(Record):
     code: i32
 
 
-@twin
+@func
 def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch, c0: u32, key: Ints) -> i32:
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     interpolate_row(volume, p, scratch.row)
     return initial_directions(method, scratch)
 
 
-@twin
+@func
 def read_row(volume: Volume, p: vec3, row: Reals):
     """Interpolate all channels of the row."""
     interpolate_row(volume, p, row)
@@ -49,7 +49,7 @@ def load_code(state: Vertex, scratch: Scratch, code: i32, held: Reals, place: i3
     state.code = code
 
 
-@twin
+@func
 def choose_direction(
     volume: Volume, p: vec3, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32,
     rules: Rules,

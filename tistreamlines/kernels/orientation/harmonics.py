@@ -10,7 +10,7 @@ from ...linker.lang import *
 HALF_ORDER = Constant("half the order of the spherical harmonics")
 
 
-@twin
+@func
 def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
     """Sum of the monomials ``x^p y^q`` with p + q odd, less than the order, by Horner's method.
 
@@ -27,7 +27,7 @@ def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
     return value
 
 
-@twin
+@func
 def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
     """The function whose coefficients begin at ``c[first]``, in the directions (x, y, z)."""
     x2 = x * x
@@ -38,7 +38,7 @@ def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
     return even + triangle(c, first + (HALF_ORDER + 1) * (HALF_ORDER + 1), x, x2, y) * z
 
 
-@twin
+@func
 def amplitudes_of_harmonics(row: Reals, c: i32, x: real, y: real, z: real) -> real:
     """Amplitudes in 32 directions, which are those of the sphere's vertices from number ``c`` on."""
     return harmonic(row, 0, x, y, z)

@@ -50,7 +50,7 @@ class PeakScratch(Record):
         return {"candidates": fill["CANDIDATES"], "counter": 1}
 
 
-@twin
+@func
 def vertex(sphere: Sphere, i: i32) -> vec3:
     """Unit vector of a vertex."""
     return vec3(
@@ -60,13 +60,13 @@ def vertex(sphere: Sphere, i: i32) -> vec3:
     )
 
 
-@twin
+@func
 def dot(a: vec3, b: vec3) -> real:
     """Scalar product."""
     return (a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]
 
 
-@twin
+@func
 def alike(a: vec3, b: vec3) -> real:
     """Cosine of the angle between two directions; on a hemisphere, of the smaller one between their axes."""
     cosine = dot(a, b)
@@ -75,7 +75,7 @@ def alike(a: vec3, b: vec3) -> real:
     return cosine
 
 
-@twin
+@func
 def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch, low: real, high: real):
     """List the local maxima that reach the relative threshold.
 
@@ -106,7 +106,7 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
     barrier()
 
 
-@twin
+@func
 def best_candidate(odf: Reals, scratch: PeakScratch, count: i32) -> i32:
     """Largest remaining candidate, the lowest vertex among equals; NONE if none remains."""
     best = NONE
@@ -124,7 +124,7 @@ def best_candidate(odf: Reals, scratch: PeakScratch, count: i32) -> i32:
     return best
 
 
-@twin
+@func
 def keep_separated(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch) -> i32:
     """Keep the candidates in descending order without those too close to a larger one; return their number.
 
@@ -151,7 +151,7 @@ def keep_separated(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
     return kept
 
 
-@twin
+@func
 def find_peaks(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch, low: real, high: real) -> i32:
     """Find the peaks of an ODF whose least and greatest samples are known; ``kept`` lists them, largest first.
 
@@ -168,7 +168,7 @@ def find_peaks(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch,
     return count
 
 
-@twin
+@func
 def closest_peak(sphere: Sphere, rule: PeakRule, scratch: PeakScratch, count: i32, heading: vec3) -> i32:
     """Code of the peak closest to the heading, or NONE if none is within the angle (DIPY's ``closest_peak``).
 
@@ -190,7 +190,7 @@ def closest_peak(sphere: Sphere, rule: PeakRule, scratch: PeakScratch, count: i3
     return code
 
 
-@twin
+@func
 def direction(sphere: Sphere, code: i32) -> vec3:
     """Unit vector of a direction code."""
     d = vertex(sphere, code >> 1)

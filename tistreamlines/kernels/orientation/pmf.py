@@ -42,7 +42,7 @@ class PmfScratch(Record):
         return {"row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"], "sums": SCAN}
 
 
-@twin
+@func
 def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> real:
     """Sample the PMF; return its maximum, or 0 if that is negative.
 
@@ -68,14 +68,14 @@ def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> 
     return team_max(high)
 
 
-@twin
+@func
 def probability(scratch: PmfScratch, c: i32, low: real) -> real:
     """32 samples from number ``c`` on; those below ``low`` count as 0."""
     value = at(scratch.pmf, c)
     return where(value < low, 0.0, value)
 
 
-@twin
+@func
 def pmf_peaks(method: Pmf, scratch: PmfScratch) -> i32:
     """Sample the PMF and find its peaks; return their number."""
     high = sample(method, scratch, vec3(0.0, 0.0, 0.0), -1.0)
@@ -89,7 +89,7 @@ def pmf_peaks(method: Pmf, scratch: PmfScratch) -> i32:
     return find_peaks(scratch.pmf, method.sphere, method.rule, scratch.peaks, team_min(least), high)
 
 
-@twin
+@func
 def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
     """Code of vertex ``number``, or of its opposite if that is closer to the heading; NONE for NONE."""
     code = NONE
@@ -101,7 +101,7 @@ def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
     return code
 
 
-@twin
+@func
 def initial_directions(method: Pmf, scratch: PmfScratch) -> i32:
     """Find the peaks of the PMF at the point whose row is in the scratch; return their number (``kept`` lists them)."""
     barrier()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...linker.lang import *
 
 
-@twin
+@func
 def amplitudes_of_samples(row: Reals, c: i32, x: real, y: real, z: real) -> real:
     """Amplitudes at 32 vertices of the sphere, from number ``c`` on."""
     return at(row, c)

@@ -29,7 +29,7 @@ class Grid(Affine):
     high: i32
 
 
-@twin
+@func
 def on_grid(p: vec3, grid: Grid) -> vec3:
     """Coordinates of a point in RASmm; a voxel begins at a whole number."""
     c = transformed(p, grid)
@@ -38,13 +38,13 @@ def on_grid(p: vec3, grid: Grid) -> vec3:
     )
 
 
-@twin
+@func
 def beyond_border(c: real) -> i32:
     """Distance from the lower border of the voxel, in 2^-20 voxels."""
     return minimum(i32((c - floor(c)) * SCALE), WHOLE - 1)
 
 
-@twin
+@func
 def enter(x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
     """Add ``by`` to the count of a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
 
@@ -65,7 +65,7 @@ def enter(x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: 
     return new
 
 
-@twin
+@func
 def is_before(distance: i32, length: i32, down: i32, other: i32, other_length: i32, other_down: i32) -> i32:
     """Whether a border is met before another one; one that is left downwards belongs to the voxel that is left.
 
@@ -83,7 +83,7 @@ def is_before(distance: i32, length: i32, down: i32, other: i32, other_length: i
     return before
 
 
-@twin
+@func
 def is_next(
     left: i32, distance: i32, length: i32, down: i32, left_b: i32, distance_b: i32, length_b: i32, down_b: i32,
     left_c: i32, distance_c: i32, length_c: i32, down_c: i32,
@@ -97,7 +97,7 @@ def is_next(
     return first
 
 
-@twin
+@func
 def pass_through(a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
     """Count a streamline in each voxel that holds a point of the segment from a to b, except that of a itself."""
     x = i32(floor(a[0]))
@@ -143,13 +143,13 @@ def pass_through(a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited:
     return new
 
 
-@twin
+@func
 def begin(c: vec3, grid: Grid, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
     """Count a streamline in the voxel of its first point; return how many voxels are listed then."""
     return enter(i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, counts, by)
 
 
-@twin
+@func
 def count_points(item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints, visited: Ints, counts: Ints):
     """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
     place = 3 * offsets[item]
@@ -162,7 +162,7 @@ def count_points(item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints
         here = there
 
 
-@twin
+@func
 def count_steps(
     item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
     scratch: Scratch, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32,

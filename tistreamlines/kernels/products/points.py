@@ -9,7 +9,7 @@ from ..interpolate import Volume
 from ..orientation.peaks import NONE
 
 
-@twin
+@func
 def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, out: Ints):
     """Copy the codes of a half of streamline ``accepted[item // 2]``, several to a word, to ``out`` from ``slot[item]``."""
     half = 2 * accepted[item >> 1] + (item & 1)
@@ -40,7 +40,7 @@ class Affine(Record):
     z: real
 
 
-@twin
+@func
 def transformed(p: vec3, affine: Affine) -> vec3:
     """A point in the space that an affine leads to."""
     return vec3(
@@ -50,7 +50,7 @@ def transformed(p: vec3, affine: Affine) -> vec3:
     )
 
 
-@twin
+@func
 def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
     """Write each lane's point in RASmm."""
     there = transformed(p, affine)
@@ -78,7 +78,7 @@ class Laid(Record):
     order: Ints
 
 
-@twin
+@func
 def unpack(
     item: i32, words: Ints, laid: Laid, rules: Rules, volume: Volume, method: Method, scratch: Scratch, affine: Affine,
     out: Reals,

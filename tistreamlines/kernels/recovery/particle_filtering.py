@@ -27,7 +27,7 @@ TRIALS = Constant("how often particles may help a half")
 VALID_END = int(Stop.VALID_END)
 
 
-@twin
+@func
 def counted(half: i32, halves: Halves, particle: i32, trials: i32) -> i32:
     """The third word of the random numbers' counter."""
     return (halves.branch[half >> 1] * 2 + (half & 1)) | (((particle + 1) << PARTICLE) | (trials << TRIAL))
@@ -72,7 +72,7 @@ def note_first_step(walk: Walk, half: i32, halves: Halves):
         halves.first[half >> 1] = walk.code
 
 
-@twin
+@func
 def begin_trial(half: i32, taken: i32, last: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     """Plan how far the half goes back and how far particles go; return the number of steps to the point between."""
     back = minimum(taken, BACK_STEPS)
@@ -87,7 +87,7 @@ def begin_trial(half: i32, taken: i32, last: i32, halves: Halves, rules: Rules, 
     return taken + 1 - back
 
 
-@twin
+@func
 def end_turn(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     """Balance the weights after each particle's step; return the first particle that steps next, NONE if none does."""
     turn = particles.plan[TURN] + 1
@@ -102,7 +102,7 @@ def end_turn(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i
     return number
 
 
-@twin
+@func
 def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     """Replace the half's last steps by those of a particle that is drawn by weight; return how many the half has then."""
     first = particles.plan[FIRST]
@@ -126,7 +126,7 @@ def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     return taken
 
 
-@twin
+@func
 def outcome(
     half: i32, p: vec3, code: i32, status: i32, taken: i32, last: i32, halves: Halves, rules: Rules, scratch: Scratch,
     particles: Particles,

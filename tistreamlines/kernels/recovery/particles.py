@@ -1,4 +1,4 @@
-"""The particles of particle filtering: their weights, steps and resampling; :mod:`.rescue` sends them out.
+"""The particles of particle filtering: their weights, steps and resampling; :mod:`.particle_filtering` sends them out.
 
 A particle's weight is the product of the shares of tissue where ends are not forbidden, at its points.  Girard et al. 2014;
 DIPY's ``_pft`` in ``localtrack.pyx``.
@@ -47,13 +47,13 @@ class Particles(Record):
     plan: Ints
 
 
-@twin
+@func
 def white_matter(row: Reals) -> real:
     """What is neither tissue where ends are valid nor tissue where they are not."""
     return (1.0 - row[STOP_CHANNEL]) - row[STOP_CHANNEL + 1]
 
 
-@twin
+@func
 def send_out(particles: Particles, code: i32, p: vec3):
     """Put all particles at a point, with equal weights."""
     out = lane() < PARTICLES
@@ -69,7 +69,7 @@ def send_out(particles: Particles, code: i32, p: vec3):
         put(particles.white, 32, lanes(0.0))
 
 
-@twin
+@func
 def note_step(particles: Particles, particle: i32, p: vec3, code: i32, status: i32, row: Reals):
     """Note where a particle's step has led; ``row`` holds the maps at its new point."""
     turn = particles.plan[TURN]
@@ -100,7 +100,7 @@ def note_step(particles: Particles, particle: i32, p: vec3, code: i32, status: i
     barrier()
 
 
-@twin
+@func
 def next_growing(particles: Particles, after: i32) -> i32:
     """The first particle beyond number ``after`` that still grows, or NONE."""
     numbers = where((lane() > after) & (at(particles.status, 0) == GROWING), real(lane()), 32.0)
@@ -110,7 +110,7 @@ def next_growing(particles: Particles, after: i32) -> i32:
     return number
 
 
-@twin
+@func
 def whole_weight(particles: Particles) -> real:
     """Sum of the weights."""
     total = 0.0
@@ -119,7 +119,7 @@ def whole_weight(particles: Particles) -> real:
     return total
 
 
-@twin
+@func
 def drawn(particles: Particles, c0: u32, c1: u32, c2: u32, draw: i32, key: Ints) -> i32:
     """In each lane a particle, drawn by weight; 0 if all weights are 0.
 
@@ -139,7 +139,7 @@ def drawn(particles: Particles, c0: u32, c1: u32, c2: u32, draw: i32, key: Ints)
     return number
 
 
-@twin
+@func
 def copy_ints(array: Ints, start: i32, source: i32):
     """Each lane takes its source's number."""
     value = take(array, start + source)
@@ -147,7 +147,7 @@ def copy_ints(array: Ints, start: i32, source: i32):
     put(array, start, value)
 
 
-@twin
+@func
 def copy_reals(array: Reals, start: i32, source: i32):
     """Each lane takes its source's number."""
     value = take(array, start + source)
@@ -155,7 +155,7 @@ def copy_reals(array: Reals, start: i32, source: i32):
     put(array, start, value)
 
 
-@twin
+@func
 def resample(particles: Particles, turn: i32, source: i32):
     """Each particle becomes a copy of its source, and all weights are equal again."""
     for k in range(turn + 1):
@@ -175,7 +175,7 @@ def resample(particles: Particles, turn: i32, source: i32):
     put(particles.weight, 0, where(lane() < PARTICLES, divide(1.0, real(PARTICLES)), 0.0))
 
 
-@twin
+@func
 def balance(particles: Particles, turn: i32, c0: u32, c1: u32, c2: u32, key: Ints):
     """Normalise the weights, and resample where they are too uneven: where 1 / (sum of squares) < PARTICLES / 10."""
     barrier()

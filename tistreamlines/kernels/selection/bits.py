@@ -13,7 +13,7 @@ from ..interpolate import Volume
 from ..stop_reasons import Stop
 from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
 
-marks = Hole("bits of a point, see the module regions")
+bits_at = Hole("bits of a point, see the module regions")
 IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0: both grow at the same time")
 ONE_WAY = Constant("not 0: there are no backward halves")
 DROPS_DEAD_END = Constant("1: the last point is dropped if the getter finds no direction there, 0: it is kept")
@@ -21,25 +21,25 @@ OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
 ALL_INCLUDED = int(Stop.ALL_INCLUDED)
 
 
-@twin
-def met_before(half: i32, taken: i32, halves: Halves) -> i32:
-    """Bits that a half has met; one that grows after the other begins with what that one has met."""
-    met = halves.met[WORDS * half]
+@func
+def visited_before(half: i32, taken: i32, halves: Halves) -> i32:
+    """Bits that a half has visited; one that grows after the other begins with what that one has visited."""
+    visited = halves.visited[WORDS * half]
     if IN_TURN:
         if ((half & 1) == 1) & (taken == 0):
-            met = halves.met[WORDS * (half - 1)]
+            visited = halves.visited[WORDS * (half - 1)]
             if MORE:
                 for k in range(MORE + 1):
                     halves.more[(MORE + 1) * half + k] = halves.more[(MORE + 1) * (half - 1) + k]
                 barrier()
-    return met
+    return visited
 
 
-@twin
-def complete(half: i32, p: vec3, met: i32, here: i32, halves: Halves, filter: Filter) -> i32:
-    """1 if a half that has met ``met`` has visited all regions with its point p, whose bits are ``here``, else 0."""
+@func
+def complete(half: i32, p: vec3, visited: i32, here: i32, halves: Halves, filter: Filter) -> i32:
+    """1 if a half that has visited ``visited`` has visited all regions with its point p, whose bits are ``here``, else 0."""
     found = 0
-    if (gathered(filter, met, here) & filter.wanted) == filter.wanted:
+    if (gathered(filter, visited, here) & filter.wanted) == filter.wanted:
         found = 1
         if MORE:
             if (beyond(filter, p, halves.more, (MORE + 1) * half, 0) & MET) == 0:
@@ -49,17 +49,17 @@ def complete(half: i32, p: vec3, met: i32, here: i32, halves: Halves, filter: Fi
 
 @stage
 def load_bits(walk: Walk, bits: Bits, half: i32, halves: Halves):
-    """Begin with what the half has met."""
-    bits.met = met_before(half, walk.taken, halves)
+    """Begin with what the half has visited."""
+    bits.visited = visited_before(half, walk.taken, halves)
     if DROPS_DEAD_END:
-        bits.before = halves.met[WORDS * half + 2]
+        bits.before = halves.visited[WORDS * half + 2]
     bits.stays = 1
 
 
 @stage
 def look(walk: Walk, bits: Bits, filter: Filter):
     """Find the bits of the point that is looked at."""
-    bits.found = marks(filter, walk.ahead, 0)
+    bits.found = bits_at(filter, walk.ahead, 0)
 
 
 @stage
@@ -76,7 +76,7 @@ def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter)
     bits.before = bits.here
     bits.here = bits.found
     if filter.stops == 1:
-        if complete(half, walk.p, bits.met, bits.here, halves, filter) == 1:
+        if complete(half, walk.p, bits.visited, bits.here, halves, filter) == 1:
             walk.status = ALL_INCLUDED
 
 
@@ -88,11 +88,11 @@ def stand(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
         walk.status = REJECTED
     if DROPS_DEAD_END:
         if (filter.stops == 1) & (walk.taken > 0):
-            if complete(half, walk.p, bits.met, bits.here, halves, filter) == 1:
+            if complete(half, walk.p, bits.visited, bits.here, halves, filter) == 1:
                 walk.status = ALL_INCLUDED
     if ONE_WAY:
         if walk.taken == 0:
-            halves.met[WORDS * (half + 1) + 1] = bits.here  # the other end is the seed
+            halves.visited[WORDS * (half + 1) + 1] = bits.here  # the other end is the seed
 
 
 @stage
@@ -100,13 +100,13 @@ def leave_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filte
     """Collect the bits of a point that a step leads on from, and end with the other half where that is rejected."""
     if TAKES_BACK == 0:
         if walk.moves == 1:
-            bits.met = gathered(filter, bits.met, bits.here)
+            bits.visited = gathered(filter, bits.visited, bits.here)
             if MORE:
-                bits.met = spoiled(bits.met, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
+                bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
             if (walk.taken & 7) == 0:  # looking at the other half takes time
                 if halves.state[2 * (half ^ 1) + 1] == REJECTED:
-                    bits.met = bits.met | EXCLUDE
-            if (bits.met & EXCLUDE) != 0:
+                    bits.visited = bits.visited | EXCLUDE
+            if (bits.visited & EXCLUDE) != 0:
                 walk.status = REJECTED
                 walk.goes_on = 0
 
@@ -120,14 +120,14 @@ def collect_along(
     branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
     trail = State()
     p = back_to_seed(trail, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
-    bits.met = 0
+    bits.visited = 0
     for k in range(walk.taken):
-        bits.met = gathered(filter, bits.met, marks(filter, p, 0))
+        bits.visited = gathered(filter, bits.visited, bits_at(filter, p, 0))
         if MORE:
-            bits.met = spoiled(bits.met, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
+            bits.visited = spoiled(bits.visited, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
         code = halves.codes[half * rules.max_steps + k]
         p = move(trail, scratch, p, code, volume, method, walk.seed, u32(k + 1), branch, rules)
-    bits.here = marks(filter, p, 0)
+    bits.here = bits_at(filter, p, 0)
 
 
 @stage
@@ -139,16 +139,16 @@ def store_bits(
     if walk.status != GROWING:
         if TAKES_BACK:
             collect_along(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
-        bits.met = gathered(filter, bits.met, bits.here)
+        bits.visited = gathered(filter, bits.visited, bits.here)
         if MORE:
             if bits.stays == 1:
-                bits.met = spoiled(bits.met, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
-        if (bits.met & EXCLUDE) != 0:
+                bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
+        if (bits.visited & EXCLUDE) != 0:
             walk.status = REJECTED
-    halves.met[WORDS * half] = bits.met
-    halves.met[WORDS * half + 1] = bits.here
+    halves.visited[WORDS * half] = bits.visited
+    halves.visited[WORDS * half + 1] = bits.here
     if DROPS_DEAD_END:
-        halves.met[WORDS * half + 2] = bits.before
+        halves.visited[WORDS * half + 2] = bits.before
 
 
 STAGES = {

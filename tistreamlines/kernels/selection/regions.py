@@ -11,7 +11,7 @@ from ...linker.lang import *
 from ..verdicts import Verdict
 
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
-DISORDER = LIMIT  # in the bits that a streamline has met, which have no LIMIT
+DISORDER = LIMIT  # in the bits that a streamline has visited, which have no LIMIT
 INCLUDES = 4  # number of the first include region's bit
 MOST_INCLUDES = 26  # in the first word
 WORD_BITS = 30  # include regions in a further word
@@ -45,11 +45,11 @@ class Regions(Demands):
     ``voxels`` has, for each voxel of the tracked image (``across`` x ``deep`` x ``high``), the bits that all its points have,
     and MIXED if some have more; only then the rest is looked at.  Each of ``grids`` grids has three rows of four
     numbers in ``matrix`` from voxel coordinates of the tracked image to its own, and in ``sides`` its numbers of voxels
-    and its first element in ``marks``, the bits of its voxels.  Each of ``spheres`` spheres has its centre (voxel coordinates
+    and its first element in ``voxel_bits``, the bits of its voxels.  Each of ``spheres`` spheres has its centre (voxel coordinates
     of the tracked image) and the square of its radius (mm) in ``balls``, and its bits in ``ball_bits``.
     ``side_x``, ``side_y`` and ``side_z`` are those of a voxel of the tracked image in mm.
 
-    With further words, ``voxels``, ``marks`` (``apart`` elements a word) and ``ball_bits`` have the bits of one word after those of
+    With further words, ``voxels``, ``voxel_bits`` (``word_stride`` elements a word) and ``ball_bits`` have the bits of one word after those of
     the other, and ``further`` has, for each further word, the bits that count in any order and those of ordered regions, and in the
     end the number of ordered regions.  These begin with a word of their own then, and each word but the last is full of them.
     """
@@ -61,30 +61,30 @@ class Regions(Demands):
     grids: i32
     matrix: Reals
     sides: Ints
-    marks: Ints
+    voxel_bits: Ints
     spheres: i32
     balls: Reals
     ball_bits: Ints
     side_x: real
     side_y: real
     side_z: real
-    apart: i32
+    word_stride: i32
     further: Ints
 
 
-@twin
+@func
 def nearest(row: Reals, first: i32, p: vec3) -> i32:
     """Nearest voxel of a grid along one axis."""
     return i32(floor(row[first] * p[0] + row[first + 1] * p[1] + row[first + 2] * p[2] + row[first + 3] + 0.5))
 
 
-@twin
+@func
 def voxel_of(p: real, size: i32) -> i32:
     """Nearest voxel along an axis of the tracked image, in which the point lies."""
     return minimum(maximum(i32(floor(p + 0.5)), 0), size - 1)
 
 
-@twin
+@func
 def others_at(filter: Regions, p: vec3, word: i32) -> i32:
     """Bits in a word of the nearest voxels in grids, none outside, and of the spheres around a point."""
     found = 0
@@ -96,8 +96,8 @@ def others_at(filter: Regions, p: vec3, word: i32) -> i32:
             if (z >= 0) & (z < filter.sides[4 * g + 2]):
                 place = (x * filter.sides[4 * g + 1] + y) * filter.sides[4 * g + 2] + z
                 if MORE:
-                    place = place + word * filter.apart
-                found = found | filter.marks[filter.sides[4 * g + 3] + place]
+                    place = place + word * filter.word_stride
+                found = found | filter.voxel_bits[filter.sides[4 * g + 3] + place]
     for s in range(filter.spheres):
         dx = filter.side_x * (p[0] - filter.balls[4 * s])
         dy = filter.side_y * (p[1] - filter.balls[4 * s + 1])
@@ -110,8 +110,8 @@ def others_at(filter: Regions, p: vec3, word: i32) -> i32:
     return found
 
 
-@twin
-def marks_at(filter: Regions, p: vec3, word: i32) -> i32:
+@func
+def bits_at(filter: Regions, p: vec3, word: i32) -> i32:
     """Bits in a word of the regions that hold a point of the image: of its nearest voxel in each grid, and of the spheres around it."""
     x = voxel_of(p[0], filter.across)
     y = voxel_of(p[1], filter.deep)
@@ -124,23 +124,23 @@ def marks_at(filter: Regions, p: vec3, word: i32) -> i32:
     return found
 
 
-@twin
-def spoiled(met: i32, answer: i32) -> i32:
+@func
+def spoiled(visited: i32, answer: i32) -> i32:
     """Add EXCLUDE and DISORDER if ``answer`` has EXCLUDE, because of an ordered region, and no point was excluded before."""
-    return where(((answer & EXCLUDE) != 0) & ((met & EXCLUDE) == 0), met | EXCLUDE | DISORDER, met)
+    return where(((answer & EXCLUDE) != 0) & ((visited & EXCLUDE) == 0), visited | EXCLUDE | DISORDER, visited)
 
 
-@twin
-def gathered(filter: Demands, met: i32, here: i32) -> i32:
-    """Add the bits of a point that the streamline keeps to those that it has met; adding a point twice changes nothing.
+@func
+def gathered(filter: Demands, visited: i32, here: i32) -> i32:
+    """Add the bits of a point that the streamline keeps to those that it has visited; adding a point twice changes nothing.
 
     EXCLUDE is also set by an ordered region that is entered before its turn, or again after the next one, and DISORDER if no
     point was excluded until then.
     """
-    both = met | (here & filter.counted)
+    both = visited | (here & filter.counted)
     inside = here & filter.ordered
     lowest = inside & (0 - inside)  # of overlapping regions, MRtrix3 counts the first
-    turn = (met & filter.ordered) + filter.first  # bits of regions entered in order are consecutive
+    turn = (visited & filter.ordered) + filter.first  # bits of regions entered in order are consecutive
     if inside != 0:
         if lowest == turn:
             both = both | lowest
@@ -149,11 +149,11 @@ def gathered(filter: Demands, met: i32, here: i32) -> i32:
     return both
 
 
-@twin
-def fulfilled(filter: Demands, met: i32, one: i32, other: i32) -> i32:
-    """The verdict on a streamline that has met ``met`` and ends in points with the bits ``one`` and ``other``."""
+@func
+def fulfilled(filter: Demands, visited: i32, one: i32, other: i32) -> i32:
+    """The verdict on a streamline that has visited ``visited`` and ends in points with the bits ``one`` and ``other``."""
     found = MISSED_INCLUDE
-    if (met & filter.wanted) == filter.wanted:
+    if (visited & filter.wanted) == filter.wanted:
         found = ENDS_ELSEWHERE
         crossed = (one & FIRST_END) * (other & SECOND_END) + (one & SECOND_END) * (other & FIRST_END)
         either = (one | other) & FIRST_END
@@ -162,7 +162,7 @@ def fulfilled(filter: Demands, met: i32, one: i32, other: i32) -> i32:
     return found
 
 
-@twin
+@func
 def number_of(inside: i32) -> i32:
     """Number of the lowest bit that is set."""
     number = WORD_BITS
@@ -172,11 +172,11 @@ def number_of(inside: i32) -> i32:
     return number
 
 
-@twin
+@func
 def beyond(filter: Regions, p: vec3, more: Ints, place: i32, keep: i32) -> i32:
     """What a point means for the regions of the further words: MET if all are visited then, and EXCLUDE as in ``gathered``.
 
-    From ``place`` on, ``more`` has the number of ordered regions that a half has entered, and the bits of each word that it has met.
+    From ``place`` on, ``more`` has the number of ordered regions that a half has entered, and the bits of each word that it has visited.
     If ``keep`` is 1, the point is one that the streamline keeps, and they are renewed.
     """
     turn = more[place]
@@ -184,12 +184,12 @@ def beyond(filter: Regions, p: vec3, more: Ints, place: i32, keep: i32) -> i32:
     lowest = -1
     barrier()  # all lanes have read the number of regions before one of them changes it
     for w in range(MORE):
-        here = marks_at(filter, p, w + 1)
-        met = more[place + 1 + w] | (here & filter.further[2 * w])
-        if met != filter.further[2 * w]:
+        here = bits_at(filter, p, w + 1)
+        visited = more[place + 1 + w] | (here & filter.further[2 * w])
+        if visited != filter.further[2 * w]:
             answer = 0
         if keep == 1:
-            more[place + 1 + w] = met
+            more[place + 1 + w] = visited
         inside = here & filter.further[2 * w + 1]
         if (inside != 0) & (lowest < 0):
             lowest = number_of(inside)
@@ -209,7 +209,7 @@ def beyond(filter: Regions, p: vec3, more: Ints, place: i32, keep: i32) -> i32:
     return answer
 
 
-@twin
+@func
 def all_beyond(filter: Regions, more: Ints, one: i32, other: i32) -> i32:
     """1 if two halves together, whose bits begin at ``one`` and ``other``, have visited all regions of the further words, else 0."""
     found = 1

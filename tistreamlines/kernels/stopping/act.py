@@ -17,7 +17,7 @@ class Act(Record):
     """The first map is the share of tissue where ends are valid, the second that where they are not."""
 
 
-@twin
+@func
 def classify(stopping: Act, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING."""
     reason = GROWING

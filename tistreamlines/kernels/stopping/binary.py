@@ -13,7 +13,7 @@ class Binary(Record):
     """Streamlines go on where the map of the nearest voxel is above 0."""
 
 
-@twin
+@func
 def classify(
     stopping: Binary, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:

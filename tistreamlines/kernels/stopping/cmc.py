@@ -23,7 +23,7 @@ class Cmc(Record):
     exponent: real
 
 
-@twin
+@func
 def classify(stopping: Cmc, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING."""
     include = row[STOP_CHANNEL]

@@ -16,7 +16,7 @@ class Threshold(Record):
     threshold: real
 
 
-@twin
+@func
 def classify(stopping: Threshold, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """Stop reason at the point whose interpolated row is given, or GROWING."""
     reason = END_POINT

@@ -30,7 +30,7 @@ from ..tables.given import Prepared
 from .chunk import Chunk
 from .growth import Growth
 from .settings import Settings
-from .tally import Tally
+from .statistics import Statistics
 
 Array = npt.NDArray[Any]
 Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
@@ -80,14 +80,14 @@ class Engine:
         for product in self.products:
             product.compile(self.growth)
         self.growth.measure_pace()
-        self.growth.tally = Tally()
-        self.tally.seconds["compile"] = time.perf_counter() - begun
+        self.growth.statistics = Statistics()
+        self.statistics.seconds["compile"] = time.perf_counter() - begun
         self.growth.program.kernel_seconds()
 
     @property
-    def tally(self) -> Tally:
+    def statistics(self) -> Statistics:
         """What the engine has done so far."""
-        return self.growth.tally
+        return self.growth.statistics
 
     def chunk_size(self) -> int:
         """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
@@ -121,12 +121,12 @@ class Engine:
         check_numbers(first_seed, len(seeds))
         begun = time.perf_counter()
         for batch in self.track_blocks(iter([(seeds, first_seed, directions)]), most=most, enough=enough):
-            self.tally.seconds["track"] = time.perf_counter() - begun
+            self.statistics.seconds["track"] = time.perf_counter() - begun
             yield batch
         for product, delta in zip(self._made, self.take(), strict=True):
             product.merge(delta)
-        self.tally.seconds["track"] = time.perf_counter() - begun
-        self.tally.seconds["kernels"] = self.growth.program.kernel_seconds()
+        self.statistics.seconds["track"] = time.perf_counter() - begun
+        self.statistics.seconds["kernels"] = self.growth.program.kernel_seconds()
 
     def track_blocks(
         self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False
@@ -146,7 +146,7 @@ class Engine:
                     continue
                 count = min(len(seeds), growth.ready())
                 try:
-                    with self.tally.stage("start"):
+                    with self.statistics.stage("start"):
                         chunk = growth.begin(seeds[:count], first, None if codes is None else codes[:count])
                     points.lay_out(growth)
                     while points.waiting:

@@ -15,7 +15,7 @@ from ...devices import Device, free_memory
 from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY, Verdict
-from ...linker.lang import Twin
+from ...linker.lang import Func
 from ...linker.records import spread
 from ..selection.filters import Filter
 from ..tables.given import Prepared
@@ -25,7 +25,7 @@ from .memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Capacity, capa
 from .ordering import exclusive_sum, near_together
 from .pace import Pace
 from .settings import Settings
-from .tally import Tally
+from .statistics import Statistics
 
 Array = npt.NDArray[Any]
 # GPU: well under the two seconds after which desktop systems reset it.  CPU: caches are cold after each launch.
@@ -56,19 +56,19 @@ class Growth:
 
     def __init__(
         self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, filters: Sequence[Filter],
-        roots: Sequence[Twin], held: int = 0,
+        roots: Sequence[Func], held: int = 0,
     ) -> None:  # fmt: skip
-        self.prepared, self.device, self.settings, self.tally = prepared, device, settings, Tally()
+        self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
         own = {"IN_TURN": int(settings.truncate)} | settings.fill
         for one in filters:
             own |= one.fill
         fill = filled(prepared.fill, own)
-        self.marks = fill["MARKS"]
+        self.has_bits = fill["HAS_BITS"]
         self.takes_back = fill["TAKES_BACK"]
-        noted = {"first": self.takes_back, "met": self.marks, "more": fill["MORE"]}
+        noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"]}
         self.noted = tuple(name for name, needed in noted.items() if needed)
         self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
-        roots = [*ROOTS, *([streamlines.judge] if self.marks else []), *roots]
+        roots = [*ROOTS, *([streamlines.judge] if self.has_bits else []), *roots]
         self.program = open_program(
             device, source_of(roots, prepared, **own), exact=settings.exact, threads=settings.threads,
             profile=settings.profile,
@@ -178,7 +178,7 @@ class Growth:
         self.program.upload(self.values["slot"], slot)
         for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
             self.buffers.hold(f"halves_{name}", count)
-        if self.marks:
+        if self.has_bits:
             self.buffers.hold("verdict", count)
         self.program.run("enlist", len(slot), self.values)
         turn = self.turns[0]
@@ -215,7 +215,7 @@ class Growth:
     def finish(self, chunk: Chunk) -> Chunk:
         """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
         count = len(chunk.seed)
-        with self.tally.stage("grow"):
+        with self.statistics.stage("grow"):
             for turn in self.turns:
                 if turn == 1:
                     self._advance(count, self._begin(count), turn)
@@ -224,7 +224,7 @@ class Growth:
                     self._advance(count, self._begin(growing), turn)
                     state, growing = self._settle(count, turn)
         verdict = np.zeros((count, 0), np.int32)
-        if self.marks:
+        if self.has_bits:
             self.program.run("judge", count, self.values)
             verdict = self.fetch(self.values["verdict"], count)
             # how far the other half of a rejected one has come by then depends on the device
@@ -233,14 +233,14 @@ class Growth:
         return replace(chunk, state=np.take(state, chunk.number, axis=0), verdict=verdict)
 
     def count(self, chunk: Chunk, verdicts: Array) -> None:
-        """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the tally."""
+        """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the statistics."""
         ends = np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
         judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
-        self.tally.counts += np.concatenate([[len(chunk.seeds)], ends, judged])
+        self.statistics.counts += np.concatenate([[len(chunk.seeds)], ends, judged])
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
-        self.tally.copied_bytes += 4 * count
+        self.statistics.copied_bytes += 4 * count
         return self.program.host(array, count)
 
     def bytes_for(self, seeds: int, grown: int) -> int:

@@ -8,15 +8,15 @@ from typing import Any
 from ...kernels.recovery import particle_filtering
 from ...kernels.selection import bits
 from ...kernels.stop_reasons import KEPT
-from ...linker.lang import Record, Twin
+from ...linker.lang import Func, Record
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..tables.given import Prepared
 
 # without regions, without a recovery, and with both halves growing at the same time
 PLAIN: dict[str, Any] = dict.fromkeys((*bits.STAGES, *particle_filtering.STAGES)) | {
-    "Filter": Record, "MARKS": 0, "MORE": 0, "Recovery": Record, "REMEMBERED": 0, "TAKES_BACK": 0, "KEPT_POINTS": KEPT,
-    "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0,
+    "Filter": Record, "HAS_BITS": 0, "MORE": 0, "Recovery": Record, "REMEMBERED": 0, "TAKES_BACK": 0,
+    "KEPT_POINTS": KEPT, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0,
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def filled(*fills: Mapping[str, Any]) -> dict[str, Any]:
     return fill | {"POINT": 3 + fill["CARRIED"] + fill["REMEMBERED"], "WORDS": 2 + fill["DROPS_DEAD_END"]}
 
 
-def source_of(roots: Sequence[Twin], prepared: Prepared, **fill: Any) -> Source:
+def source_of(roots: Sequence[Func], prepared: Prepared, **fill: Any) -> Source:
     """Kernels linked with a method's constants, holes, team memory and tables.
 
     Parameters

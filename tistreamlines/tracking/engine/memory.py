@@ -51,14 +51,14 @@ class Capacity:
 def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
     most = fill["seeds_most"]
-    met, more = 2 * fill["WORDS"] * fill["MARKS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
+    visited, more = 2 * fill["WORDS"] * fill["HAS_BITS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
     halves = Halves(
         seed=1, branch=1, initial=1, first=fill["TAKES_BACK"], point=2 * fill["POINT"], state=4, codes=2 * max_steps,
-        met=met, more=more,
+        visited=visited, more=more,
     )
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     return seed, memory("halves", halves) | {
-        "accepted": (INTS, 1), "words_slot": (INTS, 2), "verdict": (INTS, fill["MARKS"]),
+        "accepted": (INTS, 1), "words_slot": (INTS, 2), "verdict": (INTS, fill["HAS_BITS"]),
     }  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class DeviceDensity(Product):
         if self._streamlines + count > STREAMLINES:
             self.merge(self.take(growth))
         self._streamlines += count
-        with growth.tally.stage("pack"):
+        with growth.statistics.stage("pack"):
             sizes = self._grid.each(accepted.steps)
             parts = in_parts(sizes, PART_WORDS)
             slot = np.concatenate([exclusive_sum(sizes[part]) for part in parts]).astype(np.int32)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...linker.lang import Twin
+from ...linker.lang import Func
 from ...space.batch import Outline, Space
 from ..engine.chunk import Chunk
 from ..engine.growth import Growth
@@ -22,7 +22,7 @@ class Outlines(Product):
     space : the image's space.
     """
 
-    roots: Sequence[Twin] = ()
+    roots: Sequence[Func] = ()
     bytes = 0
 
     def __init__(self, space: Space) -> None:
@@ -56,8 +56,8 @@ class Outlines(Product):
     def next(self, growth: Growth) -> Outline:
         """Return the next batch."""
         batch = self.waiting.popleft()
-        growth.tally.streamlines += len(batch)
-        growth.tally.points += int(batch.offsets[-1])
+        growth.statistics.streamlines += len(batch)
+        growth.statistics.points += int(batch.offsets[-1])
         return batch
 
     def cancel(self) -> None:

@@ -21,7 +21,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...kernels.products.points import pack
 from ...kernels.stop_reasons import Stop
-from ...linker.lang import Twin
+from ...linker.lang import Func
 from ...space.batch import Batch
 from ..engine.chunk import Chunk
 from ..engine.growth import Growth
@@ -41,7 +41,7 @@ class Product(Protocol):
     bytes : memory of the device that it needs besides the buffers of a chunk.
     """
 
-    roots: Sequence[Twin]
+    roots: Sequence[Func]
     bytes: int
 
     def compile(self, growth: Growth) -> None:
@@ -102,7 +102,7 @@ class Points(Product):
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time."""
-        with growth.tally.stage("pack"):
+        with growth.statistics.stage("pack"):
             part = np.cumsum(accepted.steps // growth.capacity.codes_a_word + 2) // growth.capacity.words
             cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
             self._back += [self._packed(growth, accepted.some(slice(a, b))) for a, b in pairwise(cuts)]
@@ -139,7 +139,7 @@ class Points(Product):
                 "slot": program.upload(growth.buffers.hold("words_slot", count), slot),
             }
             program.gather("pack", 2 * count, values, packed[:total], len(packed))
-            growth.tally.copied_bytes += 4 * total
+            growth.statistics.copied_bytes += 4 * total
         initial = first = np.zeros(count, np.int32)
         if self.unpacker.carries:
             held = int(kept.number.max(initial=-1)) + 1
@@ -151,12 +151,12 @@ class Points(Product):
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""
         future, spent = self.waiting.popleft()
-        with growth.tally.stage("unpack"):
+        with growth.statistics.stage("unpack"):
             batch = future.result()
         if spent is not None:
             self._spare.append(spent)  # no other batch needs it
-        growth.tally.streamlines += len(batch)
-        growth.tally.points += len(batch.points)
+        growth.statistics.streamlines += len(batch)
+        growth.statistics.points += len(batch.points)
         return batch
 
     def cancel(self) -> None:

@@ -9,14 +9,14 @@ from ...linker.rng import SEEDING, STREAM, philox, uniform
 TRIES = 64  # more would be needed once in 1e20 seeds
 
 
-@twin
+@func
 def seeding(item: i32, part: i32, rules: Rules) -> words:
     """Random words of seed ``first_seed + item``: of its voxel or ball (``part`` 0), and of its place in that."""
     number = u32(item) + rules.first_seed
     return philox(number, u32(part), u32(0), u32(SEEDING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
 
 
-@twin
+@func
 def place_within(item: i32, voxel: i32, rules: Rules, voxels: Ints, out: Reals):
     """Place seed ``first_seed + item`` uniformly in a voxel."""
     where_in = seeding(item, 1, rules)
@@ -25,20 +25,20 @@ def place_within(item: i32, voxel: i32, rules: Rules, voxels: Ints, out: Reals):
     out[3 * item + 2] = real(voxels[3 * voxel + 2]) + (uniform(where_in[2]) - 0.5)
 
 
-@twin
+@func
 def place_seed(item: i32, rules: Rules, voxels: Ints, voxel_count: i32, out: Reals):
     """Place seed ``first_seed + item`` uniformly in one of ``voxel_count`` voxels (x, y and z of one after the other)."""
     which = seeding(item, 0, rules)
     place_within(item, i32(umulhi(which[0], u32(voxel_count))), rules, voxels, out)
 
 
-@twin
+@func
 def place_in_voxel(item: i32, rules: Rules, voxels: Ints, out: Reals):
     """Place seed ``first_seed + item`` uniformly in voxel ``item``."""
     place_within(item, item, rules, voxels, out)
 
 
-@twin
+@func
 def draw_share(item: i32, rules: Rules, out: Reals):
     """Two reals in [0, 1) by which the host chooses the voxel or the ball of seed ``first_seed + item``."""
     which = seeding(item, 0, rules)
@@ -46,7 +46,7 @@ def draw_share(item: i32, rules: Rules, out: Reals):
     out[2 * item + 1] = uniform(which[1])
 
 
-@twin
+@func
 def place_in_ball(item: i32, rules: Rules, out: Reals):
     """Place seed ``first_seed + item`` uniformly in the ball of radius 1: the first of the tries in a cube that is in it.
 

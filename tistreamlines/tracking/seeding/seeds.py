@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...linker.lang import Twin
+from ...linker.lang import Func
 from ...space.batch import Space
 from .place_seeds import place_seed
 
@@ -62,7 +62,7 @@ def corners_of(voxels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
 
 
 def drawn(
-    kernel: Twin, width: int, first: int, count: int, key: int, threads: int | None, **values: Any
+    kernel: Func, width: int, first: int, count: int, key: int, threads: int | None, **values: Any
 ) -> npt.NDArray[np.float32]:
     """Run a kernel of :mod:`.place_seeds` on the host.
 

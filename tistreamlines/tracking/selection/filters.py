@@ -2,9 +2,9 @@
 
 A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
 visit can also end them early: it links the stages of :mod:`...kernels.selection.bits`, and fills ``Filter`` (a record
-that extends Demands), ``marks``, and MARKS with 1.  Then ``marks`` is called with each point and returns its bits, see
-:mod:`...kernels.selection.regions`, in the first word (0) and in MORE further ones.  An engine can have one such
-filter.
+that extends Demands), ``bits_at``, and HAS_BITS with 1.  Then ``bits_at`` is called with each point and returns its
+bits, see :mod:`...kernels.selection.regions`, in the first word (0) and in MORE further ones.  An engine can have one
+such filter.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MO
 from ...linker.records import spread
 from ...space.batch import Space
 from ..engine.chunk import Chunk
-from .certain import mark_ball, mark_voxels
 from .files import Mask, Region, Sphere, box_around
 from .filters import Filter
+from .voxel_bits import mark_ball, mark_voxels
 
 Array = npt.NDArray[Any]
 Asked = Mapping[str, Sequence[Region]]  # by the name of the option
@@ -46,22 +46,22 @@ class Regions(Filter):
     def __init__(self, asked: Asked, space: Space, stops: bool) -> None:
         included = {name: _numbered(asked, name) for name in ROLES[:2]}
         words = 1 + max((word for some in included.values() for word, _ in some), default=0)
-        own = {"Filter": kernels.Regions, "marks": kernels.marks_at, "MARKS": 1, "MORE": words - 1}
+        own = {"Filter": kernels.Regions, "bits_at": kernels.bits_at, "HAS_BITS": 1, "MORE": words - 1}
         self.fill = growing.STAGES | own
         if stops:
             self.fill |= {"IN_TURN": 1}
-        marks: list[tuple[Any, int, int]] = []
+        placed: list[tuple[Any, int, int]] = []
         for name in ROLES[2:]:
-            marks += [(region, 0, bit) for region, bit in _unions(asked, name)]
+            placed += [(region, 0, bit) for region, bit in _unions(asked, name)]
         for name, some in included.items():
-            marks += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
+            placed += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
         bits = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
         (unordered, ordered), sides = (some[0] for some in bits), space.voxel_sizes
         self.values = spread("filter", kernels.Regions(
             counted=EXCLUDE | unordered, ordered=ordered, first=ordered & -ordered, wanted=unordered | ordered,
             limited=LIMIT if asked.get("limit_mask") else 0, stops=int(stops), ends=len(asked.get("ends_in", ())),
-            **_places([one for one in marks if isinstance(one[0], Mask)],
-                      [one for one in marks if isinstance(one[0], Sphere)], space, words),
+            **_places([one for one in placed if isinstance(one[0], Mask)],
+                      [one for one in placed if isinstance(one[0], Sphere)], space, words),
             side_x=sides[0], side_y=sides[1], side_z=sides[2],
             further=np.array([*np.transpose(bits)[1:].ravel(), len(included["include_ordered"])], np.int32),
         ))  # fmt: skip
@@ -100,7 +100,7 @@ def _places(
     """Return the fields of the record that say where regions lie, by word and bit; masks on one grid share an array."""
     voxels = np.zeros((words, *space.shape), np.int32)
     matrix: list[Array] = [np.zeros(0)]
-    marks: list[Array] = [np.zeros((words, 1), np.int32)]
+    bits_of_voxels: list[Array] = [np.zeros((words, 1), np.int32)]
     sides: list[int] = []
     for (affine, _), group in _by_grid(masks).items():
         low, bits = _bits(group, words)
@@ -113,9 +113,9 @@ def _places(
         to_grid[:3, 3] -= low
         for some, own in zip(voxels, bits, strict=True):
             mark_voxels(some, own, to_grid)
-        sides += [*bits.shape[1:], sum(one.shape[1] for one in marks)]
+        sides += [*bits.shape[1:], sum(one.shape[1] for one in bits_of_voxels)]
         matrix.append(to_grid[:3].ravel())
-        marks.append(bits.reshape(words, -1))
+        bits_of_voxels.append(bits.reshape(words, -1))
     balls = np.array([[*space.to_voxel(one.centre), one.radius**2] for one, *_ in spheres], np.float32).ravel()
     ball_bits = np.zeros((words, len(spheres)), np.int32)
     for number, (sphere, word, bit) in enumerate(spheres):
@@ -125,7 +125,8 @@ def _places(
     return {
         "voxels": voxels.ravel(), "across": across, "deep": deep, "high": high, "grids": len(matrix) - 1,
         "matrix": np.append(np.concatenate(matrix), 0).astype(np.float32), "sides": np.array([*sides, 0], np.int32),
-        "marks": np.concatenate(marks, axis=1).ravel(), "apart": sum(one.shape[1] for one in marks),
+        "voxel_bits": np.concatenate(bits_of_voxels, axis=1).ravel(),
+        "word_stride": sum(one.shape[1] for one in bits_of_voxels),
         "spheres": len(spheres), "balls": np.append(balls, np.float32(0)),
         "ball_bits": np.append(ball_bits, np.int32(0)),
     }  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import plugins
-from ...linker.lang import Reals, Record, Twin, fields_of
+from ...linker.lang import Func, Reals, Record, fields_of
 from ...space.batch import Space
 from .given import Prepared
 
@@ -125,6 +125,6 @@ def _found(place: str) -> Any:
     else:
         raise ValueError(f"{module} is none of the kernels")
     found = getattr(home, name)
-    if not isinstance(found, Twin) and not (isinstance(found, type) and issubclass(found, Record)):
+    if not isinstance(found, Func) and not (isinstance(found, type) and issubclass(found, Record)):
         raise ValueError(f"{place} is neither a kernel function nor a record")
     return found

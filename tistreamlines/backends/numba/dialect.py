@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from ...linker.face import Face, calls
+from ...linker.dialect import Dialect, calls
 from ..tried import is_tried
 from .cache import made_by
 
@@ -51,14 +51,14 @@ SPELL = calls(
 ) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}  # fmt: skip
 
 
-def face(bits: int = 32, fast: bool = False) -> Face:
+def dialect(bits: int = 32, fast: bool = False) -> Dialect:
     """Return Numba's spelling; ``bits`` is 32 for tracking or 64 for reference."""
     options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
     if is_tried("numba"):
         # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
         options += ", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
     native = NATIVE if bits == 64 else SCAN
-    return Face(
+    return Dialect(
         name=f"numba{bits}{'fast' if fast else ''}",
         header=HEADER.format(p=bits // 8, b=bits, made_by=made_by()) + "".join(f"{text}\n\n\n" for text in native.values()),
         decorator=f"@njit({options})",

@@ -16,11 +16,11 @@ from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
 from tistreamlines.backends.taichi.front_end import quick_import
 from tistreamlines.io.images import reading
-from tistreamlines.linker.lang import Reals, i32, real, twin
+from tistreamlines.linker.lang import Reals, func, i32, real
 from tistreamlines.linker.source import Source
 
 
-@twin
+@func
 def halved(item: i32, a: Reals, out: Reals):
     """Half a number."""
     out[item] = 0.5 * a[item] + 0.0 * real(item)

@@ -18,7 +18,7 @@ from .setup import settings_on
 from .tables import Region, Shapes, seeds_of
 
 
-class Ahead:
+class Precompiling:
     """The compilation of the kernels of a run, in a ``with`` block; the process keeps the compiled code.
 
     Parameters
@@ -37,7 +37,7 @@ class Ahead:
         self._given: SimpleQueue[Shapes | None] = SimpleQueue()
         self._thread = Thread(target=self._compile, name="compile")
 
-    def __enter__(self) -> Ahead:
+    def __enter__(self) -> Precompiling:
         """Start the compiler and the device."""
         self._thread.start()
         return self

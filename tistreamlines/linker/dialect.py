@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Face:
+class Dialect:
     """How one compiler spells the kernel language.
 
     Parameters
     ----------
-    name : of the face, for messages and tests.
+    name : of the dialect, for messages and tests.
     header : text at the beginning of a module (imports, helpers).
     decorator : decorator of a kernel function.
     spell : for each word of the language, a function from the texts of its arguments to the text of the call.
@@ -24,7 +24,7 @@ class Face:
     each, unroll : functions from the loop's target and count to the lines that open the loop.
     parameter : function from a parameter's name and kind to its text.
     logic : function from (left, symbol, right) to the text of ``&`` or ``|`` between two comparisons.
-    replaced : names of kernel functions that the face implements itself, so that they are not rewritten.
+    replaced : names of kernel functions that the dialect implements itself, so that they are not rewritten.
     """
 
     name: str

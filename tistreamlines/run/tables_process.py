@@ -40,7 +40,7 @@ import gc
 import signal
 gc.set_threshold(200_000)  # imports make as many objects, and hardly any cycles
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its parent
-from tistreamlines.run.apart import main
+from tistreamlines.run.tables_process import main
 main(*sys.argv[1:])
 """
 
@@ -92,14 +92,14 @@ class Process:
 
     def make_tables(
         self, series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
-        ahead: Callable[[Shapes], object],
+        precompile: Callable[[Shapes], object],
     ) -> Tables:  # fmt: skip
         """Do what :func:`tistreamlines.run.tables.make_tables` does in the process, and raise its errors here."""
         del cache  # the process opens it by its path
         process = self.start()
         assert process.stdin is not None and process.stdout is not None
         shapes: SimpleQueue[Any] = SimpleQueue()
-        ahead(lambda: unpack_prepared(*shapes.get()))
+        precompile(lambda: unpack_prepared(*shapes.get()))
         try:
             pickle.dump((dict(series), parameters, dict(hashes)), process.stdin)
             process.stdin.flush()

@@ -1,4 +1,4 @@
-"""Kernel functions linked for a face and run on arrays given by name; compiled once for the whole test session."""
+"""Kernel functions linked for a dialect and run on arrays given by name; compiled once for the whole test session."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import numpy as np
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.linker import interpreted as _python
-from tistreamlines.linker.lang import Twin
+from tistreamlines.linker.lang import Func
 from tistreamlines.linker.source import Source
 
-FACES = ("python", "numba64", "numba32")
+DIALECTS = ("python", "numba64", "numba32")
 RELATIVE = {"python": 1e-12, "numba64": 1e-12, "numba32": 2e-6}
 
 _programs: dict[Any, Any] = {}
 
 
 def program(
-    face: str, kernels: list[Twin], fill: dict[str, Any] | None = None, scratch: dict[str, Any] | None = None
+    dialect: str, kernels: list[Func], fill: dict[str, Any] | None = None, scratch: dict[str, Any] | None = None
 ) -> Any:
     """Kernels as a backend's Program; equal requests share one."""
     fill, scratch = fill or {}, scratch or {}
-    key = (face, *(id(k) for k in kernels), frozenset(fill.items()), frozenset(scratch.items()))
+    key = (dialect, *(id(k) for k in kernels), frozenset(fill.items()), frozenset(scratch.items()))
     if key not in _programs:
-        if face.startswith("python"):
-            _programs[key] = _python.Program(Source(kernels, fill, scratch), native=face == "python")
+        if dialect.startswith("python"):
+            _programs[key] = _python.Program(Source(kernels, fill, scratch), native=dialect == "python")
         else:
-            _programs[key] = NumbaProgram(Source(kernels, fill, scratch), bits=int(face[-2:]), threads=2)
+            _programs[key] = NumbaProgram(Source(kernels, fill, scratch), bits=int(dialect[-2:]), threads=2)
     return _programs[key]
 
 
 def run(
-    face: str, kernel: Twin, count: int, values: dict[str, Any], fill: dict[str, Any] | None = None,
+    dialect: str, kernel: Func, count: int, values: dict[str, Any], fill: dict[str, Any] | None = None,
     scratch: dict[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run a kernel for items 0 to ``count`` - 1; return the arrays it worked on, by name.
 
-    Arrays of another type than the face's are copied, so what a kernel writes is in the result.
+    Arrays of another type than the dialect's are copied, so what a kernel writes is in the result.
     """
-    linked = program(face, [kernel], fill, scratch)
+    linked = program(dialect, [kernel], fill, scratch)
     held = {k: linked.array(v.ravel()) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     linked.run(kernel.__name__, count, held)
     return held

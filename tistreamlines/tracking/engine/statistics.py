@@ -42,7 +42,7 @@ DROPPED = {
 
 
 @dataclass
-class Tally:
+class Statistics:
     """Counts of a run.
 
     Parameters

@@ -15,20 +15,20 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.backends.numba import cache as caching
 from tistreamlines.io.in_memory import InMemory
-from tistreamlines.run import apart
-from tistreamlines.run.apart import process_for
+from tistreamlines.run import tables_process
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
 from tistreamlines.run.tables import make_tables
+from tistreamlines.run.tables_process import process_for
 from tistreamlines.workers import session
 
 
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch):
-    monkeypatch.setattr(apart, "usable_cores", lambda: 16)
+    monkeypatch.setattr(tables_process, "usable_cores", lambda: 16)
 
 
-def make_apart(series, parameters, *others):
+def make_in_process(series, parameters, *others):
     with process_for(series, replace(parameters, arch="cuda")) as process:
         return process.make_tables(series, parameters, *others)
 
@@ -51,7 +51,7 @@ def planned(head, make, ahead=lambda _: None, **named):
 @pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "opdt"}], ids=str)
 def test_tables_and_messages_are_the_same(head, named):
     here, log = planned(head, make_tables, **named)
-    there, other = planned(head, make_apart, **named)
+    there, other = planned(head, make_in_process, **named)
     values, others = here.prepared.values, there.prepared.values
     assert values.keys() == others.keys()
     for name, value in values.items():
@@ -70,14 +70,14 @@ def test_seeds_are_the_same(head, tmp_path):
     middle = (*head.phantom.affine[:3, 3] + head.phantom.affine[:3, :3] @ np.array(shape) / 2, 20)
     ways = {"seed_image": tmp_path / "map.nii"}, {"seed_sphere": [middle, middle]}, {"seed_grid": 2}
     for named in (*ways, {"seeds_per_voxel": 2}):
-        here, there = (planned(head, make, **named)[0] for make in (make_tables, make_apart))
+        here, there = (planned(head, make, **named)[0] for make in (make_tables, make_in_process))
         np.testing.assert_array_equal(here.seeds.points(0, 500), there.seeds.points(0, 500))
         np.testing.assert_array_equal(here.prepared.arrays["volume_index"], there.prepared.arrays["volume_index"])
 
 
 def test_shapes_come_first_and_fit_the_tables(head):
     shapes = []
-    plan, _ = planned(head, make_apart, ahead=shapes.append)
+    plan, _ = planned(head, make_in_process, ahead=shapes.append)
     prepared, space = shapes[0]()
     assert prepared.fill == plan.prepared.fill
     assert {n: a.size for n, a in prepared.arrays.items() if n.startswith("method")} == {
@@ -88,16 +88,16 @@ def test_shapes_come_first_and_fit_the_tables(head):
 
 def test_errors_are_those_of_this_process(head, tmp_path):
     missing = tmp_path / "nothing.nii.gz"
-    for make in (make_tables, make_apart):
+    for make in (make_tables, make_in_process):
         with pytest.raises(ts.InputError, match="no such file"):
             make({n: str(p) for n, p in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)},
                  ts.Parameters(mask=missing), {}, None, Log(Told()), lambda _: None)  # fmt: skip
 
 
 def test_a_process_that_dies_is_an_error(head, monkeypatch):
-    monkeypatch.setattr(apart, "WORKER", "import os; os._exit(9)")
+    monkeypatch.setattr(tables_process, "WORKER", "import os; os._exit(9)")
     with pytest.raises(ts.TrackingError, match="has ended"):
-        planned(head, make_apart)
+        planned(head, make_in_process)
 
 
 def test_a_process_that_is_done_ends_without_a_word(head, capfd):
@@ -115,9 +115,9 @@ def test_the_process_ends_with_its_parent(head):
     code = """
 import os, sys, time
 import tistreamlines as ts
-from tistreamlines.run import apart
-apart.usable_cores = lambda: 16
-with apart.process_for({}, ts.Parameters(arch="cuda", dg="prob")) as process:
+from tistreamlines.run import tables_process
+tables_process.usable_cores = lambda: 16
+with tables_process.process_for({}, ts.Parameters(arch="cuda", dg="prob")) as process:
     print(os.popen("ps -o pid= --ppid %d" % os.getpid()).read().split()[0], flush=True)
     time.sleep(60)
 """
@@ -144,7 +144,7 @@ def test_only_files_on_a_gpu_are_read_apart(head, monkeypatch):
     assert starts(series, "cuda")
     assert not starts(series, "cpu")
     assert not starts({**series, "bvals": InMemory("bvals", np.zeros(3))}, "cuda")
-    monkeypatch.setattr(apart, "usable_cores", lambda: 2)
+    monkeypatch.setattr(tables_process, "usable_cores", lambda: 2)
     assert not starts(series, "cuda")
 
 

@@ -20,13 +20,13 @@ Array = npt.NDArray[Any]
 SLACK = 1e-3  # voxels or mm: more than the rounding of points, which have float32
 
 
-def mark_voxels(voxels: Array, marks: Array, to_grid: Array) -> None:
+def mark_voxels(voxels: Array, bits: Array, to_grid: Array) -> None:
     """Add the bits of another grid to the voxels of the tracked image, and MIXED where only some points have them.
 
     Parameters
     ----------
     voxels : (x, y, z) int32, changed in place.
-    marks : (i, j, k) int32, bits of the grid's voxels; around it there are none.
+    bits : (i, j, k) int32, bits of the grid's voxels; around it there are none.
     to_grid : (4, 4), from voxel coordinates of the tracked image to those of the grid.
     """
     # the points of a voxel are nearest to grid voxels in a window around its centre
@@ -35,10 +35,10 @@ def mark_voxels(voxels: Array, marks: Array, to_grid: Array) -> None:
     block = np.maximum(reach // 2, 1).astype(int)
     window = np.ceil(2 * reach / block).astype(int) + 1
     least, greatest = (
-        _of_windows(choose, np.pad(_of_blocks(choose, marks, block), [(size, size) for size in window]), window)
+        _of_windows(choose, np.pad(_of_blocks(choose, bits, block), [(size, size) for size in window]), window)
         for choose in (np.minimum, np.maximum)
     )
-    corners = np.array(list(product(*([-1 - far, size + far] for far, size in zip(reach, marks.shape, strict=True)))))
+    corners = np.array(list(product(*([-1 - far, size + far] for far, size in zip(reach, bits.shape, strict=True)))))
     box = _box(np.linalg.solve(to_grid[:3, :3], (corners - to_grid[:3, 3]).T).T, voxels.shape)
     first, turn = (to_grid[:3, 3] - reach + 0.5) / block + window, to_grid[:3, :3] / block[:, None]
     bits = np.where(least == greatest, least, MIXED)
@@ -49,15 +49,15 @@ def mark_voxels(voxels: Array, marks: Array, to_grid: Array) -> None:
         voxels[x, box[1], box[2]] |= bits[tuple(place.astype(np.int32) for place in at)]
 
 
-def _of_blocks(choose: np.ufunc, marks: Array, block: Array) -> Array:
+def _of_blocks(choose: np.ufunc, bits: Array, block: Array) -> Array:
     """Return what ``choose`` leaves of each block of so many voxels; there are no bits beyond the last voxel."""
     for axis, size in enumerate(block):
-        count = marks.shape[axis]
-        marks = choose.reduceat(marks, range(0, count, size), axis=axis)
+        count = bits.shape[axis]
+        bits = choose.reduceat(bits, range(0, count, size), axis=axis)
         if count % size:
             last = (*[slice(None)] * axis, -1)
-            marks[last] = choose(marks[last], 0)
-    return marks
+            bits[last] = choose(bits[last], 0)
+    return bits
 
 
 def _of_windows(choose: Callable[[Array, Array], Array], values: Array, window: Array) -> Array:
