@@ -22,7 +22,11 @@ drop_dead_end = Hole("stage: drops the last point, where no direction is found, 
 postpone = Hole("stage: puts a stop reason off until a direction is found at the last point, or None")
 fall_due = Hole("stage: ends a half for the reason that was put off, or None")
 # the stopping rule
-classify = Hole("the stopping rule")
+classify = Hole("the reason to stop at a point, or GROWING")
+load_memory = Hole("stage: restores what the rule remembers of a half, or None")
+remember = Hole("stage: notes a point that is looked at; may change what the rule says, or end a half at its seed; or None")
+conclude = Hole("stage: the rule's verdict on a half that has ended: its reason, and how many steps are kept; or None")
+store_memory = Hole("stage: stores what the rule remembers, or None")
 KEPT_POINTS = Constant("one bit for each stop reason: 1 if the point that it ends a half at is kept")
 # the selection; all are stages, or None
 load_bits = Hole("begins with the bits of the points so far")
@@ -35,7 +39,6 @@ store_bits = Hole("stores the bits")
 # the recovery; all are stages, or None
 load_recovery = Hole("restores what a half keeps for it")
 reconsider = Hole("may let a half go on where the stopping rule ends it")
-note_step = Hole("notes a step that is kept")
 recover = Hole("may go on where a half has ended, from an earlier point")
 store_recovery = Hole("stores what a half keeps for it")
 
@@ -57,10 +60,11 @@ def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals, c0: u32, c1: 
 
 
 @stage
-def examine(walk: Walk, volume: Volume, stopping: Stopping, scratch: Scratch, rules: Rules):
-    """Ask the stopping rule about the point ahead."""
+def examine(walk: Walk, memory: Memory, volume: Volume, stopping: Stopping, scratch: Scratch, rules: Rules):
+    """Ask the stopping rule about the point ahead; ``moves`` is 0 where it has seen that point before, or at the seed."""
     number = u32(walk.taken + walk.moves)
     walk.reason = visit(walk.ahead, volume, stopping, scratch.row, walk.seed, number, walk.branch, rules.key)
+    remember(walk, memory, volume, stopping, scratch, rules)
 
 
 @func
@@ -76,8 +80,8 @@ def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
 
 @stage
 def load(
-    walk: Walk, state: State, half: i32, steps: i32, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch,
+    walk: Walk, state: State, memory: Memory, bits: Bits, half: i32, steps: i32, halves: Halves, rules: Rules,
+    volume: Volume, method: Method, scratch: Scratch, recovery: Recovery,
 ):  # fmt: skip
     """Begin where the half stands."""
     walk.taken = halves.state[2 * half]
@@ -96,6 +100,9 @@ def load(
     if TRUNCATES:
         walk.status = where(walk.taken >= walk.most, MAX_LENGTH, GROWING)
     walk.goes_on = 1
+    load_memory(memory, half, halves)
+    load_recovery(walk, half, halves, recovery)
+    load_bits(walk, bits, half, halves)
 
 
 @stage
@@ -114,15 +121,26 @@ def back_to_seed(
 
 @stage
 def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
-    """Keep the step and the point that it has led to."""
+    """Keep the step and the point that it has led to; note the forward half's first step if it may be taken back."""
     walk.p = walk.ahead
     halves.codes[half * rules.max_steps + walk.taken] = walk.code
     walk.taken = walk.taken + 1
+    if TAKES_BACK:
+        if (walk.taken == 1) & ((half & 1) == 0) & (walk.aside == 0):
+            halves.first[half >> 1] = walk.code
 
 
 @stage
-def store(walk: Walk, state: State, half: i32, halves: Halves, scratch: Scratch):
-    """Store where the half stands."""
+def store(
+    walk: Walk, state: State, memory: Memory, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules,
+    volume: Volume, stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
+):  # fmt: skip
+    """Ask for the rule's verdict on a half that has ended, and store where it stands."""
+    if walk.status != GROWING:
+        conclude(walk, memory, stopping, rules)
+    store_memory(memory, half, halves)
+    store_recovery(half, halves, recovery)
+    store_bits(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
     store_state(state, scratch, halves.point, POINT * half + 3, 1)
     for axis in each(3):
         halves.point[POINT * half + axis] = where(axis == 0, walk.p[0], where(axis == 1, walk.p[1], walk.p[2]))
@@ -164,12 +182,11 @@ def grow(
     if halves.state[2 * half + 1] == GROWING:
         walk = Walk()
         state = State()
+        memory = Memory()
         bits = Bits()
-        load(walk, state, half, steps, halves, rules, volume, method, scratch)
-        load_recovery(walk, half, halves, recovery)
-        load_bits(walk, bits, half, halves)
+        load(walk, state, memory, bits, half, steps, halves, rules, volume, method, scratch, recovery)
         while walk.goes_on == 1:
-            examine(walk, volume, stopping, scratch, rules)
+            examine(walk, memory, volume, stopping, scratch, rules)
             look(walk, bits, filter)
             if walk.moves == 1:
                 walk.status = walk.reason
@@ -177,7 +194,6 @@ def grow(
                 confine(walk, bits, filter)
                 if (KEPT_POINTS >> walk.status) & 1 == 1:
                     arrive(walk, half, halves, rules)
-                    note_step(walk, half, halves)
                     add_point(walk, bits, half, halves, filter)
                     if (walk.status == GROWING) & (walk.taken == walk.most):
                         walk.status = MAX_LENGTH
@@ -195,9 +211,9 @@ def grow(
                     step(walk, state, volume, method, scratch, rules)
                     leave_point(walk, bits, half, halves, filter)
             recover(walk, state, half, seeds, halves, rules, volume, method, scratch, recovery)
-        store_recovery(half, halves, recovery)
-        store_bits(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
-        store(walk, state, half, halves, scratch)
+        store(
+            walk, state, memory, bits, half, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery
+        )
 
 
 @func

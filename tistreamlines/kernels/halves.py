@@ -15,16 +15,18 @@ Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
 State = Hole("record of what a half carries from step to step, besides its point")
 Stopping = Hole("record of the stopping rule")
+Memory = Hole("record of what the stopping rule remembers of the points of a half")
 Filter = Hole("record of what is demanded of the points of streamlines, which extends Demands")
 Recovery = Hole("team memory of the recovery")
 
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("number of reals in which a state is stored (0: the code of the last step gives it)")
-REMEMBERED = Constant("number of reals that a half keeps for the recovery")
-POINT = Constant("number of reals that a half keeps: its point, its state, and those for the recovery")
+FOR_RULE = Constant("number of reals that a half keeps for the stopping rule, 0 at its seed")
+FOR_RECOVERY = Constant("number of reals that a half keeps for the recovery, 0 at its seed")
+POINT = Constant("number of reals that a half keeps: its point, its state, those for the rule, and those for the recovery")
 HAS_BITS = Constant("1: points have bits that say which regions they lie in, 0: nothing is demanded of points")
 WORDS = Constant("words that a half keeps of the bits of its points")
-TAKES_BACK = Constant("1: a recovery may take points back, so bits are collected when a half has ended")
+TAKES_BACK = Constant("1: the rule or a recovery may take points back, so bits are collected when a half has ended")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
 
 GROWING = int(Stop.GROWING)
@@ -43,7 +45,7 @@ class Halves(Record):
     """Half-streamlines: 2 s grows forwards and 2 s + 1 backwards from the seed of streamline s.
 
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
-    ``initial``, the code of its initial direction; ``first``, where a recovery may take steps back, the code of the forward
+    ``initial``, the code of its initial direction; ``first``, where steps may be taken back, the code of the forward
     half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the recovery; ``state``, steps taken and
     stop reason; ``codes``, one code a step; ``visited``, the bits of all points but the last one, those of the last one, and for
     getters that drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it.

@@ -59,8 +59,8 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
                         halves.more[(MORE + 1) * half + k] = 0
             for axis in range(3):
                 halves.point[POINT * half + axis] = seeds.points[3 * item + axis]
-            if REMEMBERED:
-                for k in range(REMEMBERED):
+            if FOR_RULE + FOR_RECOVERY:
+                for k in range(FOR_RULE + FOR_RECOVERY):
                     halves.point[POINT * half + 3 + CARRIED + k] = 0.0
 
 

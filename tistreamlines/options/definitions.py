@@ -54,7 +54,7 @@ def names_affecting(*what: str) -> frozenset[str]:
 
 def input_names() -> tuple[str, ...]:
     """Return the options that name an input besides the series: an image, points, or another source of directions."""
-    return tuple(name for name in options() if name in SOURCES or any(like in _type(name) for like in IMAGES))
+    return _inputs_of(_classes(), tuple(SOURCES))
 
 
 def saying(what: str) -> tuple[str, ...]:
@@ -114,6 +114,12 @@ def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[Any]]:
     for one in classes:
         found |= {f.name: f for f in fields(one) if f.name not in found}
     return found
+
+
+@cache
+def _inputs_of(classes: tuple[type, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+    named = _options_of(classes, sources)
+    return tuple(name for name in named if name in sources or any(like in _type(name) for like in IMAGES))
 
 
 @cache

@@ -24,9 +24,10 @@ from ..options.definitions import saying
 from ..options.option_groups import PLACE
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
 from ..tracking.seeding.files import load_weights
 from ..tracking.sources import FITTED, OF_A_SERIES, SOURCES
+from ..tracking.stopping.own_grid import OwnMap
 from .log import Log
 
 PathLike = str | os.PathLike[str]
@@ -45,7 +46,7 @@ class Inputs:
     space : grid of the series, or of the orientations where there is no series.
     dwi, oriented : the series, and what is followed in place of a model; at least one of them is not None.
     mask, seed_mask : (x, y, z), if they were given.
-    maps : (x, y, z) maps of the stopping rule, by the name of their option.
+    maps : maps of the stopping rule, (x, y, z) or on a grid of their own, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
     seed_image : (x, y, z), if it was given.
     seed_space : grid of the mask or the map of seeds.
@@ -56,7 +57,7 @@ class Inputs:
     oriented: Any
     mask: Mask | None
     seed_mask: Mask | None
-    maps: dict[str, Map]
+    maps: dict[str, Map | OwnMap]
     frames: dict[str, Any]
     seed_image: Map | None = None
     seed_space: Space | None = None
@@ -221,9 +222,9 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         opened = images.open_image(sources.seed_image)
         seed_space = images.grid_of_seeds(opened, space)
         seed_image = load_weights(opened, seed_space, log.note)
-    asked = {name: (getattr(parameters, name), n) for name, n in STOPPING_RULES[parameters.stopping].maps.items()}
-    maps = own_maps(oriented, parameters)
-    maps |= {name: _map(name, path, space, n, log) for name, (path, n) in asked.items() if path is not None}
+    rule, maps = STOPPING_RULES[parameters.stopping], own_maps(oriented, parameters)
+    asked = {name: getattr(parameters, name) for name in rule.maps}
+    maps |= {name: _map(name, path, space, rule, log) for name, path in asked.items() if path is not None}
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.own else "bvecs"
@@ -260,17 +261,23 @@ def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:
     return None if source is None or source.mask is None else source.mask(oriented)
 
 
-def own_maps(oriented: Any, parameters: Parameters) -> dict[str, Map]:
+def own_maps(oriented: Any, parameters: Parameters) -> dict[str, Map | OwnMap]:
     """Return the maps of the stopping rule that what is followed brings, which those that are given replace."""
     mask = own_mask(oriented, parameters)
     named = STOPPING_RULES[parameters.stopping].maps.keys() & {STOP_MASK}
     return {} if mask is None else {name: mask.astype(np.float32) for name in named}
 
 
-def _map(name: str, path: Any, space: Space, volumes: int, log: Log) -> Map:
+def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Map | OwnMap:
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
+    volumes = rule.maps[name]
     if name == STOP_MASK:
         return nifti.load_mask(path, space, log.note).astype(np.float32)
+    if name in rule.own_grids:
+        opened = images.open_image(path)
+        own = images.grid_of(*opened)
+        to_grid = np.linalg.solve(own.affine, space.affine)
+        return OwnMap(nifti.load_map(opened, own, log.note, volumes), to_grid)
     return nifti.load_map(path, space, log.note, volumes)
 
 

@@ -26,6 +26,7 @@ from ..tracking.seeding.files import load_seeds
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
 from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
+from ..tracking.stopping.own_grid import OwnMap
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from .inputs import Headers, Inputs, Series, open_headers, own_maps, own_mask, read
@@ -293,7 +294,9 @@ def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
         dwi = nifti.Dwi(values, space, series.gradients.result(), series.path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     rule = STOPPING_RULES[parameters.stopping]
-    given = {name: (volumes,) if volumes else () for name, volumes in rule.maps.items() if getattr(parameters, name)}
     maps = own_maps(oriented, parameters)
-    maps |= {name: np.full((*SHAPE, *volumes), rule.passed, np.float32) for name, volumes in given.items()}
+    for name in (name for name in rule.maps if getattr(parameters, name)):
+        volumes = (rule.maps[name],) if rule.maps[name] else ()
+        values = np.full((*SHAPE, *volumes), rule.passed, np.float32)
+        maps[name] = OwnMap(values, np.eye(4)) if name in rule.own_grids else values
     return Inputs(space, dwi, oriented, None, None, maps, {})

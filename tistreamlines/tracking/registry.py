@@ -114,6 +114,9 @@ class StoppingRule:
         Whether it draws random numbers.
     passed : float
         A value of its maps with which streamlines go on, for kernels that are compiled before the maps are read.
+    own_grids : tuple of str
+        Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
+        :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`.
     """
 
     title: str
@@ -126,6 +129,7 @@ class StoppingRule:
     step_in_tables: bool = False
     draws: bool = False
     passed: float = 1e30
+    own_grids: tuple[str, ...] = ()
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle

@@ -36,7 +36,7 @@ def counted(half: i32, halves: Halves, particle: i32, trials: i32) -> i32:
 @stage
 def load_trials(walk: Walk, half: i32, halves: Halves, recovery: Particles):
     """Restore the number of trials and the share of white matter."""
-    place = POINT * half + 3 + CARRIED
+    place = POINT * half + 3 + CARRIED + FOR_RULE
     trials = i32(halves.point[place])
     recovery.plan[NOW] = NONE
     recovery.plan[TRIED] = trials
@@ -47,7 +47,7 @@ def load_trials(walk: Walk, half: i32, halves: Halves, recovery: Particles):
 @stage
 def store_trials(half: i32, halves: Halves, recovery: Particles):
     """Store the number of trials and the share of white matter."""
-    place = POINT * half + 3 + CARRIED
+    place = POINT * half + 3 + CARRIED + FOR_RULE
     halves.point[place] = real(recovery.plan[TRIED])
     halves.point[place + 1] = recovery.place[WHITE]
 
@@ -63,13 +63,6 @@ def ask_for_white(walk: Walk, scratch: Scratch, rules: Rules, recovery: Particle
             goes_on = (most < MIN_WHITE) & (white > NO_WHITE) & (walk.taken + 1 < rules.max_steps)
             if (walk.reason == VALID_END) & goes_on:
                 walk.status = GROWING
-
-
-@stage
-def note_first_step(walk: Walk, half: i32, halves: Halves):
-    """Note the forward half's first step for the backward half, since it may be taken back."""
-    if (walk.taken == 1) & ((half & 1) == 0) & (walk.aside == 0):
-        halves.first[half >> 1] = walk.code
 
 
 @func
@@ -222,6 +215,6 @@ def send_particles(
 
 
 STAGES = {
-    "load_recovery": load_trials, "reconsider": ask_for_white, "note_step": note_first_step, "recover": send_particles,
+    "load_recovery": load_trials, "reconsider": ask_for_white, "recover": send_particles,
     "store_recovery": store_trials,
 }  # fmt: skip

@@ -116,18 +116,18 @@ def collect_along(
     walk: Walk, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, filter: Filter,
     method: Method, scratch: Scratch,
 ):  # fmt: skip
-    """Collect the bits of the points of a half that has ended, repeating its steps; its state is no longer needed."""
+    """Collect the bits of the points of a half that has ended, repeating those of its steps that are kept."""
     branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
     trail = State()
-    p = back_to_seed(trail, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    walk.p = back_to_seed(trail, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
     bits.visited = 0
     for k in range(walk.taken):
-        bits.visited = gathered(filter, bits.visited, bits_at(filter, p, 0))
+        bits.visited = gathered(filter, bits.visited, bits_at(filter, walk.p, 0))
         if MORE:
-            bits.visited = spoiled(bits.visited, beyond(filter, p, halves.more, (MORE + 1) * half, 1))
+            bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
         code = halves.codes[half * rules.max_steps + k]
-        p = move(trail, scratch, p, code, volume, method, walk.seed, u32(k + 1), branch, rules)
-    bits.here = bits_at(filter, p, 0)
+        walk.p = move(trail, scratch, walk.p, code, volume, method, walk.seed, u32(k + 1), branch, rules)
+    bits.here = bits_at(filter, walk.p, 0)
 
 
 @stage

@@ -13,9 +13,11 @@ from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..tables.given import Prepared
 
-# without regions, without a recovery, and with both halves growing at the same time
-PLAIN: dict[str, Any] = dict.fromkeys((*bits.STAGES, *particle_filtering.STAGES)) | {
-    "Filter": Record, "HAS_BITS": 0, "MORE": 0, "Recovery": Record, "REMEMBERED": 0, "TAKES_BACK": 0,
+OF_RULES = ("load_memory", "remember", "conclude", "store_memory")  # holes for rules that remember points
+# without regions, a recovery and a memory of the stopping rule, and with both halves growing at the same time
+PLAIN: dict[str, Any] = dict.fromkeys((*bits.STAGES, *particle_filtering.STAGES, *OF_RULES)) | {
+    "Filter": Record, "HAS_BITS": 0, "MORE": 0, "Recovery": Record, "FOR_RECOVERY": 0,
+    "Memory": Record, "FOR_RULE": 0, "TAKES_BACK": 0,
     "KEPT_POINTS": KEPT, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0,
 }  # fmt: skip
 
@@ -25,7 +27,8 @@ def filled(*fills: Mapping[str, Any]) -> dict[str, Any]:
     fill = PLAIN.copy()
     for some in fills:
         fill |= some
-    return fill | {"POINT": 3 + fill["CARRIED"] + fill["REMEMBERED"], "WORDS": 2 + fill["DROPS_DEAD_END"]}
+    kept = fill["CARRIED"] + fill["FOR_RULE"] + fill["FOR_RECOVERY"]
+    return fill | {"POINT": 3 + kept, "WORDS": 2 + fill["DROPS_DEAD_END"]}
 
 
 def source_of(roots: Sequence[Func], prepared: Prepared, **fill: Any) -> Source:

@@ -83,7 +83,7 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
     """
     samples = given.follows
     assert isinstance(samples, Samples)
-    shape, (_, count, fibres, _) = given.stop.channels.shape[:3], samples.values.shape
+    shape, (_, count, fibres, _) = given.channels.shape[:3], samples.values.shape
     if samples.mask.shape != shape:
         raise InputError(f"samples are {samples.mask.shape}, the stop map is {shape}: give both on one grid")
     bits = bedpostx.PLACE + max((count * fibres - 1).bit_length(), 1)
@@ -117,7 +117,7 @@ def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Any:
         there = own > 0
         written[there, : rows.shape[1]] = rows[own[there] - 1]
 
-    return build_volume(numbers, kept(given, numbers, reach), width, fill_rows, given.stop.channels)
+    return build_volume(numbers, kept(given, numbers, reach), width, fill_rows, given.channels)
 
 
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:

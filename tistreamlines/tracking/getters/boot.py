@@ -238,7 +238,7 @@ def _volume(
         rows[:, own - 2] = signals @ residuals.mean
         rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
 
-    return build_volume(data, kept(given, data), row_width, fill_rows, given.stop.channels)
+    return build_volume(data, kept(given, data), row_width, fill_rows, given.channels)
 
 
 def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:

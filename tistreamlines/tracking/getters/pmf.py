@@ -154,7 +154,7 @@ def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> V
         own = rows.fill(some)
         written[:, : own.shape[1]] = own
 
-    return build_volume(values, kept(given, values, reach, stretch), rows.width, fill_rows, given.stop.channels)
+    return build_volume(values, kept(given, values, reach, stretch), rows.width, fill_rows, given.channels)
 
 
 def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
@@ -204,7 +204,7 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
 
 def _check(function: OrientationFunctions, given: Given) -> None:
     """Check that values and maps have one grid, and that an asymmetric function has a whole sphere."""
-    maps = given.stop.channels
+    maps = given.channels
     if function.values.ndim != 4 or function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     if not function.symmetric and isinstance(given.sphere, str) and SPHERES[given.sphere][1]:

@@ -181,7 +181,7 @@ def prepare(
         "CODE_BITS": 30 if given.stop.fill.get("PARTICLES") else 8,
     }  # fmt: skip
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
-    reach = probe.reach(given.stop.channels.shape[:3])
+    reach = probe.reach(given.channels.shape[:3])
     made = prepare_pmf(given, options, own, least, reach, probe.stretch)
     method = ptt.Ptt(**vars(made.method), cells=cells, ring=_ring(options), **probe.scalars())
     team = ptt.PttScratch(**vars(made.team), carried=CARRIED)

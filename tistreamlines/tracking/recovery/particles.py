@@ -77,7 +77,7 @@ def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
             f"{MOST_STEPS}: give shorter distances or a larger --step-size"
         )
     return {
-        "PARTICLES": options.pft_particles, "REMEMBERED": 2, "BACK_STEPS": back, "FRONT_STEPS": front,
+        "PARTICLES": options.pft_particles, "FOR_RECOVERY": 2, "BACK_STEPS": back, "FRONT_STEPS": front,
         "TRIALS": options.pft_max_trial, "MIN_WHITE": float(options.pft_min_wm), "Recovery": particles.Particles,
         "TAKES_BACK": 1, "KEPT_POINTS": KEPT | KEPT_ENDS, **particle_filtering.STAGES,
     }  # fmt: skip

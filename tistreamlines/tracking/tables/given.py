@@ -72,8 +72,9 @@ class StopTables:
     ----------
     record : Record
         The kernels' record of the rule.
-    channels : ndarray, (x, y, z, k), float32
-        Maps, stored at the end of each voxel's row and interpolated with it.
+    channels : ndarray, (x, y, z, k), float32, or None
+        Maps, stored at the end of each voxel's row and interpolated with it. None if there are none: a rule may have
+        maps on a grid of its own, in its record.
     alive : ndarray of bool, (x, y, z), or None
         A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
         continue anywhere.
@@ -86,15 +87,15 @@ class StopTables:
     """
 
     record: Record
-    channels: npt.NDArray[np.float32]
+    channels: npt.NDArray[np.float32] | None
     alive: npt.NDArray[np.bool_] | None
     fill: dict[str, Any]
     zeros_end: bool = True
 
     @property
     def count(self) -> int:
-        """Number of maps."""
-        return self.channels.shape[3]
+        """Number of maps that are stored in rows."""
+        return 0 if self.channels is None else self.channels.shape[3]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +124,16 @@ class Given:
     sphere: str | tuple[Array, Array] = "default"
     step_mm: float = 0.5
     voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
+
+    @cached_property
+    def channels(self) -> npt.NDArray[np.float32]:
+        """Maps of the stopping rule on the grid, (x, y, z, k)."""
+        if self.stop.channels is not None:
+            return self.stop.channels
+        follows = self.follows
+        whole = follows.data if isinstance(follows, Signals) else follows.values
+        grid = follows.mask.shape if isinstance(follows, Samples) else whole.shape[:3]
+        return np.zeros((*grid, 0), np.float32)
 
     @cached_property
     def vertices_and_edges(self) -> tuple[Array, Array]:

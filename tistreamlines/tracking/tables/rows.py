@@ -79,7 +79,7 @@ def kept(
     reach = np.asarray(reach)
     if keep.all() or not reach.any():
         return keep
-    return near_marks(keep, reach) & (values.any(axis=-1) | given.stop.channels.any(axis=-1))
+    return near_marks(keep, reach) & (values.any(axis=-1) | given.channels.any(axis=-1))
 
 
 def near_marks(marks: npt.NDArray[np.bool_], reach: Sequence[int] | npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:

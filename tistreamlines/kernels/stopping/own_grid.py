@@ -1,0 +1,59 @@
+"""Maps of a stopping rule that lie on a grid of their own, such as a segmentation finer than the series."""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+
+MAPS = Constant("number of the rule's maps on a grid of their own")
+
+
+class OwnGrid(Record):
+    """Maps on a grid of their own; the record of a rule extends it.
+
+    ``maps`` has the ``MAPS`` values of each voxel, ``sides`` the numbers of voxels, and ``to_grid`` the rows of a 3 x 4 matrix
+    from voxel coordinates of the tracked image to those of the grid.
+    """
+
+    maps: Reals
+    sides: Ints
+    to_grid: Reals
+
+
+@func
+def on_grid(own: OwnGrid, p: vec3) -> vec3:
+    """A point of the tracked image in voxel coordinates of the grid."""
+    return vec3(
+        ((own.to_grid[0] * p[0] + own.to_grid[1] * p[1]) + own.to_grid[2] * p[2]) + own.to_grid[3],
+        ((own.to_grid[4] * p[0] + own.to_grid[5] * p[1]) + own.to_grid[6] * p[2]) + own.to_grid[7],
+        ((own.to_grid[8] * p[0] + own.to_grid[9] * p[1]) + own.to_grid[10] * p[2]) + own.to_grid[11],
+    )
+
+
+@func
+def share_of(x: real, far: i32) -> real:
+    """Weight of the nearer or the farther of two voxels around a coordinate along one axis."""
+    share = x - floor(x)
+    return where(far == 1, share, 1.0 - share)
+
+
+@func
+def map_at(own: OwnGrid, q: vec3, number: i32) -> real:
+    """One of the maps, interpolated trilinearly at a point of the grid; 0 outside it.
+
+    Beyond the outermost voxel centres the values are constant for half a voxel, as in the tracked image.
+    """
+    value = 0.0
+    above = (q[0] >= -0.5) & (q[1] >= -0.5) & (q[2] >= -0.5)
+    below = (q[0] < real(own.sides[0]) - 0.5) & (q[1] < real(own.sides[1]) - 0.5) & (q[2] < real(own.sides[2]) - 0.5)
+    if above & below:
+        for corner in range(8):
+            i = (corner >> 2) & 1
+            j = (corner >> 1) & 1
+            k = corner & 1
+            x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
+            y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
+            z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
+            place = ((x * own.sides[1] + y) * own.sides[2] + z) * MAPS + number
+            weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
+            value = value + weight * own.maps[place]
+    return value
