@@ -1,6 +1,6 @@
-"""The stub by which editors and type checkers know the objects of options/objects.py; docs/generate.py writes it.
+"""What editors and type checkers know of the options: the keywords, and the stub of their objects.
 
-A test, ``tests/options/test_objects.py``, compares the committed stub with what this makes.
+``docs/generate.py`` writes both files, and ``tests/options/test_objects.py`` compares them with what this makes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,42 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 
 from tistreamlines.options import objects
-from tistreamlines.options.keywords import Options
+from tistreamlines.options.definitions import options
+from tistreamlines.options.parameters import Parameters
 
 SOURCE = Path(objects.__file__)
-STUB = SOURCE.with_suffix(".pyi")
+STUB, KEYWORDS = SOURCE.with_suffix(".pyi"), SOURCE.with_name("keywords.py")
+WIDTH = 120  # of a line
+KEYWORDS_HEAD = '''"""The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
+
+This file is written by ``python docs/generate.py``. The keywords are the fields of :class:`tistreamlines.Parameters`,
+which has their defaults and checks their values. Names that come from a registry are any string here, or an object of
+``objects``. None stands for the default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .. import option
+    from ..option import OneOrMore, PathLike, PointsLike
+    from .objects import Choice, Mask, Product, Sphere
+
+    ImageLike = option.ImageLike | Mask | Sphere
+    BallLike = option.BallLike | Sphere
+
+
+class Options(TypedDict, total=False):
+    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
+
+'''
 HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +62,36 @@ TABLES: dict[str, Mapping[str, Any]]
 '''
 
 
+def types() -> dict[str, str]:
+    """Return the type of each keyword: that of its field, its words, or the name of a row or its object."""
+    annotations, known = {f.name: str(f.type).removesuffix(" | None") for f in fields(Parameters)}, options()
+    found = {}
+    for name, option in known.items():
+        words = ", ".join(f'"{word}"' for word in option.choices or ())
+        found[name] = annotations[name]
+        if name in objects.TABLES:
+            found[name] += " | Choice"
+        elif words:
+            found[name] = f"Literal[{words}]"
+    return {name: f"{row} | None" for name, row in found.items()}
+
+
+def keywords() -> str:
+    """Return the text of the keywords."""
+    lines, group = [], ""
+    for name, row in types().items():
+        if options()[name].group != group:
+            group = options()[name].group
+            lines.append(f"# {group}")
+        line = f"{name}: {row}"
+        if len(line) > WIDTH - 4:
+            words = textwrap.fill(row[row.index("[") + 1 : row.index("]")] + ",", WIDTH - 8)
+            line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None  # fmt: skip"
+        lines.append(line)
+    lines += ["# objects that stand for several of these options", f"{objects.PRODUCTS}: Sequence[Product] | None"]
+    return KEYWORDS_HEAD + textwrap.indent("\n".join(lines), " " * 4) + "\n"
+
+
 def stub() -> str:
     """Return the text of the stub."""
     parts = [_shape(getattr(objects, name)) for name in ("Choice", "Sphere", "Mask", "Density")]
@@ -45,8 +104,8 @@ def stub() -> str:
 
 def _row(made: type[objects.Choice]) -> str:
     """Write the class of a row: its options, with the types that ``track`` has for them."""
-    known = {name: row.__forward_arg__ for name, row in Options.__annotations__.items()}
-    told = [f"{name}: {' '.join(known[name].split())} = ..." for name in inspect.signature(made).parameters]
+    known = types()
+    told = [f"{name}: {known[name]} = ..." for name in inspect.signature(made).parameters]
     first = inspect.getdoc(made).split("\n")[0]
     arguments = textwrap.indent(",\n".join(("self", "*", *told) if told else ("self",)) + ",", " " * 8)
     return f'class {made.__name__}(Choice):\n    """{first}"""\n    def __init__(\n{arguments}\n    ) -> None: ...\n'

@@ -1,8 +1,8 @@
 """A stopping rule with all that a rule may have: maps on a grid of their own, a memory, a verdict, a say about seeds.
 
 The first map says how deep a point lies, the second one what it costs.  Seeds outside the tissue are refused.  A
-streamline ends where it leaves the tissue, which is no valid end, or where it leaves a deep layer; then it is cut back to
-the point of least cost there, as five-tissue ACT does in subcortical grey matter.
+streamline ends where it leaves the tissue, which is no valid end, or where it leaves a deep layer; then it is cut back
+to the point of least cost there, as five-tissue ACT does in subcortical grey matter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
 
-They are the fields of :class:`tistreamlines.Parameters`, which has their defaults and checks their values; a test keeps
-the two equal.  Names that come from a registry are any string here, or an object of ``objects``.  None stands for the
-default.
+This file is written by ``python docs/generate.py``. The keywords are the fields of :class:`tistreamlines.Parameters`,
+which has their defaults and checks their values. Names that come from a registry are any string here, or an object of
+``objects``. None stands for the default.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Options(TypedDict, total=False):
     use_f: bool | None
     random_fibre: bool | None
     modified_euler: bool | None
-    # Orientations from a file, in place of a model
+    # Orientations from a file, instead of a model
     sh: ImageLike | None
     sh_basis: Literal[
-        "descoteaux07", "descoteaux07_legacy", "tournier07", "tournier07_legacy",
-        "descoteaux07_full", "descoteaux07_legacy_full", "tournier07_full", "tournier07_legacy_full",
+        "descoteaux07", "descoteaux07_legacy", "tournier07", "tournier07_legacy", "descoteaux07_full",
+        "descoteaux07_legacy_full", "tournier07_full", "tournier07_legacy_full",
     ] | None  # fmt: skip
     sh_frame: Literal["scanner", "voxel"] | None
     odf: ImageLike | None

@@ -99,14 +99,14 @@ class Boot(Choice):
         self,
         *,
         model: str | Choice | None = ...,
-        sphere: Literal['default', 'full', 'small'] | None = ...,
+        sphere: Literal["default", "full", "small"] | None = ...,
         relative_peak_threshold: float | None = ...,
         min_separation_angle: float | None = ...,
         max_directions: int | None = ...,
         max_angle: float | None = ...,
         angular_weight: float | None = ...,
-        boot_rule: Literal['dipy', 'cuslines'] | None = ...,
-        negative_odf: Literal['dipy', 'none'] | None = ...,
+        boot_rule: Literal["dipy", "cuslines"] | None = ...,
+        negative_odf: Literal["dipy", "none"] | None = ...,
     ) -> None: ...
 
 class Prob(Choice):
@@ -115,13 +115,13 @@ class Prob(Choice):
         self,
         *,
         model: str | Choice | None = ...,
-        sphere: Literal['default', 'full', 'small'] | None = ...,
+        sphere: Literal["default", "full", "small"] | None = ...,
         relative_peak_threshold: float | None = ...,
         min_separation_angle: float | None = ...,
         max_directions: int | None = ...,
         max_angle: float | None = ...,
         pmf_threshold: float | None = ...,
-        pmf_rows: Literal['sh', 'sampled'] | None = ...,
+        pmf_rows: Literal["sh", "sampled"] | None = ...,
     ) -> None: ...
 
 class Det(Choice):
@@ -130,14 +130,14 @@ class Det(Choice):
         self,
         *,
         model: str | Choice | None = ...,
-        sphere: Literal['default', 'full', 'small'] | None = ...,
+        sphere: Literal["default", "full", "small"] | None = ...,
         relative_peak_threshold: float | None = ...,
         min_separation_angle: float | None = ...,
         max_directions: int | None = ...,
         max_angle: float | None = ...,
         pmf_threshold: float | None = ...,
-        pmf_rows: Literal['sh', 'sampled'] | None = ...,
-        det_rule: Literal['max', 'closest'] | None = ...,
+        pmf_rows: Literal["sh", "sampled"] | None = ...,
+        det_rule: Literal["max", "closest"] | None = ...,
     ) -> None: ...
 
 class Ptt(Choice):
@@ -146,19 +146,19 @@ class Ptt(Choice):
         self,
         *,
         model: str | Choice | None = ...,
-        sphere: Literal['default', 'full', 'small'] | None = ...,
+        sphere: Literal["default", "full", "small"] | None = ...,
         relative_peak_threshold: float | None = ...,
         min_separation_angle: float | None = ...,
         max_directions: int | None = ...,
         max_angle: float | None = ...,
         pmf_threshold: float | None = ...,
-        pmf_rows: Literal['sh', 'sampled'] | None = ...,
+        pmf_rows: Literal["sh", "sampled"] | None = ...,
         probe_length: float | None = ...,
         probe_radius: float | None = ...,
         probe_quality: int | None = ...,
         probe_count: int | None = ...,
         data_support_exponent: float | None = ...,
-        probe_rule: Literal['dipy', 'tracker', 'paper'] | None = ...,
+        probe_rule: Literal["dipy", "tracker", "paper"] | None = ...,
     ) -> None: ...
 
 class Bedpostx(Choice):

@@ -9,10 +9,11 @@ from ...linker.lang import *
 from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..interpolate import Volume
-from ..lanes import cross, interpolated, nearest_vertex, normalised
+from ..lanes import cross, normalised
 from ..orientation.pmf import Pmf
 from .arcs import binormal_after, onward, tangent_after
 
+amplitude = Hole("amplitude of the orientation function at each lane's point, in its direction")
 SEGMENTS = Constant("segments of a probe, one less than its quality")
 PROBES = Constant("number of parallel lines of a probe")
 POWERED = Constant("1: the data support is raised to a power")
@@ -78,10 +79,9 @@ def sideways(t: vec3, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3
 @func
 def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: real) -> real:
     """The PMF in direction ``t`` at the end of each lane's probe, summed over its lines; 0 if not above ``low``."""
-    number = nearest_vertex(method.sphere.vertices, method.cells, t)
     total = lanes(0.0)
     if PROBES == 1:
-        value = interpolated(volume, p, number)
+        value = amplitude(method, volume, p, t)
         total = where(value > low, value, 0.0)
     else:
         for i in range(PROBES):
@@ -90,7 +90,7 @@ def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: 
             x = p[0] + method.x * (c * n[0] + s * b[0])
             y = p[1] + method.y * (c * n[1] + s * b[1])
             z = p[2] + method.z * (c * n[2] + s * b[2])
-            value = interpolated(volume, vec3(x, y, z), number)
+            value = amplitude(method, volume, vec3(x, y, z), t)
             total = total + where(value > low, value, 0.0)
     return total
 

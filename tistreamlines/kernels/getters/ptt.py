@@ -13,12 +13,13 @@ from ...linker.lang import *
 from ...linker.rng import PARTICLE
 from ..halves import *
 from ..interpolate import Volume
-from ..lanes import cross, everywhere, interpolated, normalised
-from ..orientation.peaks import NONE, VERTEX_CHUNKS, direction
+from ..lanes import cross, everywhere, normalised
+from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
 from .arcs import binormal_after, onward, settled, tangent_after
 from .probes import STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
 
+whole_sphere = Hole("amplitudes of the orientation function at one point, at all vertices of the sphere")
 SAMPLES = 10
 TRIES = 100
 ROUNDS = 4  # of 32 candidates
@@ -229,7 +230,5 @@ def support_of(
 @func
 def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, c0: u32, key: Ints) -> i32:
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
-    here = everywhere(p)
-    for chunk in range(VERTEX_CHUNKS):
-        put(scratch.row, 32 * chunk, interpolated(volume, here, lane() + 32 * chunk))
+    whole_sphere(volume, p, scratch.row)
     return initial_directions(method, scratch)

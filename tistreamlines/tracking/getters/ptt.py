@@ -13,6 +13,7 @@ from ...errors import ParameterError
 from ...kernels import lanes
 from ...kernels.getters import ptt
 from ...kernels.getters.dead_ends import DROPPED
+from ...kernels.orientation.samples import amplitude_of_samples, sphere_of_samples
 from ...option import MODEL, option
 from ...space.nearest_vertex import cell_table, compact_order, without_opposite
 from ..tables.given import Given, OrientationFunctions, Prepared
@@ -25,7 +26,8 @@ OFTEN_READ = ("method_sphere_vertices",)
 HOLES = DROPPED | {
     "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "set_out": ptt.set_out_by_frame,
     "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
-    "note_step_again": ptt.support_of, "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "OPEN_CONE": 0,
+    "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
+    "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "OPEN_CONE": 0,
 }  # fmt: skip
 SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
