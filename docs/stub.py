@@ -12,13 +12,14 @@ from dataclasses import fields
 from pathlib import Path
 
 from tistreamlines.options import objects
-from tistreamlines.options.definitions import options
+from tistreamlines.options.definitions import options, product_options
 from tistreamlines.options.parameters import Parameters
 
 SOURCE = Path(objects.__file__)
 STUB, KEYWORDS = SOURCE.with_suffix(".pyi"), SOURCE.with_name("keywords.py")
 WIDTH = 120  # of a line
-KEYWORDS_HEAD = '''"""The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
+KEYWORDS_HEAD = '''\
+"""The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
 
 This file is written by ``python docs/generate.py``. The keywords are the fields of :class:`tistreamlines.Parameters`,
 which has their defaults and checks their values. Names that come from a registry are any string here, or an object of
@@ -44,6 +45,12 @@ class Options(TypedDict, total=False):
     """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
 
 '''
+PRODUCTS_HEAD = '''
+
+class ProductOptions(TypedDict, total=False):
+    """Those of what is made of the streamlines besides a tractogram."""
+
+'''
 HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +62,7 @@ import numpy.typing as npt
 from .. import option
 from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
 
-PRODUCTS: str
+MADE: str
 KINDS: dict[str, str]
 TABLES: dict[str, Mapping[str, Any]]
 
@@ -88,15 +95,18 @@ def keywords() -> str:
             words = textwrap.fill(row[row.index("[") + 1 : row.index("]")] + ",", WIDTH - 8)
             line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None  # fmt: skip"
         lines.append(line)
-    lines += ["# objects that stand for several of these options", f"{objects.PRODUCTS}: Sequence[Product] | None"]
-    return KEYWORDS_HEAD + textwrap.indent("\n".join(lines), " " * 4) + "\n"
+    lines += ["# objects that stand for several of these options", f"{objects.MADE}: Sequence[Product] | None"]
+    own = [f"{name}: {row}" for name, row in types().items() if name in product_options()]
+    whole, some = (textwrap.indent("\n".join(rows), " " * 4) + "\n" for rows in (lines, own))
+    return KEYWORDS_HEAD + whole + PRODUCTS_HEAD + some
 
 
 def stub() -> str:
     """Return the text of the stub."""
-    parts = [_shape(getattr(objects, name)) for name in ("Choice", "Sphere", "Mask", "Density")]
-    parts.append("Region = Sphere | Mask\nProduct = Density\nImageLike = option.ImageLike | Region\n")
-    parts += [_function(getattr(objects, name)) for name in ("expanded", "choice", "own_options", "class_name")]
+    parts = [_shape(getattr(objects, name)) for name in ("Choice", "Sphere", "Mask", "Product")]
+    parts.append("Region = Sphere | Mask\nImageLike = option.ImageLike | Region\n")
+    functions = ("expanded", "choice", "own_options", "arguments_of", "class_name")
+    parts += [_function(getattr(objects, name)) for name in functions]
     for keyword, table in objects.TABLES.items():
         parts += [_row(objects.choice(keyword, name)) for name in table]
     return HEAD + "\n".join(parts)
@@ -105,10 +115,14 @@ def stub() -> str:
 def _row(made: type[objects.Choice]) -> str:
     """Write the class of a row: its options, with the types that ``track`` has for them."""
     known = types()
-    told = [f"{name}: {known[name]} = ..." for name in inspect.signature(made).parameters]
+    names = objects.arguments_of(made.option, made.name)
+    own = [known[one.name] for one in objects.own_options(made.option, made.name)]
+    told = [f"{name}: {row} = ..." for name, row in zip(names, own, strict=True) if name != "path"]
+    before = ["self", *(["path: PathLike"] if "path" in names else []), *(["*"] if told else [])]
     first = inspect.getdoc(made).split("\n")[0]
-    arguments = textwrap.indent(",\n".join(("self", "*", *told) if told else ("self",)) + ",", " " * 8)
-    return f'class {made.__name__}(Choice):\n    """{first}"""\n    def __init__(\n{arguments}\n    ) -> None: ...\n'
+    arguments = textwrap.indent(",\n".join((*before, *told)) + ",", " " * 8)
+    head = f"class {made.__name__}({made.__base__.__name__}):"
+    return f'{head}\n    """{first}"""\n    def __init__(\n{arguments}\n    ) -> None: ...\n'
 
 
 def _shape(made: type) -> str:

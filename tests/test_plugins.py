@@ -1,4 +1,4 @@
-"""Direction getters and stopping rules of other packages: the examples, in the cache, in workers and as commands."""
+"""Getters, rules and products of other packages: the examples, in the cache, in workers and as commands."""
 
 import inspect
 import json
@@ -18,26 +18,28 @@ from tistreamlines.devices import ARCHS
 from tistreamlines.errors import TrackingError
 from tistreamlines.options.definitions import applies_with, options
 from tistreamlines.options.objects import expanded
-from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
+from tistreamlines.tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from tistreamlines.tracking.tables import packing
 
 EXAMPLES = ROOT / "examples"
+OWN = ("own_getter", "own_rule", "own_product")
 COMMON = {"nseeds": 300, "min_length": 0, "max_steps": 30, "arch": "cpu"}
 
 
 @pytest.fixture(autouse=True)
 def own(monkeypatch):
     """The examples, imported as users would, until the end of a test."""
-    rows, rules, noted = dict(METHODS), dict(STOPPING_RULES), dict(vars(plugins)["_digests"])
+    tables = METHODS, STOPPING_RULES, PRODUCTS, vars(plugins)["_digests"]
+    before = [dict(table) for table in tables]
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    for name in ("own_getter", "own_rule"):
+    for name in OWN:
         sys.modules.pop(name, None)
         __import__(name)
     yield sys.modules["own_getter"], sys.modules["own_rule"]
-    for table, before in ((METHODS, rows), (STOPPING_RULES, rules), (vars(plugins)["_digests"], noted)):
+    for table, was in zip(tables, before, strict=True):
         table.clear()
-        table.update(before)
-    for name in ("own_getter", "own_rule"):
+        table.update(was)
+    for name in OWN:
         del sys.modules[name]
 
 
@@ -102,6 +104,42 @@ def test_a_cache_file_imports_nothing(tmp_path, monkeypatch):
             found(place)
     with pytest.raises(ValueError, match="neither a kernel function nor a record"):
         found("own_getter:prepare")
+
+
+def counted(path):
+    rows = path.read_text(encoding="utf-8").split()[1:]
+    return [int(row.split(",")[1]) for row in rows]
+
+
+def test_a_product_is_made_with_and_without_a_tractogram_in_parts_and_of_a_run_that_goes_on(head, tmp_path):
+    named = COMMON | {"dg": "prob", "model": "csa"}
+    whole = ts.track(*head.series, tmp_path / "a.trx", lengths=tmp_path / "a.csv", lengths_bin=4, **named)
+    steps = ts.Batch.concatenate(list(ts.track(*head.series, **named).batches)).lengths - 1
+    expected = np.bincount((steps * whole.record["step_mm"] / 4).astype(int))
+    assert counted(tmp_path / "a.csv") == whole.products["lengths"].tolist() == expected.tolist()
+    assert json.loads((tmp_path / "a.json").read_text())["lengths"] == {"path": str(tmp_path / "a.csv"), "bin_mm": 4}
+    alone = ts.track(*head.series, products=[ts.choice("products", "lengths")(tmp_path / "b.csv", bin=4)], **named)
+    assert "lengths" in json.loads((tmp_path / "b.json").read_text())
+    with pytest.raises(ts.InputError, match="is all that was kept"):
+        _ = alone.streamlines
+    parts = [tmp_path / f"{k}.trx" for k in (1, 2)]
+    for k, part in enumerate(parts, 1):
+        ts.track(*head.series, part, part=f"{k}/2", **named)
+    ts.join(parts, tmp_path / "c.trx", lengths=tmp_path / "c.csv", lengths_bin=4)
+    ts.track(*head.series, tmp_path / "d.trx", lengths=tmp_path / "d.csv", lengths_bin=4, resume=True, **named)
+    for name in "bcd":
+        assert (tmp_path / f"{name}.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+
+
+def test_a_products_name_is_checked_before_the_work(head, tmp_path):
+    with pytest.raises(ts.OutputError, match="unknown suffix"):
+        ts.track(*head.series, lengths=tmp_path / "a.txt")
+    with pytest.raises(ts.ParameterError, match="also the name of another output"):
+        ts.track(*head.series, tmp_path / "a.trx", lengths=tmp_path / "a.csv", json_stats=tmp_path / "a.csv")
+    with pytest.raises(ts.ParameterError, match="lengths is written by track"):
+        ts.stream(*head.series, lengths=tmp_path / "a.csv")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'length'"):
+        ts.join([], tmp_path / "a.trx", length=tmp_path / "a.csv")
 
 
 def test_names_that_are_taken():

@@ -11,7 +11,7 @@ from places import ROOT
 from toys import FADING, STRAIGHTEST
 
 import tistreamlines as ts
-from tistreamlines.options.objects import TABLES, class_name, expanded, own_options
+from tistreamlines.options.objects import TABLES, arguments_of, class_name, expanded
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
 
 EQUAL = [
@@ -28,7 +28,7 @@ EQUAL = [
         {"include": [ts.Sphere((1, 2, 3), 4), ts.Mask("a.nii"), "b.nii"], "seed_sphere": [ts.Sphere(np.zeros(3), 5)]},
         {"include": ["1,2,3,4", "a.nii", "b.nii"], "seed_sphere": [[0, 0, 0, 5]]},
     ),
-    ({"products": [ts.Density("a.nii", voxel_mm=1.5)]}, {"density": "a.nii", "density_voxel": 1.5}),
+    ({"products": [ts.Density("a.nii", voxel=1.5)]}, {"density": "a.nii", "density_voxel": 1.5}),
     ({"products": ts.Density("a.nii", grid="b.nii")}, {"density": "a.nii", "density_grid": "b.nii"}),
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_objects_override_parameters():
         ({"products": ts.Density("a.nii"), "density": "b.nii"}, "both give density"),
         ({"dg": ts.ACT()}, r"^dg is ACT\(\), a stopping rule: give it as stopping$"),
         ({"dg": ts.Prob(model=ts.Det())}, "^model is Det.*, a direction getter: give it as dg$"),
-        ({"density": ts.Density("a.nii")}, "a product: give it in products$"),
+        ({"density": ts.Density("a.nii")}, "a product: give it as products$"),
         ({"products": ["a.nii"]}, "^products has a str"),
         ({"include": ts.Mask("a.nii", np.eye(4))}, "^Mask has an affine, but a str brings its own"),
         ({"include": ts.Sphere((1, 2, 3), 0)}, "^include is '1.0,2.0,3.0,0.0': give x,y,z,r"),
@@ -107,7 +107,7 @@ class TestRows:
                 made = getattr(ts, class_name(option, name))
                 assert made is ts.choice(option, name)
                 shown = inspect.signature(made).parameters
-                assert list(shown) == [one.name for one in own_options(option, name)]
+                assert list(shown) == arguments_of(option, name)
                 assert all(f"\n{key} : " in made.__doc__ for key in shown)
         assert inspect.signature(ts.Prob).parameters["max_angle"].default == METHODS["prob"].defaults["max_angle"]
         assert set(inspect.signature(ts.CSD).parameters) == {"sh_order", "response", "fa_response", "csd_lambda"}

@@ -31,7 +31,7 @@ def example(name, *arguments, folder):
 def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
-        "dipy_drop_in.py", "own_getter.py", "own_rule.py",
+        "dipy_drop_in.py", "own_getter.py", "own_rule.py", "own_product.py",
     }  # fmt: skip
 
 
@@ -129,6 +129,14 @@ def test_own_rule(tmp_path):
     shown = example("own_rule.py", folder=tmp_path)
     wide, narrow = map(float, re.findall(r"of (\d+) mm", shown))
     assert narrow < 0.7 * wide
+    assert not list(tmp_path.iterdir())
+
+
+def test_own_product(tmp_path):
+    """All streamlines are in the table."""
+    shown = example("own_product.py", folder=tmp_path)
+    count, *rows = map(int, re.findall(r"(?:^|mm: )(\d+)", shown))
+    assert count == sum(rows) > 1000
     assert not list(tmp_path.iterdir())
 
 

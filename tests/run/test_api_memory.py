@@ -15,7 +15,7 @@ from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
 from tistreamlines.options.keywords import Options
-from tistreamlines.options.objects import PRODUCTS, TABLES
+from tistreamlines.options.objects import MADE, TABLES
 from tistreamlines.options.parameters import input_names, options
 from tistreamlines.run import tables
 from tistreamlines.space.sphere import load_sphere
@@ -161,10 +161,10 @@ class TestParameters:
         """``Options`` has the fields of ``Parameters``, with their types or their words, in the order of the help."""
         types = {f.name: str(f.type).removesuffix(" | None") for f in fields(ts.Parameters)}
         words = {name: option.choices for name, option in options().items() if not isinstance(option.choices, KeysView)}
-        types |= {name: f"{types[name]} | Choice" for name in TABLES} | {PRODUCTS: "Sequence[Product]"}
+        types |= {name: f"{types[name]} | Choice" for name in TABLES if name != MADE} | {MADE: "Sequence[Product]"}
         expected = {
             name: f"Literal[{', '.join(map(repr, words[name]))}]" if words.get(name) else types[name]
-            for name in (*options(), PRODUCTS)
+            for name in (*options(), MADE)
         }
         said = {name: row.__forward_arg__ for name, row in Options.__annotations__.items()}
         plain = {name: re.sub(r"\[\s+|,\s+\]", lambda found: found[0].strip(" \n,"), row) for name, row in said.items()}
@@ -353,5 +353,5 @@ def test_docstrings_are_complete(function):
     text = inspect.getdoc(function)
     for heading in ("Returns", "Raises"):
         assert f"\n{heading}\n{'-' * len(heading)}\n" in text
-    for name in inspect.signature(function).parameters.keys() - {*options(), PRODUCTS, "self"}:
+    for name in inspect.signature(function).parameters.keys() - {*options(), MADE, "self"}:
         assert re.search(rf"^.*\b{name}\b.*$", text.split("Raises")[0], re.MULTILINE)

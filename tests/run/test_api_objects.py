@@ -73,7 +73,7 @@ def test_stopping_rules_and_regions(series, tissues, rule, head):
 
 def test_density_is_a_product(series, tmp_path):
     paths = [tmp_path / name for name in ("a.nii.gz", "b.nii.gz")]
-    ts.track(**series, **COMMON, products=[ts.Density(paths[0], voxel_mm=4)])
+    ts.track(**series, **COMMON, products=[ts.Density(paths[0], voxel=4)])
     ts.track(**series, **COMMON, density=paths[1], density_voxel=4)
     one, other = (np.asarray(nib.load(path).dataobj) for path in paths)
     assert np.array_equal(one, other)

@@ -74,7 +74,7 @@ def _folder(name: str, *, force: bool) -> Path:
         )
     if used and record_at(sidecar_path(folder / TRACTOGRAM)) is None:
         raise OutputError(f"{folder}: is not empty, and holds no earlier demo to replace: give another --output-dir")
-    check_names(folder / TRACTOGRAM, None, {}, force=force)
+    check_names(folder / TRACTOGRAM, None, {}, force=force, products={})
     return folder
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ..option import OUTPUT
+from ..options.definitions import product_options
 from ..run.parts import join as run
+from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
 from .printing import tell
 
 HELP = """Join the parts of a run to the tractogram that one run would have written.
@@ -16,33 +20,16 @@ output can have any format. The parts are kept.
 """
 
 
-@click.command("join", help=HELP)
+@click.command("join", cls=GroupedCommand, help=HELP)
 @click.argument("parts", nargs=-1, required=True, metavar="PARTS...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
-@click.option("--force", is_flag=True, help="Overwrite existing files.  [default: off]")
-@click.option(
-    "--json-stats", metavar="FILE", help="Write counts, lengths, stop reasons and run times (seconds) as JSON.  "
-    "[default: not written]",
-)  # fmt: skip
-@click.option(
-    "--density", metavar="FILE", help="Write the density map of all parts, as for track.  [default: not written]",
-)  # fmt: skip
-@click.option(
-    "--density-voxel", type=click.FLOAT, metavar="MM",
-    help="Side of its voxels.  [default: those of the image that was tracked]",
-)  # fmt: skip
-@click.option(
-    "--density-grid", metavar="FILE", help="Image whose grid it has.  [default: that of the image that was tracked]",
-)  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
-def join(
-    parts: tuple[str, ...], output: str, force: bool, json_stats: str | None, density: str | None,
-    density_voxel: float | None, density_grid: str | None, quiet: bool,
-) -> None:  # fmt: skip
-    made = run(
-        [Path(part) for part in parts], output, force=force, json_stats=json_stats, density=density,
-        density_voxel=density_voxel, density_grid=density_grid,
-    )  # fmt: skip
+@grouped(OUTPUT)(
+    "-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]"
+)
+@parameter_options(("force", "json_stats", *product_options()))
+@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors.")
+@click.pass_context
+def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: Any) -> None:
+    made = run([Path(part) for part in parts], output, **given(context))
     if not quiet:
         tell(
             f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "

@@ -7,10 +7,12 @@ from typing import Any
 import click
 
 from ..io.readers import has_gradients
+from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..run.api import estimate
 from ..run.api import track as run
 from ..run.result import TrackResult
+from ..tracking.registry import PRODUCTS
 from ..tracking.registry import citations as references
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
@@ -31,7 +33,7 @@ same name as the tractogram records the parameters, inputs and results. If the r
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @grouped("Output")(
     "-o", "--output", metavar="FILE",
-    help="Tractogram to write: .trx, .trk or .tck.  [required, except with --density]",
+    help=f"Tractogram to write: .trx, .trk or .tck.  [required, except with {listed(map(flag, PRODUCTS))}]",
 )  # fmt: skip
 @parameter_options()
 @grouped("Running")(
@@ -54,7 +56,7 @@ def track(
         return
     if len(series) not in (0, 3) and not (len(series) == 1 and has_gradients(series[0])):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
-    if output is None and context.params["density"] is None and not dry_run:
+    if output is None and not dry_run and all(context.params[name] is None for name in PRODUCTS):
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]

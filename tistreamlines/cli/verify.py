@@ -13,6 +13,7 @@ from ..devices import ARCHS, ON_HOST
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
+from ..options.definitions import product_options
 from ..options.parameters import Parameters, options
 from ..run.inputs import follows_series
 from ..run.plan import needs_series
@@ -28,8 +29,8 @@ SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
-    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "density", "density_voxel",
-    "density_grid", "select", "max_seeds", "time_limit",
+    "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
+    "time_limit", *product_options(),
 )  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")

@@ -15,11 +15,6 @@ SUFFIXES = (".nii.gz", ".nii")
 LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent
 
 
-def suffix_of(path: Path) -> str:
-    """Return the suffix of a map as it is written, '.nii' or '.nii.gz', or '' if it has another one."""
-    return next((path.name[-len(one) :] for one in SUFFIXES if path.name.lower().endswith(one)), "")
-
-
 def write_map(path: Path, values: npt.NDArray[Any], space: Space, *, force: bool) -> None:
     """Write a map as NIfTI; the same values have the same bytes at any time and under any name.
 

@@ -18,13 +18,14 @@ from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
-from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.products.density_map import DensityOptions
+from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
-from .option_groups import DensityOptions, FileOptions, MethodChoice, RunningOptions, SeedOptions
+from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
 IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an input
 
@@ -55,6 +56,12 @@ def names_affecting(*what: str) -> frozenset[str]:
 def input_names() -> tuple[str, ...]:
     """Return the options that name an input besides the series: an image, points, or another source of directions."""
     return _inputs_of(_classes(), tuple(SOURCES))
+
+
+def product_options() -> tuple[str, ...]:
+    """Return the options of all products, in the order of the help."""
+    own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}
+    return tuple(name for name in options() if name in own)
 
 
 def saying(what: str) -> tuple[str, ...]:
@@ -104,7 +111,7 @@ def _type(name: str) -> str:
 
 def _classes() -> tuple[type, ...]:
     """Return the classes of all options: those of this package, then those of registered rows."""
-    rows = (*METHODS.values(), *STOPPING_RULES.values())
+    rows = (*METHODS.values(), *STOPPING_RULES.values(), *PRODUCTS.values())
     return tuple(dict.fromkeys([OwnOptions, *(row.options for row in rows)]))
 
 

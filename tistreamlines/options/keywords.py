@@ -135,3 +135,11 @@ class Options(TypedDict, total=False):
     shared_cache: bool | None
     # objects that stand for several of these options
     products: Sequence[Product] | None
+
+
+class ProductOptions(TypedDict, total=False):
+    """Those of what is made of the streamlines besides a tractogram."""
+
+    density: PathLike | None
+    density_voxel: float | None
+    density_grid: ImageLike | None

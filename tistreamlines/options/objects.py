@@ -8,25 +8,25 @@ options of its own; ``objects.pyi``, which ``python docs/generate.py`` writes, s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from ..errors import ParameterError, python_names
 from ..fit.models import MODELS, FitOptions
 from ..option import flag, listed
-from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..option import ImageLike, PathLike
 
-TABLES: dict[str, Mapping[str, Any]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS}
-KINDS = {"dg": "direction getter", "stopping": "stopping rule", "model": "orientation model"}
-PRODUCTS = "products"  # the keyword that no option has
+MADE = "products"  # the keyword that no option has
+TABLES: dict[str, Mapping[str, Any]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS, MADE: PRODUCTS}
+KINDS = {"dg": "direction getter", "stopping": "stopping rule", "model": "orientation model", MADE: "product"}
 
 
 class Choice:
@@ -114,31 +114,19 @@ class Mask:
         return Nifti1Image(voxels, np.asarray(self.affine, float))
 
 
-@dataclass(frozen=True, eq=False)
-class Density:
-    """A map of how many streamlines pass through each voxel, a product of :func:`tistreamlines.track`.
+class Product(Choice):
+    """A row of the products, with its options: the file to write first, and the others without the name of the row."""
 
-    Parameters
-    ----------
-    path : str or Path
-        The map to write, .nii or .nii.gz.
-    voxel_mm : float, optional
-        Side of its voxels, mm. They cover the image that is tracked, along its axes.
-    grid : str, Path, nibabel image or ndarray, optional
-        Image whose grid the map has. Without it and ``voxel_mm``, the grid is that of the image that is tracked.
-    """
-
-    path: PathLike
-    voxel_mm: float | None = None
-    grid: ImageLike | None = None
+    def __init__(self, path: PathLike, **options: Any) -> None:
+        super().__init__(path=path, **options)
 
     def _keywords(self) -> dict[str, Any]:
         """Return the keywords that the object stands for."""
-        return {"density": self.path, "density_voxel": self.voxel_mm, "density_grid": self.grid}
+        names = dict(zip(arguments_of(self.option, self.name), own_options(self.option, self.name), strict=True))
+        return {names[name].name: value for name, value in self.options.items()}
 
 
 Region = Sphere | Mask
-Product = Density
 
 
 def expanded(named: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,20 +163,18 @@ def _said(name: str, value: Any) -> Iterator[tuple[str, Any, str]]:
     if value is None:
         return
     words = f"{flag(name)} is {value!r}" if isinstance(value, Choice) else f"{flag(name)} is {str(value)[:80]}"
-    if name == PRODUCTS:
+    if name == MADE:
         for one in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(one, Product):
                 raise ParameterError(f"products has a {type(one).__name__}: give objects such as Density")
             for key, said in one._keywords().items():
-                yield from ((key, said, f"{PRODUCTS} has {one!r}"),) if said is not None else ()
+                yield from ((key, said, f"{MADE} has {one!r}"),) if said is not None else ()
     elif isinstance(value, Choice):
         if value.option != name:
             raise ParameterError(f"{words}, a {KINDS[value.option]}: give it as {value.option}")
         yield name, value.name, words
         for key, said in value.options.items():
             yield from ((inner, one, words) for inner, one, _ in _said(key, said))
-    elif isinstance(value, Product):
-        raise ParameterError(f"{words}, a product: give it in {PRODUCTS}")
     elif isinstance(value, list | tuple):
         yield name, [_plain(one) for one in value], words
     else:
@@ -206,7 +192,7 @@ def choice(option: str, name: str) -> type[Choice]:
     Parameters
     ----------
     option : str
-        'dg', 'stopping' or 'model'.
+        'dg', 'stopping', 'model' or 'products'.
     name : str
         Name of the row, also of one that was registered from outside this package.
 
@@ -223,14 +209,16 @@ def choice(option: str, name: str) -> type[Choice]:
     if name not in TABLES[option]:
         raise ParameterError(f"{name!r} is no {KINDS[option]}: give one of {', '.join(TABLES[option])}")
     row, made = TABLES[option][name], _MADE.get((option, name))
+    base: type[Choice] = Product if option == MADE else Choice
     if made is None or made.row is not row:
         space = {"option": option, "name": name, "row": row, "__module__": __name__}
-        made = _MADE[option, name] = type(class_name(option, name), (Choice,), space)
-        own = own_options(option, name)
-        given = {one.name: row.defaults.get(one.name, one.default) for one in own} if option != "stopping" else {}
+        made = _MADE[option, name] = cast("type[Choice]", type(class_name(option, name), (base,), space))
+        own = dict(zip(arguments_of(option, name), own_options(option, name), strict=True))
+        defaults = getattr(row, "defaults", {})
         made.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=given.get(one.name, one.default))
-            for one in own
+            inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD) if key == "path" else
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(one.name, one.default))
+            for key, one in own.items()
         ])  # fmt: skip
         made.__doc__ = _described(made, own)
     return made
@@ -246,18 +234,25 @@ def own_options(option: str, name: str) -> list[Field[Any]]:
     return [one for one in fields(TABLES[option][name].options) if "model" not in one.metadata["option"].only]
 
 
+def arguments_of(option: str, name: str) -> list[str]:
+    """Return what the arguments of a row's class are called: a product's have no name of the row before them."""
+    names = [one.name for one in own_options(option, name)]
+    return ["path" if one == name else one.removeprefix(f"{name}_") for one in names] if option == MADE else names
+
+
 def class_name(option: str, name: str) -> str:
     """Return the name of a row's class: Prob, Threshold; rules and models of few letters are abbreviations, as ACT."""
-    return name.upper() if option != "dg" and len(name) <= 4 else name.title().replace("_", "")
+    short = option in ("stopping", "model") and len(name) <= 4
+    return name.upper() if short else name.title().replace("_", "")
 
 
-def _described(made: type[Choice], own: Sequence[Field[Any]]) -> str:
+def _described(made: type[Choice], own: Mapping[str, Field[Any]]) -> str:
     """Return the docstring of a class: the title of its row and the help of its options."""
     lines = [f"{KINDS[made.option].capitalize()} '{made.name}': {made.row.title}.", ""]
     lines += ["Parameters", "----------"] if own else []
-    for one in own:
+    for name, one in own.items():
         known = one.metadata["option"]
-        lines += [f"{one.name} : {known.unit or str(one.type)}", f"    {python_names(known.help)}"]
+        lines += [f"{name} : {known.unit or str(one.type)}", f"    {python_names(known.help)}"]
     return "\n".join([*lines, ""])
 
 

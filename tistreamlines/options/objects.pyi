@@ -9,7 +9,7 @@ import numpy.typing as npt
 from .. import option
 from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
 
-PRODUCTS: str
+MADE: str
 KINDS: dict[str, str]
 TABLES: dict[str, Mapping[str, Any]]
 
@@ -63,26 +63,12 @@ class Mask:
     image: ImageLike
     affine: npt.ArrayLike | None = None
 
-@dataclass(frozen=True, eq=False)
-class Density:
-    """A map of how many streamlines pass through each voxel, a product of :func:`tistreamlines.track`.
+class Product(Choice):
+    """A row of the products, with its options: the file to write first, and the others without the name of the row."""
 
-    Parameters
-    ----------
-    path : str or Path
-        The map to write, .nii or .nii.gz.
-    voxel_mm : float, optional
-        Side of its voxels, mm. They cover the image that is tracked, along its axes.
-    grid : str, Path, nibabel image or ndarray, optional
-        Image whose grid the map has. Without it and ``voxel_mm``, the grid is that of the image that is tracked.
-    """
-
-    path: PathLike
-    voxel_mm: float | None = None
-    grid: ImageLike | None = None
+    def __init__(self, path: PathLike, **options: Any) -> None: ...
 
 Region = Sphere | Mask
-Product = Density
 ImageLike = option.ImageLike | Region
 
 def expanded(named: Mapping[str, Any]) -> dict[str, Any]: ...
@@ -90,6 +76,8 @@ def expanded(named: Mapping[str, Any]) -> dict[str, Any]: ...
 def choice(option: str, name: str) -> type[Choice]: ...
 
 def own_options(option: str, name: str) -> list[Field[Any]]: ...
+
+def arguments_of(option: str, name: str) -> list[str]: ...
 
 def class_name(option: str, name: str) -> str: ...
 
@@ -259,4 +247,14 @@ class CSD(Choice):
         response: str | PathLike | Sequence[float] | None = ...,
         fa_response: float | None = ...,
         csd_lambda: str | float | None = ...,
+    ) -> None: ...
+
+class Density(Product):
+    """Product 'density': map of how many streamlines pass through each voxel."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        voxel: float | None = ...,
+        grid: ImageLike | None = ...,
     ) -> None: ...

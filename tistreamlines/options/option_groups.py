@@ -157,26 +157,6 @@ class FileOptions:
 
 
 @dataclass(frozen=True)
-class DensityOptions:
-    """Options of the map of streamlines, which a run or the join of its parts writes."""
-
-    density: PathLike | None = option(
-        None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
-        "counts once in each voxel that it passes. Without --output, only the map is written, and no streamline is "
-        "kept.", unit="FILE", absent="not written", affects="run",
-    )  # fmt: skip
-    density_voxel: float | None = option(
-        None, OUTPUT, "Side of the voxels of --density. They cover the image that is tracked, along its axes.",
-        unit="mm", low=0, above=True, absent="the voxels of the image that is tracked", requires=("density",),
-        excludes=("density_grid",), affects="run",
-    )  # fmt: skip
-    density_grid: ImageLike | None = option(
-        None, OUTPUT, "Image whose grid --density has; it may be rotated or sheared.", unit="FILE",
-        absent="that of the image that is tracked", requires=("density",), excludes=("density_voxel",), affects="run",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
 class RunningOptions:
     """Options of the output and of the device."""
 

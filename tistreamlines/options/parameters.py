@@ -27,7 +27,7 @@ from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.sources import FITTED, SOURCES
 from .definitions import OwnOptions, able_asymmetric, absent, applies_with, defaults, input_names, kind, options
-from .objects import PRODUCTS, expanded
+from .objects import MADE, expanded
 from .option_groups import without_effect
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Parameters(OwnOptions):
 
     def __init__(self, **named: Unpack[Options]) -> None:
         missing = defaults()
-        if unknown := set(named) - set(missing) - {PRODUCTS}:
+        if unknown := set(named) - set(missing) - {MADE}:
             raise TypeError(_unknown(min(unknown)))
         given = expanded(named)
         for name, default in missing.items():

@@ -20,17 +20,18 @@ from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
-from ..options.objects import PRODUCTS
+from ..options.objects import MADE
 from ..options.parameters import Parameters, defaults, input_names, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from ..tracking.registry import PRODUCTS
 from ..tracking.sources import SOURCES
-from .density import grid_of_map
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
 from .outputs import check_outputs, reserved
 from .pipeline import Run, start
+from .products import asked
 from .result import TrackResult
 from .resume import save_resumable
 
@@ -50,7 +51,7 @@ def _with_options(function: Function) -> Function:
     signature = inspect.signature(function)
     arguments = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     missing = defaults()
-    names = (*options(), PRODUCTS)
+    names = (*options(), MADE)
     keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=missing.get(name)) for name in names]
     function.__signature__ = signature.replace(parameters=[*arguments, *keywords])  # type: ignore[attr-defined]
     return function
@@ -127,7 +128,7 @@ def track(
     with ExitStack() as held:
         run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held)
         if path is None:
-            return run.collect() if run.density is None else run.map_density()
+            return run.make() if run.products.paths else run.collect()
         return save_resumable(run, path) if run.parameters.resume else run.save(path)
 
 
@@ -229,13 +230,15 @@ def _start(
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
     chosen = Parameters.given(named, parameters)
-    if hands_out and chosen.density is not None:
-        raise ParameterError("density is written by track; stream hands out streamlines and writes nothing")
+    products = asked(chosen)
+    if hands_out and products:
+        first = next(iter(products))
+        raise ParameterError(f"{first} is written by track; stream hands out streamlines and writes nothing")
     for name in ("json_stats", "force"):
-        if path is None and chosen.density is None and getattr(chosen, name):
+        if path is None and not products and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
-    # join and a run that goes on read streamlines back, which a map alone does not hold
-    for name in ("resume", *(("part",) if chosen.density is not None else ())):
+    # join and a run that goes on read streamlines back, which products alone do not hold
+    for name in ("resume", *(("part",) if products else ())):
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     series = _series(dwi, bvals, bvecs, gtab)
@@ -246,13 +249,13 @@ def _start(
     if held is None:
         check()
     else:
-        held.enter_context(reserved(path, check, None if chosen.density is None else Path(chosen.density)))
+        held.enter_context(reserved(path, check, products))
     series, chosen = _located(series, chosen, affine)
-    if chosen.density_grid is not None:
-        grid_of_map(chosen.density_grid)  # an error of a small file comes before the work
+    for name in products:
+        PRODUCTS[name].check(chosen)
     chosen = chosen.changed(resume=chosen.resume and held is not None)
-    only_map = chosen.density is not None and path is None and held is not None
-    return start(series, chosen, watcher or Watcher(), only_map=only_map), path
+    only_products = bool(products) and path is None and held is not None
+    return start(series, chosen, watcher or Watcher(), only_products=only_products), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:

@@ -33,13 +33,15 @@ from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
+from ..options.definitions import product_options
 from ..options.objects import expanded
 from ..options.parameters import Parameters, input_names, kind, options
 from ..tracking.selection.files import sphere_in
 from .api import track as track_here
 from .log import Watcher
 from .outputs import check_outputs
-from .parts import DENSITY, join
+from .parts import join
+from .products import asked
 
 EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
 SERIES = ("dwi", "bvals", "bvecs")
@@ -154,8 +156,9 @@ class _Job:
             raise ParameterError("part is chosen for each worker: give the number of parts")
         if chosen.select is not None and parts not in (None, 1):
             raise ParameterError("--select takes the seeds in turn, in one part: leave parts out")
-        if chosen.density is not None and "density" not in options:
-            raise ParameterError("density is within parameters, which every part would write: give it as a keyword")
+        for name in asked(chosen):
+            if name not in options:
+                raise ParameterError(f"{name} is within parameters, which every part would write: give it as a keyword")
         series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
         check_outputs(self.output, chosen, series)
         self.parts = 1 if chosen.select is not None else each
@@ -260,7 +263,7 @@ def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | Trackin
         arguments["threads"] = get_worker().state.nthreads
     if job.parts > 1:
         arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None}
-        arguments |= dict.fromkeys(DENSITY)  # join counts the streamlines of all parts
+        arguments |= dict.fromkeys(product_options())  # join makes them of all parts
     try:
         with _one_at_a_time:
             result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))
@@ -278,8 +281,8 @@ def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
-        asked = {name: job.arguments.get(name) for name in DENSITY}
-        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **asked))
+        products = {name: job.arguments.get(name) for name in product_options()}
+        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **products))
     except InputError as error:
         return error
 

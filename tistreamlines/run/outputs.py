@@ -11,10 +11,11 @@ from typing import Any
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.in_memory import InMemory
-from ..io.maps import SUFFIXES, suffix_of
 from ..io.writer import SINKS, check_target, explained
+from ..option import flag
 from ..options.parameters import Parameters
-from .density import record_path
+from ..tracking.registry import PRODUCTS
+from .products import asked, record_path, suffix_of
 from .schema import RecordError, loaded
 
 
@@ -38,14 +39,13 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     goes_on = output is not None and parameters.resume and unfinished(output).is_dir()
     force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
     inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
-    density = None if parameters.density is None else Path(parameters.density)
-    check_names(output, stats, dict.fromkeys(inputs, "is an input"), force=force, density=density)
+    check_names(output, stats, dict.fromkeys(inputs, "is an input"), force=force, products=asked(parameters))
     if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
         raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
 
 
 def check_names(
-    output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool, density: Path | None = None
+    output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool, products: Mapping[str, Path]
 ) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
@@ -55,7 +55,7 @@ def check_names(
     stats : file for the counts, if any.
     taken : files that are not replaced, each with what it is.
     force : whether existing outputs are replaced.
-    density : density map, if any; without a tractogram, the record is written beside it.
+    products : files of products, by the name of their row; without a tractogram, the record lies beside the first.
 
     Raises
     ------
@@ -64,52 +64,57 @@ def check_names(
     ParameterError
         If two outputs have the same name.
     """
-    for path in (output, density):
+    for path in (output, *products.values()):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
-    beside = record_path(output, density)
-    given = [path for path in (stats, density, output, beside) if path is not None]
+    beside = record_path(output, products)
+    given = [path for path in (stats, *products.values(), output, beside) if path is not None]
     for path in given:
         _check_name(path, taken)
     if output is not None and output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
-    if density is not None and not suffix_of(density):
-        raise OutputError(f"{density}: unknown suffix {density.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    for name, path in products.items():
+        if not suffix_of(path, suffixes := PRODUCTS[name].suffixes):
+            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
+        if any(_same_name(path, other) for other in products.values() if other is not path):
+            raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in given:
         check_target(path, force=force)
     if stats is not None:
-        if any(stats.resolve() == path.resolve() for path in (output, beside, density) if path is not None):
+        if any(_same_name(stats, path) for path in (output, beside, *products.values()) if path is not None):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
         if record_at(stats) is not None:
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
     if beside is not None and beside.exists():
-        _check_record(output, density, beside)
+        own = output or next(iter(products.values()))
+        _check_record(own, beside)
 
 
 @contextmanager
 def reserved(
-    output: Path | None, check: Callable[[], None], density: Path | None = None
+    output: Path | None, check: Callable[[], None], products: Mapping[str, Path]
 ) -> Generator[None, None, None]:  # fmt: skip
-    """Check the outputs, and keep other runs from tractogram, map and record until the end of the block.
+    """Check the outputs, and keep other runs from tractogram, products and record until the end of the block.
 
     Raises
     ------
     BusyError
-        If another run is writing the tractogram or the density map, or one whose record has the same name.
+        If another run is writing the tractogram or a product, or one whose record has the same name.
     """
     check()
-    beside = record_path(output, density)
+    beside = record_path(output, products)
     if beside is None:
         yield
         return
+    first = output or next(iter(products.values()))
     with ExitStack() as held:
-        for path in (beside,) if density is None else (beside, density):
+        for path in (beside, *products.values()):
             with explained(path):
                 try:
                     held.enter_context(drafts.reserved(path))
                 except BlockingIOError:
                     raise BusyError(
-                        f"{output or density}: another run is writing it, or another output with the record "
+                        f"{first}: another run is writing it, or another output with the record "
                         f"{beside.name}; wait for its end, or give another name"
                         if path == beside else f"{path}: another run is writing it; wait for its end, or give another "
                         "name"
@@ -138,6 +143,10 @@ def _check_name(path: Path, taken: Mapping[Path, str]) -> None:
             raise OutputError(f"{path}: {what}, and is not replaced; give another name")
 
 
+def _same_name(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve()
+
+
 def _is_same(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
@@ -145,10 +154,9 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _check_record(output: Path | None, density: Path | None, beside: Path) -> None:
-    """Refuse to replace a JSON file that is no record, or that of a tractogram or map of another name."""
-    found, own = record_at(beside), output or density
-    assert own is not None
+def _check_record(own: Path, beside: Path) -> None:
+    """Refuse to replace a JSON file that is no record, or that of a tractogram or product of another name."""
+    found = record_at(beside)
     if found is None:
         raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {own.name}")
     told = found.get("tractogram")
@@ -156,7 +164,7 @@ def _check_record(output: Path | None, density: Path | None, beside: Path) -> No
     if isinstance(suffix, str) and suffix.lower() in SINKS:
         _refuse_other(beside.with_suffix(suffix), own, beside)
     elif told is None:  # of a run without a tractogram
-        for suffix in SUFFIXES:
+        for suffix in (one for row in PRODUCTS.values() for one in row.suffixes):
             _refuse_other(beside.with_suffix(suffix), own, beside)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -15,23 +14,24 @@ from ..io import sidecar
 from ..io.in_memory import InMemory
 from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
-from ..options.definitions import names_affecting
-from ..options.option_groups import DensityOptions
+from ..options.definitions import names_affecting, product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
+from ..tracking.registry import PRODUCTS
 from .counts import Counts
-from .density import DensityMap
 from .kept import Stored, damaged
 from .outputs import check_names, reserved
+from .products import asked, products_of
 from .record import OURS, tractogram
 from .schema import Part
 
 if TYPE_CHECKING:
-    from ..option import ImageLike
+    from typing_extensions import Unpack
+
+    from ..options.keywords import ProductOptions
 
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
-DENSITY = tuple(part.name for part in fields(DensityOptions))
 TOLD = 10  # missing parts that are named
 
 
@@ -60,8 +60,7 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def join(
     parts: Iterable[str | PathLike[str]], output: str | PathLike[str], *, force: bool = False,
-    json_stats: str | PathLike[str] | None = None, density: str | PathLike[str] | None = None,
-    density_voxel: float | None = None, density_grid: ImageLike | None = None,
+    json_stats: str | PathLike[str] | None = None, **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Join the parts of a run to the tractogram that one run would have written, in any format.
 
@@ -76,12 +75,9 @@ def join(
     json_stats : str or Path, optional
         File for counts, lengths, stop reasons, dropped streamlines and run times (seconds, summed over the parts) as
         JSON.
-    density : str or Path, optional
-        Density map to write, .nii or .nii.gz, with the bytes of the one that one run would have written.
-    density_voxel : float, optional
-        Side of its voxels, mm.
-    density_grid : str, Path or nibabel image, optional
-        Image whose grid it has.
+    **products
+        Options of what is made of the streamlines besides, such as ``density``, as for :func:`track`. The files have
+        the bytes of those that one run would have written.
 
     Returns
     -------
@@ -108,41 +104,38 @@ def join(
         if not part.name:
             raise InputError(f"{part}: is a folder: give the .trx files of all parts of a run")
     taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
-    asked = _density_options(density, density_voxel, density_grid)
-    grid: Any = asked.density_grid
-    place = None if asked.density is None else Path(asked.density)
-    if grid is not None and not isinstance(grid, InMemory):
-        taken[Path(grid)] = "is an input"
-    with reserved(target, lambda: check_names(target, stats, taken, force=force, density=place), place):
+    chosen = _product_options(products)
+    taken |= {Path(path): "is an input" for path in chosen.inputs().values() if not isinstance(path, InMemory)}
+    others = asked(chosen)
+    with reserved(target, lambda: check_names(target, stats, taken, force=force, products=others), others):
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
-        step_mm, space, mapped = ordered[0].record.step_mm, ordered[0].space, None
-        if place is not None:
-            mapped = DensityMap(place, space, step_mm, voxel_mm=asked.density_voxel, grid=grid)
+        step_mm, space = ordered[0].record.step_mm, ordered[0].space
+        made = products_of(chosen, space, step_mm)
 
         def count(batch: Batch) -> None:
             counts.add(batch)
-            if mapped is not None:
-                mapped.add(batch)
+            made.add(batch)
 
-        written = (lambda: None) if mapped is None else (lambda: mapped.write(force=force))
-        write(ordered, target, space, step_mm, count, force=force, written=written)
+        write(ordered, target, space, step_mm, count, force=force, written=lambda: made.write(force=force))
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
         record["tractogram"] = tractogram(target)
-        record["parameters"] |= {name: recorded(getattr(asked, name)) for name in DENSITY}
-        if mapped is not None:
-            record["density"] = mapped.told
+        record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in product_options()}
+        record |= made.told
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
     return record["result"]
 
 
-def _density_options(density: Any, voxel: Any, grid: Any) -> Parameters:
-    """Check the options of a density map as those of a run."""
-    asked = Parameters.given(dict(zip(DENSITY, (density, voxel, grid), strict=True)))
-    if isinstance(asked.density_grid, InMemory) and asked.density_grid.affine is None:
-        raise ParameterError("density_grid is an array: give a nibabel image, or the path of one")
-    return asked
+def _product_options(given: Mapping[str, Any]) -> Parameters:
+    """Check the options of products as those of a run."""
+    if unknown := set(given) - set(product_options()):
+        raise TypeError(f"join() got an unexpected keyword argument {min(unknown)!r}")
+    chosen = Parameters.given(given)
+    for name, value in chosen.inputs().items():
+        if isinstance(value, InMemory) and value.affine is None:
+            raise ParameterError(f"{name} is an array: give a nibabel image, or the path of one")
+    return chosen
 
 
 def whole(parts: Sequence[Stored]) -> list[Stored]:
@@ -216,7 +209,7 @@ def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, An
     used = [device for one in records for device in one.get("devices", [one["device"]])]
     devices = list({json.dumps(device): device for device in used}.values())
     seeds = sum(one["seeds"] for one in results)
-    made = {name: value for name, value in first.items() if name not in ("part", "devices", "density")}
+    made = {name: value for name, value in first.items() if name not in ("part", "devices", *PRODUCTS)}
     return made | ({"devices": devices} if len(devices) > 1 else {}) | {
         "device": devices[0],
         "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None, "shared_cache": False},

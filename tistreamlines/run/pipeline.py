@@ -10,11 +10,11 @@ from ..backends import import_beside, notes
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.engine.settings import Settings
-from .density import map_of, products_of
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
 from .precompiling import Precompiling
+from .products import products_of
 from .run import Run
 from .setup import devices_of, selection_of, session_on, settings_on
 from .tables import make_tables
@@ -22,7 +22,7 @@ from .tables_process import process_for
 from .tracking import threads_explained
 
 
-def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_map: bool = False) -> Run:
+def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False) -> Run:
     """Read the inputs, prepare the tables and compile the kernels.
 
     Parameters
@@ -30,7 +30,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_map:
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if none is needed.
     parameters : all options.
     watcher : is told of stages, notes and warnings.
-    only_map : nothing but a density map is made, so points stay on the device.
+    only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     """
     begun, log = time.perf_counter(), Log(watcher)
     with threads_explained(parameters), process_for(series, parameters) as other, ExitStack() as unless_started:
@@ -42,22 +42,21 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_map:
         selection = selection_of(parameters, log)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
-        with Precompiling(parameters, selection, session, only_map=only_map) as precompiling:
+        with Precompiling(parameters, selection, session, only_products=only_products) as precompiling:
             plan = make_plan(series, parameters, log, precompiling.compile, make)
             _tell(plan, parameters, log)
             with log.stage("compile"):
                 precompiling.join()
                 plan.seeds.points(0, 1)
                 filters = selection.filters(plan.space)
-                mapped, settings = map_of(parameters, plan.space), _settings(plan, parameters)
-                products = products_of(mapped if only_map else None, plan.space, settings)
-                engine = session.open(
-                    plan.prepared, plan.space, settings, filters, products, points=not products
-                )
+                settings = _settings(plan, parameters)
+                products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+                made = products.collectors(plan.space, settings) if only_products else []
+                engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes():
         log.note(note)
-    return Run(series, parameters, devices, log, plan, engine, begun, density=mapped)
+    return Run(series, parameters, devices, log, plan, engine, begun, products)
 
 
 def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:

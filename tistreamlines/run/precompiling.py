@@ -11,9 +11,10 @@ import numpy as np
 from ..backends import warm_up
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..tracking.products.device_density import DeviceDensity
+from ..tracking.registry import PRODUCTS
 from ..tracking.selection.selection import Selection
 from ..workers.session import Session
+from .products import asked
 from .setup import settings_on
 from .tables import Region, Shapes, seeds_of
 
@@ -26,14 +27,14 @@ class Precompiling:
     parameters : all options.
     selection : of the run.
     session : compiles the kernels, in this process or in others, which start the device by themselves.
-    only_map : nothing but a density map is made.
+    only_products : neither a tractogram nor streamlines in memory.
     """
 
     def __init__(
-        self, parameters: Parameters, selection: Selection, session: Session, *, only_map: bool = False
+        self, parameters: Parameters, selection: Selection, session: Session, *, only_products: bool = False
     ) -> None:
         self._parameters, self._selection, self._session = parameters, selection, session
-        self._only_map = only_map
+        self._only_products = only_products
         self._given: SimpleQueue[Shapes | None] = SimpleQueue()
         self._thread = Thread(target=self._compile, name="compile")
 
@@ -65,9 +66,8 @@ class Precompiling:
             if shapes := self._given.get():
                 prepared, space = shapes()
                 settings = settings_on(space.voxel_sizes, self._parameters)
-                products = []
-                if self._only_map:  # on any grid, the kernels are the same
-                    products = [DeviceDensity(space, space, settings.step_mm, 2 * settings.max_steps)]
-                self._session.open(
-                    prepared, space, settings, self._selection.filters(), products, points=not products
-                )
+                made = []
+                if self._only_products:
+                    rows = [PRODUCTS[name].collector for name in asked(self._parameters)]
+                    made = [] if None in rows else [row(space, settings) for row in rows if row is not None]
+                self._session.open(prepared, space, settings, self._selection.filters(), made, points=not made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from html import escape
@@ -68,11 +68,11 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, if neither a tractogram nor a density map was written; otherwise empty.
+        All streamlines, if neither a tractogram nor a product was written; otherwise empty.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
-    density : (x, y, z) int32 ndarray or None
-        How many streamlines pass through each voxel, if ``density`` names a file for this map.
+    products : dict
+        What was made of the streamlines besides, by the name of the option that names its file.
     record : dict
         What is written beside a tractogram as .json: options, inputs with their hashes, versions and these numbers.
 
@@ -90,7 +90,12 @@ class TrackResult(Result):
     batches: tuple[Batch, ...]
     sample: Batch
     record: dict[str, Any]
-    density: npt.NDArray[Any] | None = None
+    products: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def density(self) -> npt.NDArray[Any] | None:
+        """How many streamlines pass through each voxel, (x, y, z) int32, if ``density`` names a file for this map."""
+        return self.products.get("density")
 
     @property
     def streamlines_per_second(self) -> float:
@@ -129,8 +134,8 @@ class TrackResult(Result):
 
     def _in_memory(self) -> tuple[Batch, ...]:
         """Return all streamlines of a run without a tractogram, or raise an InputError if none were kept."""
-        if self.density is not None:
-            raise InputError(f"{self.parameters.density}: is all that was kept of this run: give an output as well")
+        if self.products:
+            raise InputError(f"{self.place}: is all that was kept of this run: give an output as well")
         return self.batches
 
     def __len__(self) -> int:
@@ -258,14 +263,14 @@ class TrackResult(Result):
     @property
     def place(self) -> str:
         """Where the streamlines, or what was made of them, are: a path, or 'in memory'."""
-        kept = self.path or (None if self.density is None else self.parameters.density)
-        return "in memory" if kept is None else str(kept)
+        made = ", ".join(str(getattr(self.parameters, name)) for name in self.products)
+        return str(self.path) if self.path is not None else made or "in memory"
 
     def _repr_html_(self) -> str:
         """Return a table and a picture of some of the streamlines, for notebooks."""
         from ..io.picture import png
 
-        rows = self.table() | {"tractogram" if self.path or self.density is None else "density map": self.place}
+        rows = self.table() | {"tractogram" if self.path or not self.products else "written": self.place}
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
         table = f"<table>{cells}</table>"
         if self.n_streamlines and not len(self.sample):  # their points have stayed on the device

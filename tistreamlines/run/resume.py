@@ -24,6 +24,7 @@ from .counts import Counts
 from .kept import Stored
 from .outputs import unfinished
 from .parts import difference, identity, write
+from .products import Products
 from .record import OURS, dropped, stop_reasons, tractogram
 from .result import TrackResult
 from .run import Run
@@ -53,12 +54,12 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         _check_folder(folder)
-    density, run.density = run.density, None  # counts all pieces when they are joined
+    products, run.products = run.products, Products({})  # they are made when all pieces are joined
     with _alone(folder):
         pieces = _kept(run, folder, _check_journal(run, folder))
         try:
             _track_rest(run, folder, pieces)
-            run.density = density
+            run.products = products
             result = _finish(run, folder, pieces, output)
         except BaseException:
             kept = sum(piece.record.result.seeds for piece in pieces)
@@ -208,6 +209,6 @@ def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> T
     run.counts, run.sample = Counts(), []
     seconds = write(
         pieces, output, run.plan.space, run.step_mm, run.count, force=True, drafts=folder,
-        written=lambda: run.write_density(force=True),
+        written=lambda: run.write_products(force=True),
     )  # fmt: skip
     return run.recorded(run.result(output, (), seconds), force=True)

@@ -16,7 +16,7 @@ from ..io.writer_thread import WriterThread
 from ..option import part_of
 from ..space.batch import Batch
 from ..tracking.registry import METHODS
-from .density import record_path
+from .products import record_path
 from .record import dropped, record, stop_reasons, tractogram
 from .result import TrackResult
 from .tracking import Tracking, threads_explained
@@ -30,19 +30,18 @@ class Run(Tracking):
         with closing(self.batches()) as batches:
             return self.result(None, tuple(batches), 0.0)
 
-    def map_density(self) -> TrackResult:
-        """Track all seeds, and write the density map and the records; keep no streamline."""
+    def make(self) -> TrackResult:
+        """Track all seeds, and write the products and the records; keep no streamline."""
         with closing(self.batches()) as batches:
             for _ in batches:
                 pass
         self.log.watcher.stage("write")
-        self.write_density()
+        self.write_products()
         return self.recorded(self.result(None, (), 0.0))
 
-    def write_density(self, *, force: bool | None = None) -> None:
-        """Write the density map, if one is asked for."""
-        if self.density is not None:
-            self.density.write(force=self.parameters.force if force is None else force)
+    def write_products(self, *, force: bool | None = None) -> None:
+        """Write the products that are asked for."""
+        self.products.write(force=self.parameters.force if force is None else force)
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
@@ -56,7 +55,7 @@ class Run(Tracking):
                     writer.put(batch)
             self.log.watcher.stage("write")
             writer.finish()
-            self.write_density()
+            self.write_products()
             self.log.watcher.stage("place")
         return self.recorded(self.result(output, (), writer.seconds))
 
@@ -66,9 +65,8 @@ class Run(Tracking):
         told = result.record
         if result.path is not None:
             told = told | {"tractogram": tractogram(result.path)}
-        if self.density is not None:
-            told = told | {"density": self.density.told}
-        beside = record_path(result.path, None if self.density is None else self.density.path)
+        told = told | self.products.told
+        beside = record_path(result.path, self.products.paths)
         assert beside is not None
         sidecar.write_record(beside, told, force=force)
         if self.parameters.json_stats is not None:
@@ -96,7 +94,7 @@ class Run(Tracking):
             space=self.plan.space,
             batches=batches,
             sample=Batch.concatenate(self.sample),
-            density=None if self.density is None else self.density.counts,
+            products=self.products.values,
             record={},
         )
         return replace(made, record=self.record(made.as_dict()))

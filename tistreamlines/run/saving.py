@@ -13,6 +13,7 @@ from ..io import sidecar
 from ..io.images import existing
 from ..io.writer import completed
 from ..io.writer_thread import WriterThread
+from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from .kept import Stored
@@ -43,8 +44,9 @@ def save(
     """
     given = record["inputs"]
     series = [given[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in given]
-    chosen = parameters.changed(force=force, resume=False, json_stats=None, density=None)  # no other file is written
-    with reserved(output, partial(check_outputs, output, chosen, series)):
+    others = dict.fromkeys(("json_stats", *product_options()))  # no other file is written
+    chosen = parameters.changed(force=force, resume=False, **others)
+    with reserved(output, partial(check_outputs, output, chosen, series), {}):
         _write(streamlines, output, space, record["step_mm"], force=force)
         told = {**record, "tractogram": tractogram(output)}
         sidecar.write_record(sidecar.sidecar_path(output), told, force=force)

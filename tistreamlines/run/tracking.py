@@ -19,10 +19,10 @@ from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.engine.statistics import Statistics
 from .counts import Counts
-from .density import DensityMap
 from .inputs import Series
 from .log import Log
 from .plan import Plan
+from .products import Products
 from .result import PICTURED
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Tracking:
     plan : tables and seeds.
     engine : grows the streamlines.
     begun : ``time.perf_counter()`` when the run began.
+    products : what is made of the streamlines besides a tractogram.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
-    density : counts the streamlines in each voxel, if a map is written.
     kept : counts of an earlier run that goes on.
     """
 
@@ -56,9 +56,9 @@ class Tracking:
     plan: Plan
     engine: Engine | Several
     begun: float
+    products: Products
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
-    density: DensityMap | None = None
     kept: Statistics = field(default_factory=Statistics)
 
     def batches(self) -> Generator[Batch, None, None]:
@@ -146,10 +146,9 @@ class Tracking:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
         select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
-        if not batch.has_points:  # the device counts them
+        if not batch.has_points:  # the device makes all that is made of them
             return
-        if self.density is not None:
-            self.density.add(batch)
+        self.products.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
         numbers = batch.seed_number if select is None else before + np.arange(len(batch))
         self.sample.append(batch[np.flatnonzero(numbers % every == 0)])

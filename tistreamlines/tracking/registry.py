@@ -1,22 +1,30 @@
-"""The registry of direction getters and stopping rules: one row for each, used by all other parts of the package."""
+"""The registry of direction getters, stopping rules and products: one row for each, which all other parts read."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import plugins
 from ..errors import ParameterError
 from ..fit.models import MODELS
+from ..io import maps
 from ..option import listed
 from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
+from .products import density_map
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
+
+if TYPE_CHECKING:
+    from ..space.batch import Space
+    from .engine.settings import Settings
+    from .products.files import ProductFile
+    from .products.products import Collector
 
 ANY_MODEL = ("csd", "opdt", "csa")
 _REGISTERED: dict[str, str] = {}  # the module that has registered a name
@@ -132,6 +140,36 @@ class StoppingRule:
     own_grids: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Product:
+    """What can be made of the streamlines of a run: a file, besides a tractogram or in its place.
+
+    Attributes
+    ----------
+    title : str
+        What the file is, in a few words.
+    options : type
+        Class of its options, a base class of Parameters. The first one has the name of the row, and names the file.
+    make : callable
+        Makes the :class:`~tistreamlines.tracking.products.files.ProductFile` of a run from the options, the grid of the
+        tracked image, the step size in mm and the number of threads, which is None for as many as help.
+    suffixes : tuple of str
+        What the file's name may end with.
+    collector : callable
+        Returns a collector whose kernels are those of any run, from the grid and the settings of the engine, so that
+        they can be compiled before the inputs are read; None if points are always needed.
+    check : callable
+        Raises an error that the options can tell before the work begins.
+    """
+
+    title: str
+    options: type
+    make: Callable[[Any, Space, float, int | None], ProductFile]
+    suffixes: tuple[str, ...]
+    collector: Callable[[Space, Settings], Collector] | None = None
+    check: Callable[[Any], None] = lambda _: None
+
+
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
 _DIPY = {
     "model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
@@ -188,9 +226,15 @@ STOPPING_RULES: dict[str, StoppingRule] = {
         draws=True, passed=0.25,
     ),
 }  # fmt: skip
+PRODUCTS: dict[str, Product] = {
+    "density": Product(
+        "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
+        maps.SUFFIXES, density_map.blank, density_map.check,
+    ),
+}  # fmt: skip
 
 
-def register(name: str, row: Method | StoppingRule | Source, *modules: str) -> None:
+def register(name: str, row: Method | StoppingRule | Product | Source, *modules: str) -> None:
     """Add a direction getter, a stopping rule or a source of directions from a module outside this package.
 
     Call it where the module is imported, not in a function: processes that help a run import the module too. A script
@@ -199,8 +243,8 @@ def register(name: str, row: Method | StoppingRule | Source, *modules: str) -> N
     Parameters
     ----------
     name : str
-        Its name, as for ``dg`` or ``stopping``; of a source, the option that names it.
-    row : Method, StoppingRule or Source
+        Its name, as for ``dg`` or ``stopping``; of a source or a product, the option that names the file.
+    row : Method, StoppingRule, Product or Source
         What it is.
     *modules : str
         Names of other modules that have its kernel functions, if they are not of the same package as the caller.
@@ -215,16 +259,16 @@ def register(name: str, row: Method | StoppingRule | Source, *modules: str) -> N
     >>> import tistreamlines as ts
     >>> ts.register("narrow", Method("narrow cone", ...))  # doctest: +SKIP
     """
-    table: dict[str, Any] = (
-        METHODS if isinstance(row, Method) else STOPPING_RULES if isinstance(row, StoppingRule) else SOURCES
-    )
+    tables: dict[type, dict[str, Any]] = {Method: METHODS, StoppingRule: STOPPING_RULES, Product: PRODUCTS}
+    table = tables.get(type(row), SOURCES)
     caller = sys._getframe(1).f_globals["__name__"]
     if name in table and _REGISTERED.get(name) != plugins.called(caller):
         raise ParameterError(f"{name!r} is taken: give the {type(row).__name__} another name")
     if not isinstance(row, Source):
         if wrong := [f.name for f in fields(row.options) if "option" not in f.metadata]:
             raise ParameterError(f"{row.options.__name__}.{wrong[0]} is no option: define it with option(...)")
-        modules = (row.prepare.__module__, *modules)
+        makes = row.make if isinstance(row, Product) else row.prepare
+        modules = (makes.__module__, *modules)
     plugins.note([caller, *modules])
     _REGISTERED[name] = plugins.called(caller)
     table[name] = row

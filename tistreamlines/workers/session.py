@@ -13,7 +13,7 @@ from ..devices import Device
 from ..space.batch import Space
 from ..tracking.engine.engine import Engine
 from ..tracking.engine.settings import Settings
-from ..tracking.products.products import Product
+from ..tracking.products.products import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 
@@ -57,7 +57,7 @@ class Session:
 
     def open(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Product] = (), *, points: bool = True,
+        products: Sequence[Collector] = (), *, points: bool = True,
     ) -> Engine | Several:  # fmt: skip
         """Compile the kernels, and return what grows streamlines; of several devices, there is one at a time.
 

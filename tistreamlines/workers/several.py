@@ -27,7 +27,7 @@ from ..tracking.engine.engine import check_numbers
 from ..tracking.engine.memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
 from ..tracking.engine.settings import Settings
 from ..tracking.engine.statistics import Statistics
-from ..tracking.products.products import Product
+from ..tracking.products.products import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 from .remote import Counts, Range, Remote
@@ -71,7 +71,7 @@ class Several:
 
     def load(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Product] = (), *, points: bool = True,
+        products: Sequence[Collector] = (), *, points: bool = True,
     ) -> Several:  # fmt: skip
         """Hand the tables to all workers, and wait until they have compiled.
 

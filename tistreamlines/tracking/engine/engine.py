@@ -22,7 +22,7 @@ from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.verdicts import Verdict
 from ...space.batch import Batch, Space
 from ..products.outlines import Outlines
-from ..products.products import Points, Product
+from ..products.products import Collector, Points
 from ..products.unpacking import Unpacker
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter, Length
@@ -60,7 +60,7 @@ class Engine:
 
     def __init__(
         self, prepared: Prepared, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Product] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
+        products: Sequence[Collector] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
     ) -> None:  # fmt: skip
         begun = time.perf_counter()
         if prepared.fill["CARRIED"]:
@@ -173,7 +173,7 @@ class Engine:
 
     def _collect(self, accepted: Chunk) -> None:
         """Add a chunk to all products, or to none if the device runs out of memory, since it is tried again."""
-        begun: list[Product] = []
+        begun: list[Collector] = []
         try:
             for product in self.products:
                 begun.append(product)

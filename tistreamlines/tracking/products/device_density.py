@@ -16,7 +16,7 @@ from ..engine.growth import Growth
 from ..engine.memory import PART_WORDS, WORD, memory_for
 from ..engine.ordering import exclusive_sum
 from .density import STREAMLINES, MapGrid, in_parts
-from .products import Product
+from .products import Collector
 from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
@@ -24,7 +24,7 @@ Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how
 MOST_BYTES = 1 << 30  # that counts may take on a device, if it has no limit
 
 
-class DeviceDensity(Product):
+class DeviceDensity(Collector):
     """Counts the accepted streamlines in each voxel of a grid.
 
     The counts stay on the device until they are taken. What a chunk adds can be taken back, since integers are exact.

@@ -11,10 +11,10 @@ from ...linker.lang import Func
 from ...space.batch import Outline, Space
 from ..engine.chunk import Chunk
 from ..engine.growth import Growth
-from .products import Product
+from .products import Collector
 
 
-class Outlines(Product):
+class Outlines(Collector):
     """Hands chunks out without points, in the place of :class:`.products.Points`.
 
     Parameters

@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
 
 
-class Product(Protocol):
+class Collector(Protocol):
     """Something made of the accepted streamlines.
 
     Attributes
@@ -65,7 +65,7 @@ class Product(Protocol):
         ...
 
 
-class Points(Product):
+class Points(Collector):
     """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
 
     Parameters

@@ -1,0 +1,82 @@
+"""The products of a run: the files that it makes of its streamlines besides a tractogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..io import sidecar
+from ..options.parameters import Parameters
+from ..space.batch import Batch, Space
+from ..tracking.engine.settings import Settings
+from ..tracking.products.files import ProductFile
+from ..tracking.products.products import Collector
+from ..tracking.registry import PRODUCTS
+
+
+class Products:
+    """The products of a run.
+
+    Parameters
+    ----------
+    made : each of them, by the name of its row.
+    """
+
+    def __init__(self, made: Mapping[str, ProductFile]) -> None:
+        self._made = dict(made)
+
+    def add(self, batch: Batch) -> None:
+        """Take the streamlines of a batch into account."""
+        for one in self._made.values():
+            one.add(batch)
+
+    def collectors(self, space: Space, settings: Settings) -> list[Collector]:
+        """Return what devices make in place of points; nothing if one of the products needs points."""
+        made = [one.collector(space, settings) for one in self._made.values()]
+        return [one for one in made if one is not None] if all(made) else []
+
+    def write(self, *, force: bool) -> None:
+        """Write all files."""
+        for one in self._made.values():
+            one.write(force=force)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the record says of them."""
+        return {name: one.told for name, one in self._made.items()}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What a result holds of them."""
+        return {name: one.value for name, one in self._made.items()}
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """Their files."""
+        return {name: one.path for name, one in self._made.items()}
+
+
+def products_of(parameters: Parameters, space: Space, step_mm: float) -> Products:
+    """Return the products that the options ask for, of an image with this grid, tracked with this step size."""
+    made = {name: PRODUCTS[name].make(parameters, space, step_mm, parameters.threads) for name in asked(parameters)}
+    return Products(made)
+
+
+def asked(parameters: Parameters) -> dict[str, Path]:
+    """Return the files that the options ask for, by the name of their product."""
+    given = {name: getattr(parameters, name) for name in PRODUCTS}
+    return {name: Path(path) for name, path in given.items() if path is not None}
+
+
+def suffix_of(path: Path, suffixes: Iterable[str]) -> str:
+    """Return the one of some suffixes that a name ends with, as it is written, or nothing."""
+    return next((path.name[-len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
+
+
+def record_path(output: Path | None, products: Mapping[str, Path]) -> Path | None:
+    """Return the name of the record of a run: beside the tractogram, or without one beside its first product."""
+    if output is not None or not products:
+        return None if output is None else sidecar.sidecar_path(output)
+    name, path = next(iter(products.items()))
+    return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")

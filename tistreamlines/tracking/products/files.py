@@ -1,0 +1,45 @@
+"""What a run writes besides a tractogram, or in its place: a file that is made of its streamlines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...space.batch import Batch, Space
+from ..engine.settings import Settings
+from .products import Collector
+
+
+class ProductFile(Protocol):
+    """A file that a run makes of its streamlines; a row of the registry makes it from the options.
+
+    Attributes
+    ----------
+    path : the file.
+    value : what a result holds of it, once it is written.
+    told : what the record says of it, once it is written.
+    """
+
+    path: Path
+    value: Any
+    told: dict[str, Any]
+
+    def add(self, batch: Batch) -> None:
+        """Take the streamlines of a batch into account, if their points come back to the host."""
+        ...
+
+    def collector(self, space: Space, settings: Settings) -> Collector | None:
+        """Return what the devices make while the streamlines are there, so that no points need come back.
+
+        None if points are needed, or more memory than the devices can spare.
+
+        Parameters
+        ----------
+        space : grid of the image that is tracked.
+        settings : those of the engine.
+        """
+        ...
+
+    def write(self, *, force: bool) -> None:
+        """Write the file, when all streamlines have come."""
+        ...
