@@ -64,14 +64,15 @@ def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
 
 def tracked(engine: Any, seeds: np.ndarray, warm_up: bool) -> Row:
     """Track once; return points, seconds in all and by stage, and of a run to warm up the hash, which takes longer."""
-    engine.statistics.seconds.update(dict.fromkeys(engine.statistics.seconds, 0.0))
+    statistics = engine.tally if hasattr(engine, "tally") else engine.statistics  # as older versions call it
+    statistics.seconds.update(dict.fromkeys(statistics.seconds, 0.0))
     hashed, points, begun = hashlib.sha256(), 0, time.perf_counter()
     for batch in engine.track(seeds):
         points += len(batch.points)
         if warm_up:
             hashed.update(batch.points)
     row = {"points": points, "seconds": {"all": time.perf_counter() - begun}}
-    row["seconds"] |= {name: engine.statistics.seconds[name] for name in STAGES}
+    row["seconds"] |= {name: statistics.seconds[name] for name in STAGES}
     return row | ({"sha256": hashed.hexdigest()} if warm_up else {})
 
 

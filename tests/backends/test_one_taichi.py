@@ -138,7 +138,23 @@ def outcome(call: str, arch: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def left_in_another_thread(arch: str) -> dict[str, Any]:
+    """Start Taichi in a thread alone, as a run does that fails while its kernels are compiled."""
+    from tistreamlines.backends import warm_up
+
+    thread = threading.Thread(target=warm_up, args=(choose(arch),))
+    thread.start()
+    thread.join()
+    return {}
+
+
 # ------------------------------------------------------------------------------------------------------------- tests
+@pytest.mark.parametrize("arch", GPUS)
+def test_python_ends_in_another_thread(arch):
+    """With CUDA, the process was aborted where the thread that ends it never entered its context."""
+    assert outcome("left_in_another_thread", arch) == {}
+
+
 @pytest.mark.parametrize("arch", GPUS)
 def test_runs_share_taichi_and_what_it_has_compiled(arch):
     found = outcome("side_by_side", arch)

@@ -107,6 +107,10 @@ class Record:
         """Number of elements of each array, as far as the constants with which kernels are linked decide it."""
         return {}
 
+    def elements(self, fill: Mapping[str, Any]) -> dict[str, int]:
+        """Number of elements of each array; a record whose numbers say more than the constants extends it."""
+        return self.sizes(fill)
+
 
 @cache
 def fields_of(record: type[Record]) -> dict[str, Any]:

@@ -152,6 +152,20 @@ def test_seeds_are_refused(layers, image, head):
     assert result.stop_reasons["invalid_end"] > 0.1 * sum(result.stop_reasons.values())
 
 
+def test_tables_are_kept_and_sent_to_other_processes(layers, image, head, tmp_path):
+    """With the sizes of the rule's own grid, which are checked as all that is read back."""
+    asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}
+    first, again = (ts.track(*head.series, cache_dir=tmp_path, **asked) for _ in range(2))
+    assert len(list(tmp_path.glob("tables-*"))) == 1
+    np.testing.assert_array_equal(first.batches[0].points, again.batches[0].points)
+    own = OwnMap(np.zeros((2, 3, 4, 2), np.float32), np.eye(4))
+    record = OwnGrid(**own.fields())
+    assert record.elements({"MAPS": 2}) == {"maps": 48, "sides": 3, "to_grid": 12}
+    record.sides[:2] *= -1
+    with pytest.raises(ValueError, match="a grid of"):
+        record.elements({"MAPS": 2})
+
+
 def test_regions_look_at_what_the_verdict_has_left(layers, image, head):
     """A region excludes the streamlines of which a point that is kept lies in it, and no others."""
     asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}

@@ -7,6 +7,7 @@ program of this package is left, and never while other code uses it.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import ctypes.util
 import gc
@@ -212,6 +213,8 @@ class Runtime:
         self._spent: deque[Any] = deque()
         # only this thread is in CUDA's context, where Taichi has just started
         self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
+        if self._enter_context is not None:
+            atexit.register(self._enter)  # the thread in which Python ends stops Taichi
         self._array = _array_class(self)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
@@ -269,6 +272,7 @@ class Runtime:
         with self._lock:
             self._enter()
             self.ti.reset()
+        atexit.unregister(self._enter)
 
     def module(self, text: str, exact: bool) -> Any:
         """Load linked kernels; the same text is loaded and compiled only once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...linker.lang import *
 
 MAPS = Constant("number of the rule's maps on a grid of their own")
@@ -17,6 +19,11 @@ class OwnGrid(Record):
     maps: Reals
     sides: Ints
     to_grid: Reals
+
+    def elements(self, fill):
+        if len(self.sides) != 3 or min(self.sides) < 1:
+            raise ValueError(f"a grid of {self.sides} voxels")
+        return {"maps": fill["MAPS"] * math.prod(map(int, self.sides)), "sides": 3, "to_grid": 12}
 
 
 @func

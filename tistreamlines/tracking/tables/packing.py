@@ -50,7 +50,7 @@ def unpack_prepared(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str,
 
 def _check_sizes(name: str, record: Record, fill: Mapping[str, Any]) -> None:
     """Check the arrays of a record, or their sizes in its place, against what kernels take them for."""
-    sizes = record.sizes(fill)
+    sizes = record.elements(fill)
     for field, note in fields_of(type(record)).items():
         value, place = getattr(record, field), f"{name}.{field}"
         if isinstance(value, Record):
