@@ -33,7 +33,7 @@ from tistreamlines.fit.models import BASIS
 from tistreamlines.kernels.stop_reasons import VALID
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS as GETTERS
 from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.selection.filters import ValidEnds

@@ -110,7 +110,7 @@ def main() -> None:
     from tistreamlines.benchmarks.problem import seeds_in
     from tistreamlines.devices import choose
     from tistreamlines.tracking.engine.engine import Engine
-    from tistreamlines.tracking.engine.settings import Settings
+    from tistreamlines.tracking.growth.settings import Settings
 
     signals, gtab, fa, white, space = load(options.data, options.peers)
     seeds = seeds_in(white, options.nseeds)

@@ -32,7 +32,7 @@ from tistreamlines.benchmarks.targets import prepared_for
 from tistreamlines.devices import Device, choose, choose_several, numbered, usable_cores
 from tistreamlines.run.record import versions
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.workers.session import Session
 
 Track = Callable[..., Iterator[Batch]]

@@ -113,7 +113,7 @@ def main() -> None:
     from tistreamlines.backends import open_program
     from tistreamlines.devices import choose
     from tistreamlines.run.from_arrays import prepare_arrays
-    from tistreamlines.tracking.engine.linking import source_of
+    from tistreamlines.tracking.growth.linking import source_of
     from tistreamlines.tracking.tables.given import Signals
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)

@@ -99,7 +99,7 @@ def ours(case: Case, rng_seed: int) -> Lines:
     """Track with tistreamlines, arch cpu."""
     from tistreamlines.devices import choose
     from tistreamlines.tracking.engine.engine import Engine
-    from tistreamlines.tracking.engine.settings import Settings
+    from tistreamlines.tracking.growth.settings import Settings
 
     settings = Settings(case.step_mm, max_steps=case.method.max_steps, rng_seed=rng_seed, threads=case.threads)
     made = Engine(prepared_for(case), case.space, choose("cpu"), settings)

@@ -40,7 +40,7 @@ from tistreamlines.run import schema
 from tistreamlines.run.record import record
 from tistreamlines.run.result import TrackResult
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.engine.statistics import DROPPED, LABELS
+from tistreamlines.tracking.growth.statistics import DROPPED, LABELS
 from tistreamlines.tracking.references import REFERENCES
 from tistreamlines.tracking.registry import METHODS, table_rows
 

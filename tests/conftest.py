@@ -18,7 +18,7 @@ FIRST = (
     "cli/verify", "backends/taichi", "attack/attack", "benchmarks/suite", "repository/examples",
     "tracking/getters/asymmetric", "tracking/parity", "backends/metal", "tracking/recovery/particles",
     "tracking/selection/regions", "dipy/dipy", "tracking/getters/ptt", "cuslines/tracker", "tracking/getters/boot",
-    "tracking/seeding/seeding", "workers/several", "run/cluster", "backends/lost", "tracking/engine/sizes",
+    "tracking/seeding/seeding", "workers/several", "run/cluster", "backends/lost", "tracking/growth/sizes",
     "tracking/convergence", "backends/trial", "linker/store", "cli/cli", "fit/frames", "tracking/getters/prob",
     "tracking/getters/ptt_lines", "backends/one_taichi", "tracking/getters/det",
 )  # fmt: skip

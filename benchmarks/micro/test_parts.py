@@ -26,9 +26,9 @@ from tistreamlines.kernels.streamlines import start
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.linking import source_of
-from tistreamlines.tracking.engine.ordering import exclusive_sum, near_together
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.linking import source_of
+from tistreamlines.tracking.growth.ordering import exclusive_sum, near_together
+from tistreamlines.tracking.growth.settings import Settings
 
 SEEDS = 1000
 

@@ -48,7 +48,7 @@ def save_spirv(case: str, folder: str) -> None:
     from tistreamlines.backends.taichi import runtime as _taichi_runtime
     from tistreamlines.kernels import growth, streamlines
     from tistreamlines.kernels.products.points import pack
-    from tistreamlines.tracking.engine.linking import source_of
+    from tistreamlines.tracking.growth.linking import source_of
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)

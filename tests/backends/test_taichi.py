@@ -43,8 +43,8 @@ from tistreamlines.linker.source import Source
 from tistreamlines.linker.store import load
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.linking import source_of
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.linking import source_of
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments

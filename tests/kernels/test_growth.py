@@ -15,7 +15,7 @@ from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings, steps_within
+from tistreamlines.tracking.growth.settings import Settings, steps_within
 
 STEP = 0.5
 SHAPE = (24, 20, 9)

@@ -26,7 +26,6 @@ def mapped(within: str = "") -> dict[str, str]:
 ROOMS, PARTS = mapped(), mapped("tracking/")
 BELOW, ABOVE = ("errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
-TOGETHER = ("selection", "products", "engine")  # these import one another
 PART_RANKS = {part: rank for rank, part in enumerate((*PARTS, "references", "registry"))}
 
 
@@ -80,7 +79,7 @@ def test_imports_point_downwards(path):
 def test_imports_within_tracking_point_downwards(part):
     files = (PACKAGE / "tracking" / part).rglob("*.py")
     found = {inner[0] for path in files for room, *inner in own_imports(path) if room == "tracking"} - {part}
-    for other in found - (set(TOGETHER) if part in TOGETHER else set()):
+    for other in found:
         assert PART_RANKS[other] < PART_RANKS[part], f"tracking/{part} must not import {other}"
 
 

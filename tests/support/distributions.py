@@ -22,8 +22,8 @@ from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.linking import source_of
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.linking import source_of
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
 next_direction = Hole("the method's choice of a step")

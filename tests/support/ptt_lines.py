@@ -9,7 +9,7 @@ from tables import prepare_ptt
 from tistreamlines.devices import choose
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 
 
 def tracked(

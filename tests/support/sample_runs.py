@@ -13,8 +13,8 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
 from tistreamlines.tracking.getters import bedpostx
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.stopping import binary
 from tistreamlines.tracking.tables.given import Given
 

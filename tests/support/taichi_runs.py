@@ -15,7 +15,7 @@ from tistreamlines.linker.lang import Ints, Reals, func, i32
 from tistreamlines.linker.source import Source
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 
 SIDE = 6
 

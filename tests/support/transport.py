@@ -13,8 +13,8 @@ from tables import prepare_ptt, probe
 
 from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.linker.lang import Reals, func, i32, real, vec3
-from tistreamlines.tracking.engine.linking import filled
 from tistreamlines.tracking.getters.ptt import Probe
+from tistreamlines.tracking.growth.linking import filled
 
 KEY = np.array([17, -3])
 SIZES = (1.6, 2.0, 2.2)

@@ -16,7 +16,7 @@ from transport import framed
 from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lanes import cross, normalised
 from tistreamlines.linker.lang import Reals, func, i32, real, vec3
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 
 SHAPE = (24, 24, 13)
 RISE = {"circle": 0.0, "helix": np.radians(20.0)}  # angle to the plane

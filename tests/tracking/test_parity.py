@@ -21,7 +21,7 @@ from tistreamlines.kernels.products.points import pack
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
-from tistreamlines.tracking.engine.linking import filled
+from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.tables.given import Prepared
 
 needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")

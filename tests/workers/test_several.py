@@ -25,7 +25,7 @@ from tistreamlines.errors import DeviceMemoryError, LostDeviceError
 from tistreamlines.run import setup
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.selection.files import Sphere
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote

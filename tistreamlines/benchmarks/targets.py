@@ -79,7 +79,7 @@ def devices_of(arch: str, problem: Problem) -> list[Device]:
 
 def open_arch(arch: str, problem: Problem) -> Track:
     """Prepare tracking with an arch of tistreamlines."""
-    from ..tracking.engine.settings import Settings
+    from ..tracking.growth.settings import Settings
     from ..tracking.registry import METHODS as REGISTRY
     from ..workers.session import Session
 

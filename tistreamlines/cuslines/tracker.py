@@ -26,7 +26,7 @@ from ..options.parameters import Parameters
 from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
-from ..tracking.engine.settings import Settings
+from ..tracking.growth.settings import Settings
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched

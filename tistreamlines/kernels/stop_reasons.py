@@ -1,7 +1,7 @@
 """Why a half-streamline ended, and whether its streamline keeps the point where it ended.
 
 A stopping rule answers with any of these reasons.  A new reason is a member of ``Stop``, a line in ``KEEPS_LAST_POINT`` and
-one in ``LABELS`` of :mod:`..tracking.engine.statistics`.
+one in ``LABELS`` of :mod:`..tracking.growth.statistics`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether a streamline that has grown is accepted, and else why it is dropped.
 
-A new reason is a member of ``Verdict`` and a line in ``DROPPED`` of :mod:`..tracking.engine.statistics`.
+A new reason is a member of ``Verdict`` and a line in ``DROPPED`` of :mod:`..tracking.growth.statistics`.
 """
 
 from __future__ import annotations

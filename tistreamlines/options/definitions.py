@@ -13,11 +13,11 @@ from typing import Any
 
 from ..option import GROUPS, Option
 from ..tracking import registry
-from ..tracking.engine.options import GrowthOptions
 from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
+from ..tracking.growth.options import GrowthOptions
 from ..tracking.products.density_map import DensityOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions

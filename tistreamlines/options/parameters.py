@@ -21,7 +21,7 @@ from ..io.response import AUTO, is_file, response_text
 from ..option import ball_of, checked, companions, flag, listed, part_of, recorded, several
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.engine.options import SHORTEST
+from ..tracking.growth.options import SHORTEST
 from ..tracking.registry import METHODS
 from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..backends import import_beside, notes
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
-from ..tracking.engine.settings import Settings
+from ..tracking.growth.settings import Settings
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan

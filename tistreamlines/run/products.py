@@ -9,7 +9,7 @@ from typing import Any
 from ..io import sidecar
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
-from ..tracking.engine.settings import Settings
+from ..tracking.growth.settings import Settings
 from ..tracking.products.files import ProductFile
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS

@@ -17,7 +17,7 @@ from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..options.parameters import Parameters
-from ..tracking.engine.statistics import LABELS
+from ..tracking.growth.statistics import LABELS
 
 OURS = "tistreamlines"
 

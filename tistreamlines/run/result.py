@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..io.images import existing
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
-from ..tracking.engine.statistics import DROPPED, LABELS
+from ..tracking.growth.statistics import DROPPED, LABELS
 from . import containers
 from .schema import Result, keys_of
 

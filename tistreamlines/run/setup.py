@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
-from ..tracking.engine.settings import Settings, steps_within
+from ..tracking.growth.settings import Settings, steps_within
 from ..tracking.selection.files import load_region
 from ..tracking.selection.regions import ROLES
 from ..tracking.selection.selection import Selection

@@ -17,7 +17,7 @@ from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
-from ..tracking.engine.statistics import Statistics
+from ..tracking.growth.statistics import Statistics
 from .counts import Counts
 from .inputs import Series
 from .log import Log

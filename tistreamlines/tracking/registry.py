@@ -22,7 +22,7 @@ from .tables.given import Given, Prepared, StopTables
 
 if TYPE_CHECKING:
     from ..space.batch import Space
-    from .engine.settings import Settings
+    from .growth.settings import Settings
     from .products.files import ProductFile
     from .products.products import Collector
 

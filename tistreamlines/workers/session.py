@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..devices import Device
 from ..space.batch import Space
 from ..tracking.engine.engine import Engine
-from ..tracking.engine.settings import Settings
+from ..tracking.growth.settings import Settings
 from ..tracking.products.products import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared

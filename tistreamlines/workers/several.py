@@ -24,9 +24,9 @@ from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import check_numbers
-from ..tracking.engine.memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
-from ..tracking.engine.settings import Settings
-from ..tracking.engine.statistics import Statistics
+from ..tracking.growth.memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS
+from ..tracking.growth.settings import Settings
+from ..tracking.growth.statistics import Statistics
 from ..tracking.products.products import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared

@@ -28,7 +28,7 @@ from tables import prepare_det, prepare_prob
 from tistreamlines.devices import ARCHS
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")

@@ -40,7 +40,7 @@ from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, initial_direc
 from tistreamlines.linker.lang import Ints, Reals, barrier, each, func, i32, minimum, real, vec3
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

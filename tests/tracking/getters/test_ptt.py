@@ -27,7 +27,7 @@ from tistreamlines.kernels.lanes import nearest_vertex, read_stop
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.space.nearest_vertex import cell_table
 from tistreamlines.space.sphere import load_sphere, sphere_tables
-from tistreamlines.tracking.engine.linking import filled
+from tistreamlines.tracking.growth.linking import filled
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

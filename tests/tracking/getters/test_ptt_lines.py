@@ -25,9 +25,9 @@ from tistreamlines.devices import choose
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.batch import Batch
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.engine.linking import source_of
-from tistreamlines.tracking.engine.pace import Pace
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.linking import source_of
+from tistreamlines.tracking.growth.pace import Pace
+from tistreamlines.tracking.growth.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

@@ -18,7 +18,7 @@ from tistreamlines.errors import DeviceMemoryError
 from tistreamlines.run import setup
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.products import device_density
 from tistreamlines.tracking.products.density import Density
 from tistreamlines.tracking.products.device_density import DeviceDensity

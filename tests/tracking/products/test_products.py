@@ -18,8 +18,8 @@ from tistreamlines.linker.lang import Ints, func, i32, real, vec3
 from tistreamlines.linker.records import spread
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.growth import Chunk, Growth
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.growth import Chunk, Growth
+from tistreamlines.tracking.growth.settings import Settings
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
 

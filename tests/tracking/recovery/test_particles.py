@@ -25,9 +25,9 @@ from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.linking import filled
-from tistreamlines.tracking.engine.pace import Pace
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.linking import filled
+from tistreamlines.tracking.growth.pace import Pace
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.recovery.particles import particle_fill, team_memory
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions

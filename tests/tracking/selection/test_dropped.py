@@ -16,7 +16,7 @@ from tistreamlines.devices import choose
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.verdicts import Verdict
 from tistreamlines.run import resume, setup
-from tistreamlines.tracking.engine.statistics import DROPPED, LABELS
+from tistreamlines.tracking.growth.statistics import DROPPED, LABELS
 
 STEP = 2.5  # mm, half a voxel of the head
 

@@ -22,7 +22,7 @@ from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
 from tistreamlines.linker.lang import Constant, Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.linker.source import Source
-from tistreamlines.tracking.engine.linking import filled
+from tistreamlines.tracking.growth.linking import filled
 
 GROWING = int(Stop.GROWING)
 END = Constant("the reason with which the toy rule ends a streamline")

@@ -17,7 +17,7 @@ from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables
 

@@ -1,1 +1,1 @@
-"""Seeds in, batches of streamlines out: chunks, launches, memory and pace, for any method."""
+"""Seeds in, batches of streamlines out: the loop over chunks, whose streamlines are selected and collected."""

@@ -21,16 +21,16 @@ from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.verdicts import Verdict
 from ...space.batch import Batch, Space
+from ..growth.chunk import Chunk
+from ..growth.growth import Growth
+from ..growth.settings import Settings
+from ..growth.statistics import Statistics
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
 from ..products.unpacking import Unpacker
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter, Length
 from ..tables.given import Prepared
-from .chunk import Chunk
-from .growth import Growth
-from .settings import Settings
-from .statistics import Statistics
 
 Array = npt.NDArray[Any]
 Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
@@ -75,7 +75,11 @@ class Engine:
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
         held = sum(product.bytes for product in self.products)
-        self.growth = Growth(prepared, space.voxel_sizes, device, settings, self.filters, roots, held)
+        fill: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        for one in self.filters:
+            fill, values = {**fill, **one.fill}, {**values, **one.values}
+        self.growth = Growth(prepared, space.voxel_sizes, device, settings, fill, values, roots, held)
         self.growth.compile()
         for product in self.products:
             product.compile(self.growth)

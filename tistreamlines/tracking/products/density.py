@@ -25,7 +25,7 @@ from ...linker.lang import LANES, fields_of
 from ...linker.records import spread
 from ...linker.source import Source
 from ...space.batch import Batch, Space
-from ..engine.ordering import exclusive_sum
+from ..growth.ordering import exclusive_sum
 
 Array = npt.NDArray[Any]
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits

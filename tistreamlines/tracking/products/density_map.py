@@ -15,7 +15,7 @@ from ...io.images import grid_of, open_image
 from ...io.maps import write_map
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
-from ..engine.settings import Settings
+from ..growth.settings import Settings
 from .density import Density, check_size, finer
 from .device_density import DeviceDensity
 

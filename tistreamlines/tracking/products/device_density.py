@@ -11,10 +11,10 @@ from ...kernels.products.density import count_steps
 from ...kernels.stop_reasons import Stop
 from ...linker.records import INTS, spread
 from ...space.batch import Space
-from ..engine.chunk import Chunk
-from ..engine.growth import Growth
-from ..engine.memory import PART_WORDS, WORD, memory_for
-from ..engine.ordering import exclusive_sum
+from ..growth.chunk import Chunk
+from ..growth.growth import Growth
+from ..growth.memory import PART_WORDS, WORD, memory_for
+from ..growth.ordering import exclusive_sum
 from .density import STREAMLINES, MapGrid, in_parts
 from .products import Collector
 from .unpacking import affine_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...space.batch import Batch, Space
-from ..engine.settings import Settings
+from ..growth.settings import Settings
 from .products import Collector
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...linker.lang import Func
 from ...space.batch import Outline, Space
-from ..engine.chunk import Chunk
-from ..engine.growth import Growth
+from ..growth.chunk import Chunk
+from ..growth.growth import Growth
 from .products import Collector
 
 

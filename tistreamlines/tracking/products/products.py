@@ -23,9 +23,9 @@ from ...kernels.products.points import pack
 from ...kernels.stop_reasons import Stop
 from ...linker.lang import Func
 from ...space.batch import Batch
-from ..engine.chunk import Chunk
-from ..engine.growth import Growth
-from ..engine.ordering import exclusive_sum
+from ..growth.chunk import Chunk
+from ..growth.growth import Growth
+from ..growth.ordering import exclusive_sum
 from .unpacking import Grown, Unpacker
 
 Array = npt.NDArray[Any]

@@ -14,8 +14,8 @@ from ...kernels.products.points import Affine, Laid, unpack
 from ...linker.lang import LANES, fields_of
 from ...linker.records import REALS, spread
 from ...space.batch import Batch, Space
-from ..engine.chunk import Chunk
-from ..engine.linking import source_of
+from ..growth.chunk import Chunk
+from ..growth.linking import source_of
 from ..tables.given import Prepared
 
 Array = npt.NDArray[Any]

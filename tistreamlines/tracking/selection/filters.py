@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ...kernels.stop_reasons import VALID
 from ...kernels.verdicts import Verdict
-from ..engine.chunk import Chunk
+from ..growth.chunk import Chunk
 
 Array = npt.NDArray[Any]
 

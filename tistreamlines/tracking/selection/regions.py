@@ -17,7 +17,7 @@ from ...kernels.selection import regions as kernels
 from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MOST_INCLUDES, SECOND_END, WORD_BITS
 from ...linker.records import spread
 from ...space.batch import Space
-from ..engine.chunk import Chunk
+from ..growth.chunk import Chunk
 from .files import Mask, Region, Sphere, box_around
 from .filters import Filter
 from .voxel_bits import mark_ball, mark_voxels

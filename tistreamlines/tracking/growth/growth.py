@@ -17,7 +17,6 @@ from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY, Verdict
 from ...linker.lang import Func
 from ...linker.records import spread
-from ..selection.filters import Filter
 from ..tables.given import Prepared
 from .chunk import Chunk
 from .linking import filled, source_of
@@ -43,7 +42,8 @@ class Growth:
     prepared : tables of the method and the stopping rule.
     voxel_sizes : (3,) mm.
     device, settings : where and how to grow.
-    filters : those whose kernels run as the streamlines grow.
+    selection : constants and holes with which the selection looks at points as the streamlines grow.
+    demands : fields of its record by flat name.
     roots : kernels that products run besides.
     held : bytes that products need besides the buffers of a chunk.
 
@@ -55,13 +55,11 @@ class Growth:
     """
 
     def __init__(
-        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, filters: Sequence[Filter],
-        roots: Sequence[Func], held: int = 0,
+        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, selection: dict[str, Any],
+        demands: dict[str, Any], roots: Sequence[Func], held: int = 0,
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
-        own = {"IN_TURN": int(settings.truncate)} | settings.fill
-        for one in filters:
-            own |= one.fill
+        own = {"IN_TURN": int(settings.truncate)} | settings.fill | selection
         fill = filled(prepared.fill, own)
         self.has_bits = fill["HAS_BITS"]
         self.takes_back = fill["TAKES_BACK"]
@@ -79,9 +77,7 @@ class Growth:
             step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0
         )
         self.rules = spread("rules", rules)
-        values = prepared.arrays | prepared.scalars | self.rules
-        for one in filters:
-            values |= one.values
+        values = prepared.arrays | prepared.scalars | self.rules | demands
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         self.table_bytes = 4 * sum(array.size for array in arrays.values()) + held
         self.capacity = self._fit(self.table_bytes, fill)

@@ -29,13 +29,13 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.linker.source import Source
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
-from tistreamlines.tracking.engine import growth as growth_module
-from tistreamlines.tracking.engine import memory as memory_module
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.engine.linking import filled
-from tistreamlines.tracking.engine.memory import MOST_ELEMENTS, PART_WORDS, capacity_for, sizes, total
-from tistreamlines.tracking.engine.pace import Pace
-from tistreamlines.tracking.engine.settings import Settings
+from tistreamlines.tracking.growth import growth as growth_module
+from tistreamlines.tracking.growth import memory as memory_module
+from tistreamlines.tracking.growth.linking import filled
+from tistreamlines.tracking.growth.memory import MOST_ELEMENTS, PART_WORDS, capacity_for, sizes, total
+from tistreamlines.tracking.growth.pace import Pace
+from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.seeding.seeds import RandomSeeds
 from tistreamlines.tracking.tables.rows import build_volume
 

@@ -1,0 +1,1 @@
+"""Chunks of streamlines, and how they grow on a device: launches, memory and pace, for any method."""
