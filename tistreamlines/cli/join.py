@@ -23,7 +23,7 @@ output can have any format. The parts are kept.
 @click.command("join", cls=GroupedCommand, help=HELP)
 @click.argument("parts", nargs=-1, required=True, metavar="PARTS...")
 @grouped(OUTPUT)(
-    "-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.  [required]"
+    "-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck."
 )
 @parameter_options(("force", "json_stats", *product_options()))
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors.")
