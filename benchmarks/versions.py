@@ -43,8 +43,7 @@ def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
     from tistreamlines.benchmarks.problem import seeds_in
     from tistreamlines.devices import choose
     from tistreamlines.space.batch import Space
-    from tistreamlines.tracking.engine.engine import Engine
-    from tistreamlines.tracking.growth.settings import Settings
+    from tistreamlines.tracking.engine.engine import Engine, Settings  # type: ignore[attr-defined]
 
     if not Path(tistreamlines.__file__).is_relative_to(options.package):
         raise SystemExit(f"{tistreamlines.__file__} was imported instead of the version in {options.package}")

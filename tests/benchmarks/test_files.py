@@ -21,7 +21,7 @@ from tistreamlines.benchmarks.schedule import Schedule
 from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.space.sphere import load_sphere
 
-TINY = CASES["demo"].scaled(0.6)
+TINY = CASES["demo"].scaled(0.45)
 ALL = ("cold", "warm", "cached")
 PEERS = ("dipy", "dipy-threads", "tckgen", "tckgen-ifod1", "cuslines-numba")
 

@@ -6,8 +6,7 @@ Where a fixture takes long, all tests that use it are here.
 SLOW = {
     "attack/attack": ("test_a_few_tries",),
     "backends/lost": (
-        "test_a_device_that_is_lost_again_ends_it", "test_a_run_with_resume_survives",
-        "test_one_line_and_nothing_left",
+        "test_a_device_that_is_lost_again_ends_it", "test_a_run_with_resume_survives", "test_one_line_and_nothing_left",
     ),
     "backends/metal": (
         "test_every_kernel_is_there", "test_only_the_generator_takes_64_bits", "test_spirv_is_valid",
@@ -24,7 +23,6 @@ SLOW = {
         "test_taichi_leaves_the_hosts_arithmetic_alone", "test_team_kernels_give_the_cpus_bits",
         "test_the_environment_cannot_change_the_arch",
     ),
-    "backends/two_threads": ("test_a_fit_goes_on_while_another_thread_imports",),
     "backends/trial": (
         "test_a_device_whose_subgroups_are_smaller_than_it_says_is_caught",
         "test_devices_tell_what_they_are_tried_with", "test_drivers_with_other_subgroups_track_the_same",
@@ -33,6 +31,8 @@ SLOW = {
     "backends/tried": (
         "test_a_part_that_is_missing_is_done_without", "test_another_version_gives_the_same_bits_and_a_note",
     ),
+    "backends/two_threads": ("test_a_fit_goes_on_while_another_thread_imports",),
+    "benchmarks/ball_and_sticks": ("test_known_fibres",),
     "benchmarks/files": (
         "test_a_command_is_faster_with_its_caches", "test_a_peer_reads_files_and_writes_a_file",
         "test_the_report_has_a_table_and_bars",
@@ -46,8 +46,7 @@ SLOW = {
     "benchmarks/suite": (
         "test_a_planted_slowdown_is_found", "test_a_planted_wrong_result_is_found_against_the_committed_results",
         "test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time", "test_devices_that_share_the_seeds",
-        "test_peers_track_what_archs_track",
-        "test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on",
+        "test_peers_track_what_archs_track", "test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on",
         "test_the_command_writes_three_reports", "test_what_a_process_started_ends_with_it",
         "test_what_cannot_be_is_one_line",
     ),
@@ -79,12 +78,18 @@ SLOW = {
         "TestParticles::test_particle_filtering_agrees",
         "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large",
     ),
+    "dipy/more": (
+        "TestPeaks::test_deterministic_streamlines_are_dipys", "TestPeaks::test_eudx_is_near_to_dipys",
+        "TestPeaks::test_particles_follow_the_coefficients_of_peaks",
+        "TestRegions::test_regions_keep_the_streamlines_that_visit_them",
+    ),
     "fit/csd_weight": ("test_more_streamlines_are_valid", "test_the_record_has_what_was_chosen"),
     "fit/frames": (
         "test_a_run_is_the_same_from_either_frame", "test_a_tracker_turns_coefficients_too",
         "test_gradients_come_to_the_voxel_axes", "test_harmonics_that_mrtrix_samples",
         "test_mrtrix_harmonics_come_to_the_voxel_axes",
     ),
+    "fit/order_and_volumes": ("test_the_angle_of_prob_follows_the_order_unless_it_is_given",),
     "fit/response": (
         "TestRuns::test_auto_is_fa_or_tournier_where_few_voxels_have_a_high_fa",
         "TestRuns::test_numbers_are_those_of_a_file", "TestRuns::test_the_record_has_the_response_and_its_file",
@@ -95,6 +100,8 @@ SLOW = {
         "test_warnings_of_libraries_are_no_errors",
     ),
     "io/cache": ("test_every_array_is_as_long_as_the_kernels_take_it_for",),
+    "io/mif": ("test_a_real_series_and_its_streamlines",),
+    "io/mif_runs": ("test_tissues",),
     "io/orientations": ("test_harmonics_come_back_as_functions",),
     "io/picture": ("test_streamlines_lie_along_the_right_side_of_the_page",),
     "io/stored": ("test_every_type_byte_order_and_scaling",),
@@ -108,24 +115,24 @@ SLOW = {
     ),
     "options/idle": ("test_an_option_alone_does_something_or_is_refused",),
     "phantom/phantom": ("test_act_ends_streamlines_at_the_cortex", "test_the_seed_fixes_the_noise"),
+    "plugins": ("test_a_worker_knows_it", "test_without_the_weight_it_is_prob"),
     "repository/examples": (
         "test_beside_dipy", "test_bootstrap", "test_bootstrap_on_files", "test_deterministic", "test_dipy_drop_in",
-        "test_dipy_drop_in_on_files", "test_drop_in", "test_probabilistic", "test_ptt",
+        "test_dipy_drop_in_on_files", "test_drop_in", "test_own_getter", "test_own_rule", "test_probabilistic",
+        "test_ptt",
     ),
     "repository/layers": ("test_private_names_stay_in_their_room",),
     "repository/site": ("test_pages_load_nothing_from_the_network",),
-    "run/api_objects": ("test_the_bits_are_those_of_keywords",),
-    "run/tables_process": (
-        "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
-        "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables",
-        "test_tables_and_messages_are_the_same",
-    ),
     "run/api_memory": ("TestSameBits::test_orientations", "TestSameBits::test_series"),
+    "run/api_objects": (
+        "test_density_is_a_product", "test_stopping_rules_and_regions", "test_the_bits_are_those_of_keywords",
+    ),
     "run/cluster": (
         "test_a_worker_tracks_one_part_at_a_time_in_one_process",
         "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_images_and_objects",
         "test_killed_workers_change_no_byte", "test_many_subjects",
     ),
+    "run/density_runs": ("test_vulkan_has_the_same_map",),
     "run/estimate": (
         "TestRuns::test_a_part_has_its_share", "TestRuns::test_a_pilot_tells_what_a_run_gives",
         "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
@@ -133,7 +140,12 @@ SLOW = {
     ),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),
+    "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
     "run/schema": ("TestRecords::test_odd_values",),
+    "run/tables_process": (
+        "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
+        "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables", "test_tables_and_messages_are_the_same",
+    ),
     "tracking/convergence": (
         "test_arcs_are_of_the_second_order", "test_deterministic_errors_are_of_the_first_order",
         "test_exact_arcs_solve_the_frames_equation", "test_shorter_steps_of_parallel_transport_stay_closer",
@@ -167,6 +179,9 @@ SLOW = {
         "test_other_devices_give_the_same_bits",
     ),
     "tracking/getters/ptt_surface": ("TestCommands::test_verify", "TestDropIn::test_same_as_track"),
+    "tracking/getters/samples": (
+        "test_other_devices_give_the_same_bits", "test_the_getter_takes_the_steps_of_the_oracle",
+    ),
     "tracking/parity": ("test_float64_dialects_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
     "tracking/products/device_density": ("test_every_getter", "test_particles", "test_runs_along_peaks"),
     "tracking/products/products": (
@@ -174,9 +189,14 @@ SLOW = {
         "test_a_product_sees_every_accepted_streamline_once",
     ),
     "tracking/recovery/particles": (
-        "test_devices_give_the_cpus_bits", "test_each_step_is_that_of_dipys_algorithm", "test_from_files",
+        "test_chunks_threads_and_launches_change_no_bit", "test_devices_give_the_cpus_bits",
+        "test_each_step_is_that_of_dipys_algorithm", "test_from_files",
+        "test_in_nothing_but_fluid_each_trial_wins_the_steps_in_front",
+        "test_particles_get_through_a_tube_in_which_streamlines_end",
     ),
-    "tracking/registry": ("test_devices_track_the_toys_with_the_cpus_bits",),
+    "tracking/registry": (
+        "test_devices_track_the_toys_with_the_cpus_bits", "test_the_toy_rule_ends_streamlines_by_chance",
+    ),
     "tracking/seeding/seed_grids": ("test_another_order_of_axes_changes_nothing",),
     "tracking/seeding/seeding": (
         "TestDirections::test_they_are_moved_a_little", "TestRuns::test_a_cache_keeps_what_each_needs",
@@ -196,22 +216,27 @@ SLOW = {
         "test_a_gpu_takes_every_kind_of_region_at_once",
         "test_a_selection_is_the_first_accepted_streamlines_on_every_device",
         "test_include_and_exclude_keep_what_filtering_afterwards_would",
+        "test_only_the_final_points_of_particle_filtering_count", "test_ordered_regions_along_one_way",
         "test_streamlines_stop_once_all_regions_are_visited", "test_the_same_streamlines_as_tckedit",
         "test_truncated_streamlines_have_what_the_forward_half_leaves",
     ),
-    "tracking/stopping/anatomy": ("test_devices_answer_alike", "test_valid_ends_are_what_is_kept"),
+    "tracking/stopping/anatomy": (
+        "test_cmc_stops_as_often_as_it_should", "test_devices_answer_alike", "test_valid_ends_are_what_is_kept",
+    ),
+    "tracking/stopping/own_grid": (
+        "test_devices_give_the_cpus_bits", "test_halves_end_where_the_rule_says",
+        "test_regions_look_at_what_the_verdict_has_left",
+    ),
     "tracking/stopping/stopping_seam": (
-        "test_a_filter_can_end_streamlines_early",
-        "test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not", "test_devices_ask_the_same",
-        "test_no_rule_ends_a_streamline_at_its_seed",
+        "test_a_filter_can_end_streamlines_early", "test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not",
+        "test_devices_ask_the_same", "test_no_rule_ends_a_streamline_at_its_seed",
     ),
     "tracking/stopping/tissues": ("test_a_run_without_a_series_warns",),
     "tracking/tables/rows": ("test_voxels_without_a_row_change_nothing",),
     "workers/several": (
         "TestLosses::test_a_device_that_is_lost", "TestLosses::test_a_device_that_is_lost_twice_is_left_out",
         "TestLosses::test_a_device_without_memory", "TestLosses::test_a_worker_that_hangs",
-        "TestLosses::test_a_worker_that_is_killed",
-        "TestLosses::test_both_workers_die_while_a_selection_is_counted",
+        "TestLosses::test_a_worker_that_is_killed", "TestLosses::test_both_workers_die_while_a_selection_is_counted",
         "TestMemoryOfOneDevice::test_half_as_many_seeds_are_tried", "TestRuns::test_a_file_and_its_record",
         "TestRuns::test_one_line_if_no_device_is_left", "TestRuns::test_seeds_of_a_file",
         "test_a_caller_that_stops_and_starts_again", "test_a_filter_travels_with_its_kernels",

@@ -151,8 +151,10 @@ def folder(tmp_path_factory):
 @needs_crop
 @pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 @pytest.mark.parametrize(
-    ("method", "nseeds"), [("boot", 400), ("boot-csa", 400), ("prob", 1500), ("det", 1500), ("ptt", 600)]
-)
+    ("method", "nseeds"),
+    [*(pytest.param(name, 400, marks=pytest.mark.slow) for name in ("boot", "boot-csa")), ("prob", 1500),
+     ("det", 1500), ("ptt", 600)],
+)  # fmt: skip
 def test_the_whole_is_dipys_local_tracking(folder, method, nseeds):
     problem = Problem(folder, METHODS[method], nseeds)
     ours, theirs = (np.diff(TARGETS[name].open(problem)(nseeds).offsets) for name in ("cpu", "dipy"))

@@ -38,7 +38,7 @@ def script(name):
 
 
 # -------------------------------------------------------------------------------------------------------------- ways
-@pytest.fixture(scope="module", params=["2500:40:45:3", "1000+2500:40:45+45:3"])
+@pytest.fixture(scope="module", params=["2500:40:45:4", "1000+2500:40:45+45:4"])
 def crossings(request, tmp_path_factory):
     """A phantom on disk, of one shell and of two."""
     folder, truth = tmp_path_factory.mktemp("crossings"), Truth("crossings", Scan.read(request.param), 4)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from crossings import crossing
@@ -123,37 +119,35 @@ def equal(options, folder, arch="cpu", **more):
     given = options | more
     written = ts.track(output=folder / "a.trx", density=folder / "a.nii", density_voxel=0.9, **given)
     mapped = {"density": str(folder / "b.nii"), "density_voxel": 0.9, "arch": arch}
-    if arch == "cpu":
-        ts.track(**given | mapped)
-    else:
-        code = f"import tistreamlines as ts, json; ts.track(**json.loads({json.dumps(json.dumps(given | mapped))}))"
-        subprocess.run([sys.executable, "-c", code], check=True)
+    ts.track(**given | mapped)
     assert written.density.max() > 1
     assert (folder / "a.nii").read_bytes() == (folder / "b.nii").read_bytes()
 
 
-ARCHS = ["cpu", pytest.param("vulkan", marks=pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device"))]
+def on_vulkan(case):
+    mark = pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+    return pytest.param(case, "vulkan", marks=mark, id=f"{case}-vulkan")
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("more", [
-    {}, {"one_way": True}, {"chunk_size": 7}, {"max_length": 15.0, "too_long": "truncate"},
-    {"include": ["16,16,14,6"]},
+# Each case counts on one of two devices: both compile the same source.
+@pytest.mark.parametrize(("more", "arch"), [
+    ({}, "cpu"), on_vulkan({}), on_vulkan({"one_way": True}), ({"chunk_size": 7}, "cpu"),
+    ({"max_length": 15.0, "too_long": "truncate"}, "cpu"), on_vulkan({"include": ["16,16,14,6"]}),
 ])  # fmt: skip
-def test_runs_along_peaks(tmp_path, arch, more):
+def test_runs_along_peaks(tmp_path, more, arch):
     equal(write_inputs(tmp_path), tmp_path, arch, **more)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("dg", ["boot", "prob", "det", "ptt"])
-def test_every_getter(head, tmp_path, arch, dg):
+@pytest.mark.parametrize(
+    ("dg", "arch"), [one for dg in ("boot", "prob", "det", "ptt") for one in ((dg, "cpu"), on_vulkan(dg))]
+)
+def test_every_getter(head, tmp_path, dg, arch):
     series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
     equal(series | {"nseeds": 150, "dg": dg, "threads": 2}, tmp_path, arch)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("dg", ["prob", "ptt"])
-def test_particles(head, fractions, tmp_path, arch, dg):
+@pytest.mark.parametrize(("dg", "arch"), [on_vulkan("prob"), ("ptt", "cpu")])
+def test_particles(head, fractions, tmp_path, dg, arch):
     series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
     named = {name: str(path) for name, path in fractions.items() if name.startswith("pve")}
     given = {"nseeds": 100, "dg": dg, "stopping": "act", "pft": True, "mask": str(head.mask)}
