@@ -129,7 +129,7 @@ def test_arrays_images_and_objects(client, options, whole, tmp_path):
     }  # fmt: skip
     map_of_all = ts.Density(tmp_path / "map.nii.gz", voxel=5)
     track(client, **{**options, **given}, dg=ts.Boot(), products=[map_of_all], output=tmp_path / "a.trx", parts=2)
-    assert np.asarray(nib.load(map_of_all.path).dataobj).sum() > whole.n_streamlines
+    assert np.asarray(nib.load(map_of_all.options["path"]).dataobj).sum() > whole.n_streamlines
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
 
 
