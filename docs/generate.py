@@ -261,6 +261,7 @@ RECORD = {
     "warnings": "Warnings of the run.",
     "part": "With `--part`: `number` and `of`, the part's `first_seed` and its number of `seeds`.",
     "piece": "Only in the pieces that `--resume` keeps: the `first_seed` of the piece and its number of `seeds`.",
+    "compiler": "On a GPU: the compiler of the kernels and its version.",
     "density": "With `--density`: `path` and `sha256` of the map, its `shape` and `affine`.",
     "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds.",
     "checksum": "SHA-256 of the rest of the record. `tistreamlines join` and `--resume` refuse an edited record.",

@@ -46,13 +46,14 @@ def save_spirv(case: str, folder: str) -> None:
 
     from tistreamlines.backends.taichi import program as _taichi
     from tistreamlines.backends.taichi import runtime as _taichi_runtime
+    from tistreamlines.backends.taichi.compilers import COMPILERS
     from tistreamlines.kernels import growth, streamlines
     from tistreamlines.kernels.products.points import pack
     from tistreamlines.tracking.growth.linking import source_of
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
-    _taichi.start = lambda *_: _taichi_runtime.Runtime(ti, mac, False)
+    _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac, False)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
     roots = [known[name] for name in ENGINE_KERNELS]
     program = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True)

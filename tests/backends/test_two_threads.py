@@ -14,6 +14,7 @@ import pytest
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
+from tistreamlines.backends.taichi.compilers import COMPILERS
 from tistreamlines.backends.taichi.front_end import quick_import
 from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
@@ -63,7 +64,7 @@ def test_while_taichi_is_imported_it_reads_the_lines_that_it_always_reads(tmp_pa
         module = {"__name__": name}
         exec(compile(file.read_text(), str(file), "exec"), module)
         for frame in (module["A"].frame, module["outer"]):
-            with quick_import():
+            with quick_import(COMPILERS["taichi"]):
                 found = inspect.getframeinfo(frame), inspect.getframeinfo(frame, 3)
             assert found == (held(frame), held(frame, 3))
     assert inspect.getframeinfo is held

@@ -32,6 +32,7 @@ SHAPE = (8, 9, 7)
 # options of speed, of memory and of what is kept, which must not change a streamline
 SAME_STREAMLINES = {
     "arch": "cpu is asked for here, and the bits are the same on every device",
+    "compiler": "the bits are those of any other, and none is needed on the cpu",
     "devices": "how many share the work does not matter",
     "threads": "the order of sums does not depend on it",
     "chunk_size": "seeds are numbered over all chunks",
@@ -149,8 +150,8 @@ def values(folder: Path) -> dict[str, Any]:
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
-        "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "devices": "0", "part": "1/2",
-        "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
+        "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "compiler": "taichi", "devices": "0",
+        "part": "1/2", "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
         "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",

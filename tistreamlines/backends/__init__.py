@@ -47,11 +47,12 @@ def open_program(
 def import_beside(arch: str) -> None:
     """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
     if arch in ("cuda", "vulkan", "metal"):
+        from .taichi.compilers import compiler_for
         from .taichi.runtime import imported
 
         def work() -> None:
             with suppress(Exception):  # it occurs again when the device is started
-                imported()
+                imported(compiler_for(arch))
 
         Thread(target=work, name="import").start()
 
@@ -63,6 +64,29 @@ def warm_up(device: Device, *, exact: bool = True) -> None:
 
         open_checked(device, exact, False)
     from .numba import program as program
+
+
+def take_compiler(name: str) -> None:
+    """Choose the compiler for GPUs of this process and of those that it starts.
+
+    Raises
+    ------
+    ParameterError
+        If it is not installed.
+    """
+    from .taichi.compilers import take
+
+    take(name)
+
+
+def compiler_told(device: Device) -> dict[str, str]:
+    """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
+    if device.arch == "cpu":
+        return {}
+    from .taichi.compilers import compiler_for
+
+    compiler = compiler_for(device.arch)
+    return {"compiler": f"{compiler.package} {compiler.version}"}
 
 
 def set_leaving(number: int) -> None:

@@ -139,7 +139,7 @@ def alone(device: Device) -> dict[str, str]:
     """Return the environment of a process for which a GPU is the first of its arch, or the only one."""
     environment = dict(os.environ)
     if device.arch == "vulkan":
-        environment["TI_VISIBLE_DEVICE"] = str(vulkan_index(device))
+        environment["TI_VISIBLE_DEVICE"] = environment["QD_VISIBLE_DEVICE"] = str(vulkan_index(device))
     elif device.arch == "cuda":
         shown = environment.get("CUDA_VISIBLE_DEVICES")  # what the user has set renumbers the devices
         environment["CUDA_VISIBLE_DEVICES"] = shown.split(",")[device.index].strip() if shown else str(device.index)

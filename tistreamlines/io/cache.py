@@ -37,7 +37,7 @@ T = TypeVar("T")
 Entry = tuple[dict[str, Array], dict[str, Any]]
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
-_COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy", "taichi")
+_COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
 
 
 class Cache:

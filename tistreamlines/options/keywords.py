@@ -126,6 +126,7 @@ class Options(TypedDict, total=False):
     part: str | None
     resume: bool | None
     arch: Literal["auto", "cuda", "metal", "vulkan", "cpu"] | None
+    compiler: Literal["auto", "taichi", "quadrants", "forge"] | None
     devices: str | None
     exact: bool | None
     threads: int | None

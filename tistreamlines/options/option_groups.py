@@ -179,6 +179,11 @@ class RunningOptions:
         "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
         choices=("auto", "cuda", "metal", "vulkan", "cpu"), common=True, affects="run",
     )  # fmt: skip
+    compiler: str = option(
+        "auto", RUNNING, "What compiles for a GPU: taichi, or a fork of it that is installed. The bits are the same. "
+        "auto takes the first of these that is installed.", choices=("auto", "taichi", "quadrants", "forge"),
+        affects="run",
+    )  # fmt: skip
     devices: str | None = option(
         None, RUNNING, "GPUs to share the seeds among, with --arch cuda or vulkan: all, or their numbers, separated by "
         "commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 
-from ..backends import import_beside, notes
+from ..backends import import_beside, notes, take_compiler
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
@@ -33,6 +33,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
     only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     """
     begun, log = time.perf_counter(), Log(watcher)
+    take_compiler(parameters.compiler)
     with threads_explained(parameters), process_for(series, parameters) as other, ExitStack() as unless_started:
         if parameters.devices is None and not parameters.resume:
             import_beside(parameters.arch)

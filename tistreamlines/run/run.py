@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..backends import compiler_told
 from ..devices import name_of
 from ..errors import python_names
 from ..io import sidecar
@@ -106,6 +107,7 @@ class Run(Tracking):
         devices = [device.as_dict() for device in self.devices]
         told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
         told |= {"devices": devices} if len(devices) > 1 else {}
+        told |= compiler_told(self.devices[0])
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}

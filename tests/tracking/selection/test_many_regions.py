@@ -27,13 +27,13 @@ def around(spots: list[list[float]], count: int) -> list[list[float]]:
     return [[*map(float, middle + rng.uniform(-12, 12, 3)), radius] for radius in np.linspace(34.0, 20.0, count)]
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_many_regions_keep_what_filtering_afterwards_would(tracked, spots, count):
-    include, plain = around(spots, count), tracked()
+@pytest.mark.parametrize(("dg", "count"), [*(("prob", count) for count in COUNTS), ("ptt", COUNTS[-1])])
+def test_many_regions_keep_what_filtering_afterwards_would(tracked, spots, dg, count):
+    include, plain = around(spots, count), tracked(dg=dg)
     visits = np.array([[within(line, one).any() for one in include] for line in whole(plain)])
     kept = [line for line, visited in zip(whole(plain), visits, strict=True) if visited.all()]
     assert 0 < len(kept) < visits[:, :MOST_INCLUDES].all(axis=1).sum()  # the last ones have a say
-    assert same_lines(lines_of(whole(tracked(include=include))), kept)
+    assert same_lines(lines_of(whole(tracked(dg=dg, include=include))), kept)
 
 
 def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots, mask_on_another_grid):

@@ -27,7 +27,7 @@ PFT = {"pft": True, "pft_back": 1.4, "pft_front": 0.7}
 SHORT_PROBE = {"probe_length": 0.5, "max_angle": 60.0}
 CASES = [  # direction getter, stopping rule, step size (mm), options: each getter, and each rule, but not all pairs
     ("prob", "threshold", 7.0, {}), ("ptt", "binary", 7.0, {}),
-    *((dg, "act", 0.7, {}) for dg in METHODS), ("prob", "cmc", 0.7, {}), ("ptt", "cmc", 0.7, {}),
+    *((dg, "act", 0.7, {}) for dg in METHODS), *((dg, "cmc", 0.7, {}) for dg in ("prob", "ptt", "boot")),
     *((dg, "cmc", 7.0, {}) for dg in ("prob", "ptt")),
     *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule, least in (("act", 0.0), ("cmc", 0.5))),
     ("boot", "cmc", 0.7, PFT),

@@ -13,20 +13,20 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from ..tried import is_tried
+from .compilers import Compiler
 
 _reading = threading.RLock()
 
 
 @contextmanager
-def quick_import() -> Iterator[None]:
+def quick_import(compiler: Compiler) -> Iterator[None]:
     """Skip half of the time in which Taichi is imported.
 
     Each of its decorators asks ``inspect.getframeinfo`` for a line of a file, which it finds after looking through all
     modules. Here the answer for files of Taichi is found at once; for others nothing changes.
     """
     found = inspect.getframeinfo
-    if not is_tried("taichi"):
+    if not compiler.quick:
         yield
         return
 
@@ -44,14 +44,13 @@ def quick_import() -> Iterator[None]:
 
 
 @contextmanager
-def quick_front_end() -> Iterator[None]:
+def quick_front_end(compiler: Compiler) -> Iterator[None]:
     """Skip three quarters of the time in which Taichi reads a kernel; other threads that do so wait meanwhile.
 
     For each node of a function it formats the source, for error messages that concern authors of kernels. At each call of
-    a function it wraps and parses its source again, and checks whether it belongs to a class. It also warns of the class
-    Slice in our modules, which is none of its own.
+    a function it wraps and parses its source again, and checks whether it belongs to a class.
     """
-    quick = _replacements() if is_tried("taichi") else {}
+    quick = _replacements() if compiler.quick else {}
     with _reading:
         held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
         for owner, ours in quick.items():
@@ -67,7 +66,6 @@ def quick_front_end() -> Iterator[None]:
 def _replacements() -> dict[Any, dict[str, Any]]:
     """Return what replaces parts of Taichi, by their owners and names."""
     from taichi.lang import kernel_impl
-    from taichi.lang.ast.ast_transformer import ASTTransformer
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
 
     def position(context: Context, node: ast.AST) -> str:
@@ -81,5 +79,4 @@ def _replacements() -> dict[Any, dict[str, Any]]:
             "ast": SimpleNamespace(**vars(ast) | {"parse": cache(ast.parse)}),
         },
         Context: {"get_pos_info": position},
-        ASTTransformer: {"warn_if_is_external_func": staticmethod(lambda context, node: None)},
     }

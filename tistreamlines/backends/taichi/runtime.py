@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import ctypes.util
 import gc
+import importlib
 import json
 import os
 import sys
@@ -29,7 +30,7 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
-from ..tried import is_tried
+from .compilers import Compiler, compiler_for
 from .front_end import quick_front_end, quick_import
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
@@ -81,15 +82,16 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
     with _starting:
         if _runtime is not None:
             _runtime.check_process()
-        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile):
-            _refuse_to_disturb(device)
+        compiler = compiler_for(device.arch)
+        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile, compiler):
+            _refuse_to_disturb(device, compiler)
             close()
             try:
-                _runtime = Runtime(_initialised(device, profile), device, profile)
+                _runtime = Runtime(compiler, _initialised(compiler, device, profile), device, profile)
             except (AttributeError, ImportError) as error:
                 raise DeviceError(
-                    f"{device.arch}: the installed Taichi cannot be used ({error}): install the version that "
-                    "tistreamlines requires, or use --arch cpu"
+                    f"{device.arch}: the installed {compiler.package} {compiler.version} cannot be used ({error}): "
+                    "install the version that tistreamlines requires, or use --arch cpu"
                 ) from error
         if program is not None:
             _runtime.programs.add(program)
@@ -102,7 +104,7 @@ def close() -> None:
         _runtime.stop()
 
 
-def _refuse_to_disturb(device: Device) -> None:
+def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
     """Raise if starting Taichi again would invalidate arrays that are in use."""
     if _runtime is not None and _runtime.alive:
         if _runtime.programs:
@@ -112,38 +114,46 @@ def _refuse_to_disturb(device: Device) -> None:
                 f"{device.arch}: a run on {_runtime.device.arch} ({_runtime.device.name}) still goes on in this process, "
                 f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
             )
-    elif "taichi" in sys.modules and _of_others():
+    elif compiler.module in sys.modules and _of_others(compiler):
         raise DeviceError(
-            f"{device.arch}: Taichi runs in this process already, started by other code (ti.init), whose arrays a "
+            f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
             f"second start would invalidate: {ELSEWHERE}"
         )
 
 
-def _of_others() -> bool:
-    from taichi.lang import impl
+def _of_others(compiler: Compiler) -> bool:
+    impl = importlib.import_module(f"{compiler.module}.lang.impl")
+    return _running(impl.get_runtime())
 
-    return impl.get_runtime().prog is not None
+
+def _running(state: Any) -> bool:
+    """Whether a compiler has started; Quadrants raises an error where the others have None."""
+    return (state._prog if hasattr(state, "_prog") else state.prog) is not None
 
 
-def _initialised(device: Device, profile: bool) -> Any:
-    """Initialise Taichi for a device; raise DeviceError with the reason if that fails."""
-    named = os.environ.get("TI_ARCH")
+def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
+    """Initialise the compiler for a device; raise DeviceError with the reason if that fails."""
+    variable = compiler.variable("ARCH")
+    named = os.environ.get(variable)
     if named is not None and named != device.arch:
-        raise DeviceError(f"TI_ARCH in the environment makes Taichi run on {named!r}, not {device.arch}: unset it")
+        raise DeviceError(
+            f"{variable} in the environment makes {compiler.title} run on {named!r}, not {device.arch}: unset it"
+        )
     # for tuning kernels: further options of ti.init, as JSON
-    options = {"kernel_profiler": profile} | _storage() | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    options = {"kernel_profiler": profile} | _storage(compiler) | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
-        ti = imported()
+        ti = imported(compiler)
         common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
         # Taichi's own optimisation takes longer than the rest of a compilation, and the drivers' makes up for it
         common |= {"fast_math": False, "advanced_optimization": False}
         # Taichi's messages would mix with the program's output
-        with float_environment_kept(), _environment("TI_VISIBLE_DEVICE", index), redirect_stdout(StringIO()):
+        with float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index), redirect_stdout(StringIO()):
             ti.init(arch=getattr(ti, device.arch), **common | options)
             ti.lang.impl.get_runtime().materialize()  # only possible in the thread that starts Taichi
     except (RuntimeError, ValueError) as error:
-        raise DeviceError(f"{device.arch}: Taichi cannot start on {device.name}: {error}{_read_by_taichi()}") from error
+        read = _read_by(compiler)
+        raise DeviceError(f"{device.arch}: {compiler.title} cannot start on {device.name}: {error}{read}") from error
     return ti
 
 
@@ -161,32 +171,31 @@ def _temporary_folder() -> Iterator[None]:
         tempfile.tempdir = held
 
 
-def imported() -> Any:
-    """Import Taichi, without its banner and its check for a newer version, and return it."""
-    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
-    os.environ.setdefault("TI_SKIP_VERSION_CHECK", "ON")
-    os.environ.setdefault("TI_ENABLE_PYBUF", "0")  # else it prints a message if standard output is wrapped
+def imported(compiler: Compiler) -> Any:
+    """Import a compiler, without its banner and its check for a newer version, and return it."""
+    os.environ.setdefault(compiler.banner, "0")
+    os.environ.setdefault(compiler.variable("SKIP_VERSION_CHECK"), "ON")
+    os.environ.setdefault(compiler.variable("ENABLE_PYBUF"), "0")  # else it prints a message if standard output is wrapped
     if "XDG_CACHE_HOME" not in os.environ:
         os.environ.setdefault("HOME", str(Path.home()))  # without either variable Taichi ends the process
-    with _starting, _temporary_folder(), quick_import():
-        import taichi as ti
-
+    with _starting, _temporary_folder(), quick_import(compiler):
+        ti = importlib.import_module(compiler.module)
     ti.set_logging_level(ti.ERROR)
     return ti
 
 
-def _read_by_taichi() -> str:
-    """List the environment variables that Taichi reads, in case one of them keeps it from starting."""
-    ours = ("TI_SKIP_VERSION_CHECK", "TI_ENABLE_PYBUF", "TI_VISIBLE_DEVICE")
-    read = [name for name in sorted(os.environ) if name.startswith("TI_") and name not in ours]
+def _read_by(compiler: Compiler) -> str:
+    """List the environment variables that the compiler reads, in case one of them keeps it from starting."""
+    ours = [compiler.variable(name) for name in ("SKIP_VERSION_CHECK", "ENABLE_PYBUF", "VISIBLE_DEVICE")]
+    read = [name for name in sorted(os.environ) if name.startswith(compiler.variable("")) and name not in ours]
     given = ", ".join(f"{name}={os.environ[name]}" for name in read)
-    return f" (Taichi reads {given} from the environment: unset that)" if given else ""
+    return f" ({compiler.title} reads {given} from the environment: unset that)" if given else ""
 
 
-def _storage() -> dict[str, Any]:
-    """Options for Taichi's cache of compiled code; even without one, it needs an existing folder, or ends the process."""
+def _storage(compiler: Compiler) -> dict[str, Any]:
+    """Options for the compiler's cache of compiled code; even without one, it needs an existing folder, or ends the process."""
     place = folder()
-    path = Path(__file__).parent if place is None else place / "taichi"
+    path = Path(__file__).parent if place is None else place / compiler.module
     return {"offline_cache": place is not None, "offline_cache_file_path": str(path)}
 
 
@@ -197,12 +206,12 @@ class Runtime:
 
     Attributes
     ----------
-    ti : the module ``taichi``.
+    compiler, ti : the compiler, and its module.
     programs : programs that have arrays on the device.
     """
 
-    def __init__(self, ti: Any, device: Device, profile: bool) -> None:
-        self.ti, self.device, self.profile = ti, device, profile
+    def __init__(self, compiler: Compiler, ti: Any, device: Device, profile: bool) -> None:
+        self.compiler, self.ti, self.device, self.profile = compiler, ti, device, profile
         self._process = os.getpid()
         self.programs: WeakSet[Any] = WeakSet()
         self._impl = ti.lang.impl
@@ -222,7 +231,7 @@ class Runtime:
     @property
     def alive(self) -> bool:
         """Whether Taichi still runs as started here; the copy in a forked process does not."""
-        running = self._impl.get_runtime() is self._state and self._state.prog is not None
+        running = self._impl.get_runtime() is self._state and _running(self._state)
         return running and self._process == os.getpid()
 
     def check_process(self) -> None:
@@ -233,9 +242,10 @@ class Runtime:
                 "make processes with multiprocessing's method 'spawn', or track there with --arch cpu"
             )
 
-    def serves(self, device: Device, profile: bool) -> bool:
-        """Whether programs for a device and profiling mode can run here."""
-        return (device.arch, device.index, profile) == (self.device.arch, self.device.index, self.profile)
+    def serves(self, device: Device, profile: bool, compiler: Compiler) -> bool:
+        """Whether programs for a device, a profiling mode and a compiler can run here."""
+        ours = (self.device.arch, self.device.index, self.profile, self.compiler)
+        return (device.arch, device.index, profile, compiler) == ours
 
     @contextmanager
     def turn(self, exact: bool) -> Iterator[None]:
@@ -276,9 +286,10 @@ class Runtime:
 
     def module(self, text: str, exact: bool) -> Any:
         """Load linked kernels; the same text is loaded and compiled only once."""
+        text = text.replace("import taichi as ti", f"import {self.compiler.module} as ti", 1)
         key = (text, exact)
         if key not in self._modules:
-            with quick_front_end():
+            with quick_front_end(self.compiler):
                 self._modules[key] = load(text, fresh=True)
         return self._modules[key]
 
@@ -292,8 +303,8 @@ class Runtime:
 
         Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
-        if kernel not in self._ready and is_tried("taichi"):
-            with quick_front_end():
+        if kernel not in self._ready and self.compiler.quick:
+            with quick_front_end(self.compiler):
                 kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)
         kernel(*arguments)
@@ -329,11 +340,10 @@ class Runtime:
 
 def _array_class(runtime: Runtime) -> type:
     """Taichi's array class, freed under the lock: Python may collect an array in any thread, at any time."""
-    from taichi.lang._ndarray import ScalarNdarray
-
+    array_of = importlib.import_module(f"{runtime.compiler.module}.lang._ndarray").ScalarNdarray
     is_finalizing = sys.is_finalizing  # at exit, modules lose their names before the last arrays are collected
 
-    class DeviceArray(ScalarNdarray):
+    class DeviceArray(array_of):  # type: ignore[misc, valid-type]
         def __del__(self) -> None:
             if self.arr is not None and not is_finalizing():
                 runtime.forget(self.arr)

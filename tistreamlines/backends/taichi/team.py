@@ -11,6 +11,8 @@ SharedArray = ti.simt.block.SharedArray
 class Slice(SharedArray):
     """A team's part of an array in the block's shared memory."""
 
+    _is_wrapped_kernel = True  # else compilers warn of a class that is not their own
+
     def __init__(self, whole, start):
         self.whole, self.start, self.shape, self.dtype = whole, start, whole.shape, whole.dtype
 

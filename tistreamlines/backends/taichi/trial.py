@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from ...helpers import helper
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
+from .compilers import compiler_for
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -115,7 +115,7 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
 def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdict:
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
     told = team_kind(device.arch, device.subgroup)
-    key = (device.arch, device.index, told)
+    key = (device.arch, device.index, told, compiler_for(device.arch).name)
     if key not in _verdicts:
         passed = _passed(device)
         known = b"" if afresh or passed is None else read(passed) or b""
@@ -138,7 +138,8 @@ def _passed(device: Device) -> Path | None:
     if place is None:
         return None
     sources = [path.read_bytes() for pattern in COMPILING for path in sorted(package.glob(pattern))]
-    causes = [repr(device), version("taichi"), *(hashlib.sha256(source).hexdigest() for source in sources)]
+    compiler = compiler_for(device.arch)
+    causes = [repr(device), compiler.name, compiler.version, *(hashlib.sha256(source).hexdigest() for source in sources)]
     return place / f"device-{hashlib.sha256(' '.join(causes).encode()).hexdigest()[:24]}.txt"
 
 

@@ -1,0 +1,85 @@
+"""The compilers of Taichi's language: which one is taken, and that all give the same bits."""
+
+import json
+
+import pytest
+from commands import python
+
+import tistreamlines as ts
+from tistreamlines.backends.taichi import compilers
+from tistreamlines.backends.taichi.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take
+from tistreamlines.devices import list_devices
+from tistreamlines.errors import DeviceError, ParameterError
+
+PRESENT = {one.arch for one in list_devices() if one.available}
+FORKS = [name for name in COMPILERS if name != "taichi"]
+
+
+@pytest.fixture
+def there(monkeypatch):
+    """Say which compilers are installed."""
+    monkeypatch.setenv(VARIABLE, "auto")
+    monkeypatch.setattr(compilers, "_given", "auto")
+
+    def install(*names):
+        monkeypatch.setattr(Compiler, "installed", property(lambda one: one.name in names))
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("installed", "arch", "taken"),
+    [
+        (("taichi", "quadrants", "forge"), "vulkan", "taichi"), (("quadrants", "forge"), "cuda", "quadrants"),
+        (("forge",), "vulkan", "forge"), (("forge", "quadrants"), "metal", "quadrants"),
+    ],
+)  # fmt: skip
+def test_the_first_that_is_installed_and_can_compile_is_taken(there, installed, arch, taken):
+    there(*installed)
+    assert compiler_for(arch).name == taken
+
+
+def test_the_users_choice_holds_for_one_run(there):
+    there("taichi", "forge")
+    take("forge")
+    assert compiler_for("cuda").name == "forge"
+    with pytest.raises(DeviceError, match="metal: Taichi Forge does not compile for it"):
+        compiler_for("metal")
+    take("auto")
+    assert compiler_for("cuda").name == "taichi"
+
+
+def test_what_is_missing_is_one_line(there, monkeypatch):
+    there("taichi")
+    with pytest.raises(ParameterError, match=r"quadrants is not installed: pip install quadrants, .* auto or taichi$"):
+        take("quadrants")
+    there()
+    with pytest.raises(DeviceError, match="no compiler for GPUs is installed: pip install taichi"):
+        compiler_for("vulkan")
+    monkeypatch.setenv(VARIABLE, "gcc")
+    with pytest.raises(DeviceError, match="TISTREAMLINES_COMPILER=gcc: give auto, taichi, quadrants or forge"):
+        compiler_for("vulkan")
+
+
+def test_variables_have_its_prefix():
+    assert [one.variable("ARCH") for one in COMPILERS.values()] == ["TI_ARCH", "QD_ARCH", "TI_ARCH"]
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_it_gives_the_cpus_bits(head, tmp_path, name):
+    """In a process of its own, as a command; the record names it."""
+    if not COMPILERS[name].installed:
+        pytest.skip(f"{COMPILERS[name].package} is not installed")
+    if "vulkan" not in PRESENT:
+        pytest.skip("no Vulkan device")
+    given = {"mask": head.mask, "nseeds": 60, "dg": "prob", "like": "dipy"}
+    ts.track(*head.series, tmp_path / "cpu.trk", arch="cpu", **given)
+    done = python(
+        "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--nseeds", "60", "--dg", "prob", "--like",
+        "dipy", "-o", str(tmp_path / "gpu.trk"), "--arch", "vulkan", "--compiler", name, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "gpu.trk").read_bytes() == (tmp_path / "cpu.trk").read_bytes()
+    told = json.loads((tmp_path / "gpu.json").read_text())
+    assert told["compiler"] == f"{COMPILERS[name].package} {COMPILERS[name].version}"
+    assert "Calling non-" not in done.stderr

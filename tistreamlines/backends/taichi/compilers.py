@@ -1,0 +1,126 @@
+"""The compilers of Taichi's language: Taichi itself, and the forks of it that are maintained.
+
+One of them serves a process.  Helping processes take the same one, which they are told by an environment variable.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from ...errors import DeviceError, ParameterError
+from ...option import listed
+from ..tried import is_tried
+
+VARIABLE = "TISTREAMLINES_COMPILER"
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler of Taichi's language.
+
+    Parameters
+    ----------
+    name, title : as ``--compiler`` takes it, and for messages.
+    package : on PyPI.
+    module : what is imported.
+    prefix : of the environment variables that it reads.
+    banner : the variable that keeps it from printing its version when it is imported.
+    archs : those that it compiles for.
+    """
+
+    name: str
+    title: str
+    package: str
+    module: str
+    prefix: str
+    banner: str
+    archs: tuple[str, ...]
+
+    @property
+    def installed(self) -> bool:
+        """Whether it can be imported; it is not imported to find out."""
+        return find_spec(self.module) is not None
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return "not installed"
+
+    @property
+    def quick(self) -> bool:
+        """Whether private parts of it are replaced or called to compile sooner: those of versions that were tried."""
+        return self.name == "taichi" and is_tried(self.package)
+
+    def variable(self, name: str) -> str:
+        """Return the name of an environment variable that it reads, such as TI_VISIBLE_DEVICE."""
+        return f"{self.prefix}_{name}"
+
+
+COMPILERS = {
+    one.name: one
+    for one in (
+        Compiler(
+            "taichi", "Taichi", "taichi", "taichi", "TI", "ENABLE_TAICHI_HEADER_PRINT", ("cuda", "vulkan", "metal")
+        ),
+        Compiler(
+            "quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
+            ("cuda", "vulkan", "metal"),
+        ),
+        Compiler(
+            "forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",
+            ("cuda", "vulkan"),
+        ),
+    )
+}
+
+
+_given = os.environ.get(VARIABLE, AUTO)  # by the user, or by the process that has started this one
+
+
+def take(name: str) -> None:
+    """Choose the compiler of this process and of those that it starts.
+
+    Raises
+    ------
+    ParameterError
+        If it is not installed.
+    """
+    if name == AUTO:
+        os.environ[VARIABLE] = _given
+        return
+    if not COMPILERS[name].installed:
+        raise ParameterError(
+            f"--compiler {name}: {COMPILERS[name].package} is not installed: pip install {COMPILERS[name].package}, or "
+            f"give one of {listed([AUTO, *(one.name for one in COMPILERS.values() if one.installed)])}"
+        )
+    os.environ[VARIABLE] = name
+
+
+def compiler_for(arch: str) -> Compiler:
+    """Return the compiler that was chosen, or else the first one that is installed and compiles for an arch.
+
+    Raises
+    ------
+    DeviceError
+        If there is none.
+    """
+    named = os.environ.get(VARIABLE, AUTO)
+    if named not in (AUTO, *COMPILERS):
+        raise DeviceError(f"{VARIABLE}={named}: give {listed([AUTO, *COMPILERS])}")
+    able = [one for one in COMPILERS.values() if one.installed and named in (AUTO, one.name)]
+    for one in able:
+        if arch in one.archs:
+            return one
+    if able:
+        raise DeviceError(f"{arch}: {able[0].title} does not compile for it: give another --compiler, or --arch cpu")
+    raise DeviceError(
+        f"{arch}: no compiler for GPUs is installed: pip install taichi, or quadrants where Taichi has no wheels, or "
+        "give --arch cpu"
+    )
