@@ -13,7 +13,7 @@ import tistreamlines as ts
 from tistreamlines.kernels.halves import CARRIED, POINT, Halves, Rules, Scratch, Walk
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_grid
+from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.option import SEEDS, option
 from tistreamlines.tracking.registry import StoppingRule
@@ -41,7 +41,7 @@ class Passed(Record):
 def classify(stopping: Layers, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """End outside the tissue."""
     reason = GROWING
-    if map_at(stopping, on_grid(stopping, p), 0) < TISSUE:
+    if map_at(stopping, on_own_grid(stopping, p), 0) < TISSUE:
         reason = INVALID_END
     return reason
 
@@ -71,7 +71,7 @@ def note_layers(walk: Walk, memory: Passed, volume: Volume, stopping: Layers, sc
         if (walk.taken == 0) & (walk.reason != GROWING):
             walk.status = INVALID_END
     elif walk.reason == GROWING:
-        q = on_grid(stopping, walk.ahead)
+        q = on_own_grid(stopping, walk.ahead)
         if map_at(stopping, q, 0) >= stopping.deep:
             cost = map_at(stopping, q, 1)
             if (memory.within == 0) | (cost < memory.least):

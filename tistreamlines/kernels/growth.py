@@ -52,7 +52,7 @@ def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals, c0: u32, c1: 
     """Read the rows at a point; return the reason to stop there, or GROWING."""
     reason = OUTSIDE_IMAGE
     barrier()
-    if inside(volume, p) == 1:
+    if inside(volume.shape, p) == 1:
         read(volume, p, row)
         barrier()
         reason = classify(stopping, volume, p, row, c0, c1, c2, key)

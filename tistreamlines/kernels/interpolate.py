@@ -23,11 +23,17 @@ class Volume(Record):
 
 
 @func
-def inside(volume: Volume, p: vec3) -> i32:
-    """1 where the voxel nearest to ``p`` (voxel coordinates, centre = integer) exists, else 0."""
+def coordinate(matrix: Reals, first: i32, p: vec3) -> real:
+    """One coordinate of a point in another space: a row of a 3 x 4 matrix, which begins at ``first``, tells it."""
+    return matrix[first] * p[0] + matrix[first + 1] * p[1] + matrix[first + 2] * p[2] + matrix[first + 3]
+
+
+@func
+def inside(shape: Ints, p: vec3) -> i32:
+    """1 where the voxel of a grid nearest to ``p`` (voxel coordinates, centre = integer) exists, else 0."""
     result = 0
     if (p[0] >= -0.5) & (p[1] >= -0.5) & (p[2] >= -0.5):
-        if (p[0] < real(volume.shape[0]) - 0.5) & (p[1] < real(volume.shape[1]) - 0.5) & (p[2] < real(volume.shape[2]) - 0.5):
+        if (p[0] < real(shape[0]) - 0.5) & (p[1] < real(shape[1]) - 0.5) & (p[2] < real(shape[2]) - 0.5):
             result = 1
     return result
 

@@ -23,7 +23,7 @@ def start(item: i32, seeds: Seeds, rules: Rules, volume: Volume, method: Method,
     """Find the initial directions of seed ``item``."""
     p = vec3(seeds.points[3 * item], seeds.points[3 * item + 1], seeds.points[3 * item + 2])
     count = 0
-    if inside(volume, p) == 1:
+    if inside(volume.shape, p) == 1:
         count = minimum(begin(volume, p, method, scratch, u32(item) + rules.first_seed, rules.key), seeds.most)
         for i in each(count):
             seeds.peaks[item * seeds.most + i] = 2 * scratch.peaks.kept[i]

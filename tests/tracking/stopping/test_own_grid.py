@@ -1,5 +1,7 @@
 """A rule with maps on a grid of its own, a memory, a verdict and a say about seeds (``tests/support/layers.py``)."""
 
+import shutil
+import subprocess
 import sys
 
 import nibabel as nib
@@ -13,7 +15,7 @@ import tistreamlines as ts
 from tistreamlines import plugins
 from tistreamlines.devices import ARCHS, list_devices
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_grid
+from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.stopping.own_grid import OwnMap
@@ -61,7 +63,7 @@ def ruled_run(layers, image, head):
 @func
 def looked_up(item: i32, own: OwnGrid, points: Reals, out: Reals):
     """Two maps at a point of the tracked image."""
-    q = on_grid(own, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
+    q = on_own_grid(own, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
     for k in range(2):
         out[2 * item + k] = map_at(own, q, k)
 
@@ -184,6 +186,28 @@ def test_regions_look_at_what_the_verdict_has_left(image, head, ruled_run):
     expected = whole[np.flatnonzero(apart)]
     assert 20 < len(expected) < 0.9 * len(whole)
     np.testing.assert_array_equal(left.points, expected.points)
+
+
+def test_density_is_counted_where_the_streamlines_grow(image, head, tmp_path, ruled_run):
+    """As beside a tractogram: the kernels of the map and of the rule's grid are linked together."""
+    asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}
+    alone = ts.track(*head.series, density=tmp_path / "a.nii", **asked)
+    beside = ts.track(*head.series, tmp_path / "b.trx", density=tmp_path / "b.nii", **asked)
+    assert alone.n_streamlines == ruled_run.n_streamlines
+    np.testing.assert_array_equal(alone.density, beside.density)
+
+
+@pytest.mark.skipif(not shutil.which("mrconvert"), reason="no MRtrix3")
+def test_maps_that_mrtrix_wrote(image, head, tmp_path, ruled_run):
+    """With another order and sense of axes, nearly all halves end where they did: coordinates round otherwise."""
+    path = tmp_path / "layers.mif.gz"
+    subprocess.run(["mrconvert", "-quiet", str(image), "-strides", "-3,1,-2,4", str(path)], check=True)
+    asked = {"dg": "prob", "stopping": "layers", "layers": path, "mask": head.mask, **TRACKED}
+    found, expected = (halves(ts.Batch.concatenate(list(run.batches)))
+                       for run in (ts.track(*head.series, **asked), ruled_run))  # fmt: skip
+    assert abs(len(found) - len(expected)) <= 2
+    same = [np.array_equal(found[key][0], expected[key][0]) for key in found.keys() & expected.keys()]
+    assert np.mean(same) > 0.99
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])

@@ -8,6 +8,7 @@ region; whether it has visited all include regions is known when it has ended.  
 from __future__ import annotations
 
 from ...linker.lang import *
+from ..interpolate import coordinate
 from ..verdicts import Verdict
 
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
@@ -75,7 +76,7 @@ class Regions(Demands):
 @func
 def nearest(row: Reals, first: i32, p: vec3) -> i32:
     """Nearest voxel of a grid along one axis."""
-    return i32(floor(row[first] * p[0] + row[first + 1] * p[1] + row[first + 2] * p[2] + row[first + 3] + 0.5))
+    return i32(floor(coordinate(row, first, p) + 0.5))
 
 
 @func

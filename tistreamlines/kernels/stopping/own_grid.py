@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...linker.lang import *
+from ..interpolate import coordinate, inside
 
 MAPS = Constant("number of the rule's maps on a grid of their own")
 
@@ -27,13 +28,9 @@ class OwnGrid(Record):
 
 
 @func
-def on_grid(own: OwnGrid, p: vec3) -> vec3:
+def on_own_grid(own: OwnGrid, p: vec3) -> vec3:
     """A point of the tracked image in voxel coordinates of the grid."""
-    return vec3(
-        ((own.to_grid[0] * p[0] + own.to_grid[1] * p[1]) + own.to_grid[2] * p[2]) + own.to_grid[3],
-        ((own.to_grid[4] * p[0] + own.to_grid[5] * p[1]) + own.to_grid[6] * p[2]) + own.to_grid[7],
-        ((own.to_grid[8] * p[0] + own.to_grid[9] * p[1]) + own.to_grid[10] * p[2]) + own.to_grid[11],
-    )
+    return vec3(coordinate(own.to_grid, 0, p), coordinate(own.to_grid, 4, p), coordinate(own.to_grid, 8, p))
 
 
 @func
@@ -50,9 +47,7 @@ def map_at(own: OwnGrid, q: vec3, number: i32) -> real:
     Beyond the outermost voxel centres the values are constant for half a voxel, as in the tracked image.
     """
     value = 0.0
-    above = (q[0] >= -0.5) & (q[1] >= -0.5) & (q[2] >= -0.5)
-    below = (q[0] < real(own.sides[0]) - 0.5) & (q[1] < real(own.sides[1]) - 0.5) & (q[2] < real(own.sides[2]) - 0.5)
-    if above & below:
+    if inside(own.sides, q) == 1:
         for corner in range(8):
             i = (corner >> 2) & 1
             j = (corner >> 1) & 1
