@@ -1,14 +1,16 @@
 """The compilers of Taichi's language: which one is taken, and that all give the same bits."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 from commands import python
 
 import tistreamlines as ts
-from tistreamlines.backends.taichi import compilers
+from tistreamlines.backends.taichi import compilers, runtime
 from tistreamlines.backends.taichi.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take
-from tistreamlines.devices import list_devices
+from tistreamlines.devices import Device, list_devices
 from tistreamlines.errors import DeviceError, ParameterError
 
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -59,6 +61,19 @@ def test_what_is_missing_is_one_line(there, monkeypatch):
     monkeypatch.setenv(VARIABLE, "gcc")
     with pytest.raises(DeviceError, match="TISTREAMLINES_COMPILER=gcc: give auto, taichi, quadrants or forge"):
         compiler_for("vulkan")
+
+
+def test_others_who_run_a_compiler_are_not_disturbed_by_a_change_to_it(there, monkeypatch):
+    """Also while another compiler runs here, without a program that is in use."""
+    there("taichi", "quadrants")
+    ours = SimpleNamespace(alive=True, programs=(), compiler=COMPILERS["taichi"], device=None)
+    monkeypatch.setattr(runtime, "_runtime", ours)
+    monkeypatch.setitem(sys.modules, "quadrants", SimpleNamespace())
+    monkeypatch.setattr(runtime, "_of_others", lambda _: True)
+    device = Device("vulkan", 0, "GPU", "", None, False, True, "")
+    with pytest.raises(DeviceError, match="Quadrants runs in this process already, started by other code"):
+        runtime._refuse_to_disturb(device, COMPILERS["quadrants"])
+    runtime._refuse_to_disturb(device, COMPILERS["taichi"])
 
 
 def test_variables_have_its_prefix():

@@ -81,7 +81,7 @@ COMPILERS = {
 }
 
 
-_given = os.environ.get(VARIABLE, AUTO)  # by the user, or by the process that has started this one
+_given = os.environ.get(VARIABLE)  # by the user, or by the process that has started this one
 
 
 def take(name: str) -> None:
@@ -93,7 +93,8 @@ def take(name: str) -> None:
         If it is not installed.
     """
     if name == AUTO:
-        os.environ[VARIABLE] = _given
+        os.environ.pop(VARIABLE, None)
+        os.environ |= {} if _given is None else {VARIABLE: _given}
         return
     if not COMPILERS[name].installed:
         raise ParameterError(

@@ -105,16 +105,17 @@ def close() -> None:
 
 
 def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
-    """Raise if starting Taichi again would invalidate arrays that are in use."""
-    if _runtime is not None and _runtime.alive:
-        if _runtime.programs:
+    """Raise if starting the compiler would invalidate arrays that are in use."""
+    ours = _runtime if _runtime is not None and _runtime.alive else None
+    if ours is not None:
+        if ours.programs:
             gc.collect()  # programs that are only part of a cycle are not in use
-        if _runtime.programs:
+        if ours.programs:
             raise DeviceError(
-                f"{device.arch}: a run on {_runtime.device.arch} ({_runtime.device.name}) still goes on in this process, "
+                f"{device.arch}: a run on {ours.device.arch} ({ours.device.name}) still goes on in this process, "
                 f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
             )
-    elif compiler.module in sys.modules and _of_others(compiler):
+    if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
         raise DeviceError(
             f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
             f"second start would invalidate: {ELSEWHERE}"
