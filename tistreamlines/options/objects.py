@@ -208,11 +208,11 @@ def choice(option: str, name: str) -> type[Choice]:
     """
     if name not in TABLES[option]:
         raise ParameterError(f"{name!r} is no {KINDS[option]}: give one of {', '.join(TABLES[option])}")
-    row, made = TABLES[option][name], _MADE.get((option, name))
+    row, made = TABLES[option][name], _classes.get((option, name))
     base: type[Choice] = Product if option == MADE else Choice
     if made is None or made.row is not row:
         space = {"option": option, "name": name, "row": row, "__module__": __name__}
-        made = _MADE[option, name] = cast("type[Choice]", type(class_name(option, name), (base,), space))
+        made = _classes[option, name] = cast("type[Choice]", type(class_name(option, name), (base,), space))
         own = dict(zip(arguments_of(option, name), own_options(option, name), strict=True))
         defaults = getattr(row, "defaults", {})
         made.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
@@ -224,7 +224,7 @@ def choice(option: str, name: str) -> type[Choice]:
     return made
 
 
-_MADE: dict[tuple[str, str], type[Choice]] = {}
+_classes: dict[tuple[str, str], type[Choice]] = {}
 
 
 def own_options(option: str, name: str) -> list[Field[Any]]:

@@ -222,7 +222,8 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         opened = images.open_image(sources.seed_image)
         seed_space = images.grid_of_seeds(opened, space)
         seed_image = load_weights(opened, seed_space, log.note)
-    rule, maps = STOPPING_RULES[parameters.stopping], own_maps(oriented, parameters)
+    rule = STOPPING_RULES[parameters.stopping]
+    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, parameters)}
     asked = {name: getattr(parameters, name) for name in rule.maps}
     maps |= {name: _map(name, path, space, rule, log) for name, path in asked.items() if path is not None}
     placed = {}
@@ -261,7 +262,7 @@ def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:
     return None if source is None or source.mask is None else source.mask(oriented)
 
 
-def own_maps(oriented: Any, parameters: Parameters) -> dict[str, Map | OwnMap]:
+def own_maps(oriented: Any, parameters: Parameters) -> dict[str, Map]:
     """Return the maps of the stopping rule that what is followed brings, which those that are given replace."""
     mask = own_mask(oriented, parameters)
     named = STOPPING_RULES[parameters.stopping].maps.keys() & {STOP_MASK}

@@ -34,7 +34,7 @@ class Products:
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
         made = [one.collector(space, settings) for one in self._made.values()]
-        return [one for one in made if one is not None] if all(made) else []
+        return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
         """Write all files."""
