@@ -71,7 +71,7 @@ def dots(item: i32, a: Reals, b: Reals, out: Reals):
 @func
 def insides(item: i32, volume: Volume, points: Reals, found: Ints):
     """Whether points are inside the image."""
-    found[item] = inside(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
+    found[item] = inside(volume.shape, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
 
 
 @func
