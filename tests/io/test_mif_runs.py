@@ -126,12 +126,12 @@ def test_a_region_of_unknown_place_gets_a_warning(head, tmp_path):
         ts.track(*head.series, mask=head.mask, include=tmp_path / "region.mif", **COMMON)
 
 
-def test_tissues(head, files, tmp_path):
-    """Images are read before a rule is chosen, so one rule stands for both that take them."""
+@pytest.mark.parametrize("stopping", ["act", "cmc"])
+def test_tissues(head, files, tmp_path, stopping):
     found = []
     for make in (lambda path, _: path, as_mif):
         maps = {f"pve_{t}": make(head.folder / f"pve_{t}.nii.gz", tmp_path / f"{t}.mif") for t in ("wm", "gm", "csf")}
-        result = ts.track(*head.series, mask=head.mask, stopping="act", **maps, **COMMON)
+        result = ts.track(*head.series, mask=head.mask, stopping=stopping, **maps, **COMMON)
         found.append((result.n_streamlines, result.stop_reasons))
     assert found[0] == found[1]
 

@@ -47,12 +47,12 @@ def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots
         assert digest(few) == digest(many)
 
 
-def test_streamlines_stop_once_many_regions_are_visited(tracked, spots):
-    """Of ptt, which takes its last point back where no direction is found there."""
-    few = tracked(dg="ptt", include=spots[:2], stop_when_included=True)
+@pytest.mark.parametrize("dg", ["prob", "ptt"])
+def test_streamlines_stop_once_many_regions_are_visited(tracked, spots, dg):
+    few = tracked(dg=dg, include=spots[:2], stop_when_included=True)
     for first, last in (spots[:2], spots[1::-1]):
         include = [*[first] * MOST_INCLUDES, *[last] * (WORD_BITS + 1)]
-        many = tracked(dg="ptt", include=include, stop_when_included=True)
+        many = tracked(dg=dg, include=include, stop_when_included=True)
         assert 0 < few.stop_reasons["all_included"] == many.stop_reasons["all_included"]
         assert digest(few) == digest(many)
 

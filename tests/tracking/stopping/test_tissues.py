@@ -96,10 +96,9 @@ def files(tmp_path_factory):
     return folder
 
 
-def test_a_run_without_a_series_warns(files, recwarn):
-    """Of the fractions with one rule, of the maps of ends and of fluid with the other."""
-
-    def warned(rule, **maps):
+@pytest.mark.parametrize("rule", ["act", "cmc"])
+def test_a_run_without_a_series_warns(files, rule, recwarn):
+    def warned(**maps):
         common = {"peaks": files / "peaks.nii.gz", "peaks_frame": "voxel", "seed_mask": files / "wm.nii.gz"}
         named = {name: files / f"{file}.nii.gz" for name, file in maps.items()}
         result = ts.track(stopping=rule, dg="det", nseeds=20, arch="cpu", **common, **named)
@@ -107,11 +106,11 @@ def test_a_run_without_a_series_warns(files, recwarn):
         recwarn.clear()
         return result.warnings
 
-    assert warned("act", pve_wm="wm", pve_gm="gm", pve_csf="csf") == ()
-    (said,) = warned("act", pve_wm="wm", pve_gm="csf", pve_csf="gm")
+    assert warned(pve_wm="wm", pve_gm="gm", pve_csf="csf") == ()
+    (said,) = warned(pve_wm="wm", pve_gm="csf", pve_csf="gm")
     assert "the map of grey matter lies like cerebrospinal fluid" in said
-    (said,) = warned("act", pve_wm="gm", pve_gm="wm", pve_csf="csf")
+    (said,) = warned(pve_wm="gm", pve_gm="wm", pve_csf="csf")
     assert "the map of white matter lies like grey matter" in said
-    assert warned("cmc", include_map="include", exclude_map="csf") == ()
-    (said,) = warned("cmc", include_map="csf", exclude_map="include")
+    assert warned(include_map="include", exclude_map="csf") == ()
+    (said,) = warned(include_map="csf", exclude_map="include")
     assert "they may be exchanged" in said

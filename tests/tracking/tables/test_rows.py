@@ -25,14 +25,14 @@ SHAPE, SIDES = (14, 13, 12), (2.0, 2.0, 2.5)
 SEEDS = np.random.default_rng(3).uniform(-0.4, np.array(SHAPE) - 0.6, (300, 3))  # also where nothing is alive
 PFT = {"pft": True, "pft_back": 1.4, "pft_front": 0.7}
 SHORT_PROBE = {"probe_length": 0.5, "max_angle": 60.0}
-CASES = [  # direction getter, stopping rule, step size (mm), options: each getter, and each rule, but not all pairs
-    ("prob", "threshold", 7.0, {}), ("ptt", "binary", 7.0, {}),
-    *((dg, "act", 0.7, {}) for dg in METHODS), *((dg, "cmc", 0.7, {}) for dg in ("prob", "ptt", "boot")),
+CASES = [  # direction getter, stopping rule, step size (mm), options
+    *((dg, rule, 7.0, {}) for dg in ("prob", "ptt") for rule in ("threshold", "binary")),
+    *((dg, rule, 0.7, {}) for dg in METHODS for rule in ("act", "cmc")),
     *((dg, "cmc", 7.0, {}) for dg in ("prob", "ptt")),
-    *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule, least in (("act", 0.0), ("cmc", 0.5))),
+    *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule in ("act", "cmc") for least in (0.0, 0.5)),
     ("boot", "cmc", 0.7, PFT),
     ("bedpostx", "cmc", 0.7, PFT),
-    ("bedpostx", "binary", 4.0, {"modified_euler": True}),
+    *(("bedpostx", rule, 4.0, {"modified_euler": True}) for rule in ("threshold", "binary")),
     ("ptt", "cmc", 2.0, SHORT_PROBE),
 ]
 
