@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,27 @@ from tistreamlines.backends.taichi.compilers import COMPILERS, VARIABLE, Compile
 from tistreamlines.devices import Device, list_devices
 from tistreamlines.errors import DeviceError, ParameterError
 
+# tracks with a compiler while other code runs Taichi; then with both compilers in turn, and on the CPU
+BESIDE = """
+import sys
+name, support = sys.argv[1:]
+sys.path.insert(0, support)
+import taichi as ti
+ti.init(arch=ti.cpu, log_level=ti.ERROR)
+mine = ti.ndarray(ti.i32, 4)
+mine.fill(3)
+from taichi_runs import digest, run, said
+from tistreamlines.backends import take_compiler
+print(said(lambda: digest(list(run("vulkan")))))
+take_compiler(name)
+first = digest(list(run("vulkan")))
+print(mine.to_numpy())
+ti.reset()
+print(first)
+for arch, compiler in (("vulkan", "taichi"), ("vulkan", name), ("cpu", name)):
+    take_compiler(compiler)
+    print(digest(list(run(arch))))
+"""
 PRESENT = {one.arch for one in list_devices() if one.available}
 FORKS = [name for name in COMPILERS if name != "taichi"]
 
@@ -74,6 +96,22 @@ def test_others_who_run_a_compiler_are_not_disturbed_by_a_change_to_it(there, mo
     with pytest.raises(DeviceError, match="Quadrants runs in this process already, started by other code"):
         runtime._refuse_to_disturb(device, COMPILERS["quadrants"])
     runtime._refuse_to_disturb(device, COMPILERS["taichi"])
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_it_runs_beside_taichi(name):
+    """Taichi's arrays, which other code has made, stay; the compilers may take turns, and their bits are the same."""
+    for one in (name, "taichi"):
+        if not COMPILERS[one].installed:
+            pytest.skip(f"{COMPILERS[one].package} is not installed")
+    if "vulkan" not in PRESENT:
+        pytest.skip("no Vulkan device")
+    done = python("-c", BESIDE, name, Path(__file__).parents[1] / "support", timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    refused, mine, *digests = done.stdout.splitlines()[-6:]
+    assert f"with --compiler {name}" in refused
+    assert mine == "[3 3 3 3]"
+    assert len(digests) == 4 and len(set(digests)) == 1
 
 
 def test_variables_have_its_prefix():

@@ -11,14 +11,33 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from commands import python
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
 from tistreamlines.backends.taichi.compilers import COMPILERS
 from tistreamlines.backends.taichi.front_end import quick_import
+from tistreamlines.devices import list_devices
 from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
 from tistreamlines.linker.source import Source
+
+PRESENT = {one.arch for one in list_devices() if one.available}
+# prints the threads that a run starts, and where the C library's list of variables is then, and at last
+PLACES = """
+import ctypes, sys, threading
+library = ctypes.CDLL(None)
+place = lambda: ctypes.c_void_p.in_dll(library, "environ").value
+start = threading.Thread.start
+def told(thread):
+    print(thread.name, place())
+    start(thread)
+threading.Thread.start = told
+arch, mask, *series = sys.argv[1:]
+import tistreamlines as ts
+ts.track(*series, mask=mask, dg="det", nseeds=10, arch=arch)
+print("end", place())
+"""
 
 
 @func
@@ -95,3 +114,14 @@ def test_a_fit_goes_on_while_another_thread_imports():
     except OSError as error:
         pytest.skip(f"the C library is another one: {error}")
     subprocess.run([sys.executable, "-c", LOADING, library], check=True, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the C library's list")
+@pytest.mark.parametrize("arch", [one for one in ("vulkan", "cuda") if one in PRESENT])
+def test_the_list_of_environment_variables_stays_where_threads_read_it(head, arch):
+    """A thread that reads the list, as Vulkan's loader does, would end the process if another one had it moved."""
+    done = python("-c", PLACES, arch, head.mask, *head.series, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    named = [line.split() for line in done.stdout.splitlines()]
+    assert {"import", "compile"} <= {name for name, _ in named}
+    assert len({place for _, place in named}) == 1, named

@@ -14,6 +14,7 @@ from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.difference import StoredRun, first_difference, members
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import list_devices
+from tistreamlines.errors import ParameterError
 from tistreamlines.space.batch import Batch
 
 SEEDS = 60
@@ -27,7 +28,7 @@ def verify(run, head, tmp_path, monkeypatch):
 
     def call(chosen=None, *options):
         if chosen is not None:
-            monkeypatch.setattr(verifying, "variants", lambda archs, devices: list(chosen))
+            monkeypatch.setattr(verifying, "variants", lambda *_: list(chosen))
         report = tmp_path / "report.json"
         done = run(
             "verify", *head.series, "--mask", head.mask, "--nseeds", SEEDS, "--json", report, "--force", *options
@@ -61,6 +62,16 @@ class TestVariants:
     def test_devices_together(self):
         assert verifying.variants(["vulkan"], "all") == [Variant("vulkan"), Variant("vulkan", devices="all")]
 
+    def test_each_compiler(self, monkeypatch):
+        monkeypatch.setattr(verifying, "compilers_for", lambda arch: ["a", "b"] * (arch == "vulkan"))
+        found = verifying.variants(["cpu", "vulkan"], None, True)
+        assert found[-2:] == [Variant("vulkan", compiler="a"), Variant("vulkan", compiler="b")]
+        assert found[0] == Variant("cpu")
+        assert found[-1].parameters()["compiler"] == "b"
+        monkeypatch.setattr(verifying, "compilers_for", lambda arch: ["a"] * (arch == "vulkan"))
+        with pytest.raises(ParameterError, match=r"two compilers for it: pip install"):
+            verifying.variants(["cpu", "vulkan"], None, True)
+
     def test_the_cpu_has_no_devices(self):
         with pytest.raises(ts.DeviceError, match="threads"):
             verifying.variants(["cpu"], "all")
@@ -92,7 +103,7 @@ class TestEqual:
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
     def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run, monkeypatch):
         others = [Variant("cpu", 23, 1), *map(Variant, sorted(PRESENT - {"cpu"}))]  # chunks that do cut so few seeds
-        monkeypatch.setattr(verifying, "variants", lambda archs, devices: [Variant("cpu"), *others])
+        monkeypatch.setattr(verifying, "variants", lambda *_: [Variant("cpu"), *others])
         apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
         done = run("verify", *apart, "--nseeds", SEEDS, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err

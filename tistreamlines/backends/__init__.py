@@ -7,6 +7,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DeviceError
 from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
@@ -50,11 +51,23 @@ def import_beside(arch: str) -> None:
         from .taichi.compilers import compiler_for
         from .taichi.runtime import imported
 
+        before_threads(arch)
+
         def work() -> None:
             with suppress(Exception):  # it occurs again when the device is started
                 imported(compiler_for(arch))
 
         Thread(target=work, name="import").start()
+
+
+def before_threads(arch: str) -> None:
+    """Do what has to be done before a thread starts that opens a device of an arch."""
+    if arch not in ("auto", "cpu"):
+        from .taichi.compilers import compiler_for
+        from .taichi.runtime import settle_environment
+
+        with suppress(DeviceError):  # likewise
+            settle_environment(compiler_for(arch))
 
 
 def warm_up(device: Device, *, exact: bool = True) -> None:
@@ -77,6 +90,13 @@ def take_compiler(name: str) -> None:
     from .taichi.compilers import take
 
     take(name)
+
+
+def compilers_for(arch: str) -> list[str]:
+    """Return the names of the compilers for GPUs that are installed and compile for an arch; none for the CPU."""
+    from .taichi.compilers import installed_for
+
+    return installed_for(arch)
 
 
 def compiler_told(device: Device) -> dict[str, str]:

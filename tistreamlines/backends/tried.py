@@ -1,7 +1,7 @@
 """Versions of the compilers whose private parts this package uses, each of which was tried.
 
 What makes a compiler quicker, or keeps what it has made, replaces or calls private parts of it. With another version,
-only its public ones are used: kernels are compiled more slowly, and results are the same.
+only its public ones are used: kernels are compiled more slowly, and on a GPU may run more slowly; results are the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from importlib.metadata import version
 from ..linker.store import tell
 
 # the first and the last release
-TRIED = {"numba": ((0, 63), (0, 68)), "taichi": ((1, 7, 4), (1, 7, 4))}
+TRIED = {
+    "numba": ((0, 63), (0, 68)), "taichi": ((1, 7, 4), (1, 7, 4)), "quadrants": ((1, 3), (1, 4)),
+    "taichi-forge": ((0, 7), (0, 7)),
+}  # fmt: skip
 
 
 @cache

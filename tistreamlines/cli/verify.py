@@ -26,7 +26,7 @@ from .progress import Display
 from .verification import runs as verifying
 
 SEEDS = 200
-COLUMNS = ("dg", "arch", "device", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
+COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
@@ -54,6 +54,8 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
         help="An arch to test; can be given several times.  [default: all available ones, including software devices]")
 @option("--devices", metavar="all|0,1,...",
         help="Also track on several GPUs of cuda and vulkan together; as for track.  [default: on one device each]")
+@option("--compilers", "every_compiler", is_flag=True,
+        help="Compile for each GPU by every compiler that is installed.  [default: by one of them, as for track]")
 @option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)),
         help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow "
         "the other options, otherwise as for track]")
@@ -66,15 +68,19 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
 @click.pass_context
 def verify(
     context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], devices: str | None,
-    getters: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool, verbose: bool, **_: Any,
+    every_compiler: bool, getters: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool,
+    verbose: bool, **_: Any,
 ) -> int:  # fmt: skip
     if len(series) not in (0, 3):
         raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
     shared, force = _parameters(context, nseeds), bool(context.params["force"])
+    if every_compiler and "compiler" in shared:
+        raise click.UsageError("--compilers runs all of them: leave --compiler out")
     chosen_getters = _getters(getters, shared, bool(series))
     if json_file is not None:
         check_target(Path(json_file), force=force)
-    chosen = {dg: [replace(variant, dg=dg) for variant in verifying.variants(archs, devices)] for dg in chosen_getters}
+    variants = verifying.variants(archs, devices, every_compiler)
+    chosen = {dg: [replace(variant, dg=dg) for variant in variants] for dg in chosen_getters}
     with Display(quiet=quiet, verbose=verbose) as display:
         runs = _run(series, shared, chosen, time_limit, display)
     outcomes = {run.outcome for run in runs}
@@ -179,7 +185,7 @@ def _row(run: verifying.Run) -> tuple[str, ...]:
     counts = ("", "", "", "") if run.outcome == "failed" else (
         f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
     )  # fmt: skip
-    return where.dg or "", where.arch, run.device, chunk, threads, *counts, run.outcome
+    return where.dg or "", where.arch, run.device, run.compiled_by, chunk, threads, *counts, run.outcome
 
 
 def _findings(runs: list[verifying.Run]) -> list[str]:

@@ -8,7 +8,7 @@ from threading import Thread
 
 import numpy as np
 
-from ..backends import warm_up
+from ..backends import before_threads, warm_up
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import PRODUCTS
@@ -40,6 +40,7 @@ class Precompiling:
 
     def __enter__(self) -> Precompiling:
         """Start the compiler and the device."""
+        before_threads(self._session.devices[0].arch)
         self._thread.start()
         return self
 

@@ -17,19 +17,20 @@ TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word"
 
 @dataclass(frozen=True)
 class Block:
-    """Number of teams in a block, and the tables in its shared memory."""
+    """Number of teams in a block, the tables in its shared memory, and whether teams have slices of its other arrays."""
 
     kind: str
     teams: int
     tables: tuple[str, ...]
     queued: bool
+    sliced: bool = True
 
     @property
     def barrier(self) -> str:
         return BARRIERS[self.kind]
 
 
-def lay_out(device: Device, source: Source, kind: str) -> Block:
+def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> Block:
     """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
     With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
@@ -39,8 +40,8 @@ def lay_out(device: Device, source: Source, kind: str) -> Block:
     as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """
-    if kind == "block":
-        return Block(kind, 1, (), not device.software)
+    if kind == "block" or not sliced:
+        return Block(kind, 1, (), not device.software, sliced)
     team = sum(4 * size for name, (_, size) in source.scratch.items() if name not in source.shares) + 4
     few = kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]
     most = TEAMS_OF_REGIONS if few else MOST_TEAMS[kind]
@@ -53,8 +54,14 @@ def lay_out(device: Device, source: Source, kind: str) -> Block:
     return Block(kind, teams, tables, True)
 
 
+def _shared(kind: str, size: int) -> str:
+    return f"SharedArray(({size},), ti.{'i32' if kind == INTS else 'f32'})"
+
+
 def _memory_lines(used: list[str], source: Source, block: Block) -> list[str]:
     """Lines that declare the team memory, a slice of the block's for each team."""
+    if not block.sliced:
+        return [f"{name} = {_shared(*source.scratch[name])}" for name in used]
     lines, guests = [], []
     for name in used:
         kind, size = source.scratch[name]
@@ -63,7 +70,7 @@ def _memory_lines(used: list[str], source: Source, block: Block) -> list[str]:
             guests.append(f"{name} = Slice(_all_{home}, _team * {source.scratch[home][1]} + {start})")
         else:
             lines += [
-                f"_all_{name} = SharedArray(({size * block.teams},), ti.{'i32' if kind == INTS else 'f32'})",
+                f"_all_{name} = {_shared(kind, size * block.teams)}",
                 f"{name} = Slice(_all_{name}, _team * {size})",
             ]
     return lines + guests
@@ -75,7 +82,7 @@ def _table_lines(used: list[str], source: Source, threads: int) -> list[str]:
     for name in used:
         kind, size = source.tables[name]
         lines += [
-            f"_shared_{name} = SharedArray(({size},), ti.{'i32' if kind == INTS else 'f32'})",
+            f"_shared_{name} = {_shared(kind, size)}",
             f"for _turn in range({-(-size // threads)}):",
             f"    _at = _turn * {threads} + _thread % {threads}",
             f"    if _at < {size}:",

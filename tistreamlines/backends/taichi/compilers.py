@@ -54,9 +54,14 @@ class Compiler:
             return "not installed"
 
     @property
+    def tried(self) -> bool:
+        """Whether its version was tried, so that undocumented parts of it can be used (see ``internals``)."""
+        return is_tried(self.package)
+
+    @property
     def quick(self) -> bool:
-        """Whether private parts of it are replaced or called to compile sooner: those of versions that were tried."""
-        return self.name == "taichi" and is_tried(self.package)
+        """Whether parts of it are replaced to compile sooner."""
+        return self.name == "taichi" and self.tried
 
     def variable(self, name: str) -> str:
         """Return the name of an environment variable that it reads, such as TI_VISIBLE_DEVICE."""
@@ -79,6 +84,11 @@ COMPILERS = {
         ),
     )
 }
+
+
+def installed_for(arch: str) -> list[str]:
+    """Return the names of the compilers that are installed and compile for an arch."""
+    return [one.name for one in COMPILERS.values() if one.installed and arch in one.archs]
 
 
 _given = os.environ.get(VARIABLE)  # by the user, or by the process that has started this one

@@ -20,7 +20,7 @@ from ...linker.source import Source
 from ..faults import point
 from .block import entry_text, lay_out
 from .runtime import start
-from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, TRANSFERS, team_kind
+from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
@@ -118,10 +118,10 @@ class TaichiProgram:
         self.ti, self.scratch = self.runtime.ti, source.scratch
         kind = kind or team_kind(device.arch, device.subgroup)
         linked = link(source.roots, dialect(device.arch, exact, kind, device.int64), source.fill)
-        self.block = lay_out(device, source, kind)
+        self.block = lay_out(device, source, kind, self.runtime.parts.sliced)
         self.block = replace(self.block, queued=self.block.queued and queued)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
-        text = linked.text
+        text = linked.text + (SLICES if self.block.sliced else "")
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, source, self.block)
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)

@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
-from .compilers import Compiler, compiler_for
+from .compilers import Compiler, compiler_for, installed_for
 from .front_end import quick_front_end, quick_import
+from .internals import imported_here, internals_of
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _starting = threading.RLock()
@@ -116,20 +117,15 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
                 f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
             )
     if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
+        others = [f"with --compiler {name}, " for name in installed_for(device.arch) if name != compiler.name]
         raise DeviceError(
             f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
-            f"second start would invalidate: {ELSEWHERE}"
+            f"second start would invalidate: {''.join(others)}{ELSEWHERE}"
         )
 
 
 def _of_others(compiler: Compiler) -> bool:
-    impl = importlib.import_module(f"{compiler.module}.lang.impl")
-    return _running(impl.get_runtime())
-
-
-def _running(state: Any) -> bool:
-    """Whether a compiler has started; Quadrants raises an error where the others have None."""
-    return (state._prog if hasattr(state, "_prog") else state.prog) is not None
+    return internals_of(compiler).runs(compiler)
 
 
 def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
@@ -151,7 +147,7 @@ def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
         # Taichi's messages would mix with the program's output
         with float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index), redirect_stdout(StringIO()):
             ti.init(arch=getattr(ti, device.arch), **common | options)
-            ti.lang.impl.get_runtime().materialize()  # only possible in the thread that starts Taichi
+            internals_of(compiler).finish_start(compiler)
     except (RuntimeError, ValueError) as error:
         read = _read_by(compiler)
         raise DeviceError(f"{device.arch}: {compiler.title} cannot start on {device.name}: {error}{read}") from error
@@ -172,14 +168,32 @@ def _temporary_folder() -> Iterator[None]:
         tempfile.tempdir = held
 
 
+def settle_environment(compiler: Compiler) -> None:
+    """Set the environment variables for a compiler, before other threads start.
+
+    In C, a variable that is added may move the list of all, which then ends the process if another thread reads it.
+    Those that are added later, by the compiler and at its start, have their place from here on.
+    """
+    ours = {compiler.banner: "0", compiler.variable("SKIP_VERSION_CHECK"): "ON"}
+    ours[compiler.variable("ENABLE_PYBUF")] = "0"  # else it prints a message if standard output is wrapped
+    if "XDG_CACHE_HOME" not in os.environ:
+        ours["HOME"] = str(Path.home())  # without either variable Taichi ends the process
+    if ours.keys() <= os.environ.keys():
+        return
+    for name, value in ours.items():
+        os.environ.setdefault(name, value)
+    with ExitStack() as places:
+        for name in ("LIB_DIR", "VISIBLE_DEVICE"):
+            if compiler.variable(name) not in os.environ:
+                places.enter_context(_environment(compiler.variable(name), ""))
+
+
 def imported(compiler: Compiler) -> Any:
     """Import a compiler, without its banner and its check for a newer version, and return it."""
-    os.environ.setdefault(compiler.banner, "0")
-    os.environ.setdefault(compiler.variable("SKIP_VERSION_CHECK"), "ON")
-    os.environ.setdefault(compiler.variable("ENABLE_PYBUF"), "0")  # else it prints a message if standard output is wrapped
-    if "XDG_CACHE_HOME" not in os.environ:
-        os.environ.setdefault("HOME", str(Path.home()))  # without either variable Taichi ends the process
+    settle_environment(compiler)
     with _starting, _temporary_folder(), quick_import(compiler):
+        if compiler.module not in sys.modules:
+            imported_here.add(compiler.module)
         ti = importlib.import_module(compiler.module)
     ti.set_logging_level(ti.ERROR)
     return ti
@@ -207,17 +221,15 @@ class Runtime:
 
     Attributes
     ----------
-    compiler, ti : the compiler, and its module.
+    compiler, ti, parts : the compiler, its module, and what is used of it beyond documented functions.
     programs : programs that have arrays on the device.
     """
 
     def __init__(self, compiler: Compiler, ti: Any, device: Device, profile: bool) -> None:
         self.compiler, self.ti, self.device, self.profile = compiler, ti, device, profile
+        self.parts, self._stopped = internals_of(compiler)(compiler, ti), False
         self._process = os.getpid()
         self.programs: WeakSet[Any] = WeakSet()
-        self._impl = ti.lang.impl
-        self._state = self._impl.get_runtime()  # Taichi replaces this whenever it starts or stops
-        self._config = self._state.prog.config()
         self._modules: dict[tuple[str, bool], Any] = {}
         self._lock, self._lost = threading.Lock(), False
         self._spent: deque[Any] = deque()
@@ -225,15 +237,14 @@ class Runtime:
         self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
         if self._enter_context is not None:
             atexit.register(self._enter)  # the thread in which Python ends stops Taichi
-        self._array = _array_class(self)
+        self._array = self.parts.array_class(self.forget)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
 
     @property
     def alive(self) -> bool:
         """Whether Taichi still runs as started here; the copy in a forked process does not."""
-        running = self._impl.get_runtime() is self._state and _running(self._state)
-        return running and self._process == os.getpid()
+        return self.parts.goes_on and not self._stopped and self._process == os.getpid()
 
     def check_process(self) -> None:
         """Raise DeviceError in a process that was forked from the one where Taichi started."""
@@ -266,7 +277,7 @@ class Runtime:
                     f"invalidated the arrays of this run: start the run again, and {ELSEWHERE}"
                 )
             self._enter()
-            self._config.fast_math = not exact  # read when a kernel is first called
+            self.parts.allow_reordering(not exact)
             try:
                 with explained():
                     yield
@@ -283,6 +294,7 @@ class Runtime:
         with self._lock:
             self._enter()
             self.ti.reset()
+            self._stopped = True
         atexit.unregister(self._enter)
 
     def module(self, text: str, exact: bool) -> Any:
@@ -336,17 +348,4 @@ class Runtime:
         while self._spent:
             handle = self._spent.popleft()
             if self.alive:
-                self._state.prog.delete_ndarray(handle)
-
-
-def _array_class(runtime: Runtime) -> type:
-    """Taichi's array class, freed under the lock: Python may collect an array in any thread, at any time."""
-    array_of = importlib.import_module(f"{runtime.compiler.module}.lang._ndarray").ScalarNdarray
-    is_finalizing = sys.is_finalizing  # at exit, modules lose their names before the last arrays are collected
-
-    class DeviceArray(array_of):  # type: ignore[misc, valid-type]
-        def __del__(self) -> None:
-            if self.arr is not None and not is_finalizing():
-                runtime.forget(self.arr)
-
-    return DeviceArray
+                self.parts.free(handle)

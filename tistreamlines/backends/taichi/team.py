@@ -6,8 +6,19 @@ HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines
 import taichi as ti
 
 SharedArray = ti.simt.block.SharedArray
+REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
+INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
 
 
+@ti.func
+def _guard(x, zero):
+    # not an exclusive or: two of them undo each other, and a compiler may bring them together (x * 1.0)
+    return ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)
+
+'''
+
+# Where teams of a block share its memory (``internals.sliced``).
+SLICES = '''
 class Slice(SharedArray):
     """A team's part of an array in the block's shared memory."""
 
@@ -18,16 +29,6 @@ class Slice(SharedArray):
 
     def subscript(self, *indices):
         return self.whole.subscript(self.start + indices[0])
-
-
-REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
-INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
-
-
-@ti.func
-def _guard(x, zero):
-    # not an exclusive or: two of them undo each other, and a compiler may bring them together (x * 1.0)
-    return ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)
 
 '''
 

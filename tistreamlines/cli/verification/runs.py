@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...backends import compiler_told, compilers_for
 from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
-from ...errors import TrackingError
+from ...errors import ParameterError, TrackingError
 from ...helpers import helper
 from ...run.api import stream
 from ...run.log import Watcher
@@ -46,6 +47,8 @@ class Variant:
         Direction getter; by default that of :func:`tistreamlines.track`.
     devices : str, optional
         Numbers of the devices that share the seeds; by default one device.
+    compiler : str, optional
+        Compiler for GPUs; by default that of :func:`tistreamlines.track`.
     others : mapping
         Other parameters of :func:`tistreamlines.track`.
     """
@@ -55,6 +58,7 @@ class Variant:
     threads: int | None = None
     dg: str | None = None
     devices: str | None = None
+    compiler: str | None = None
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -62,13 +66,15 @@ class Variant:
         words = [] if self.dg is None else [f"dg {self.dg}"]
         words += [] if self.chunk_size is None else [f"chunks of {self.chunk_size}"]
         words += [] if self.devices is None else [f"devices {self.devices}"]
+        words += [] if self.compiler is None else [f"compiled by {self.compiler}"]
         words += [] if self.threads is None else [f"{self.threads} thread{'s'[: self.threads > 1]}"]
         return ", ".join([self.arch, *words, *(f"{name} {value}" for name, value in self.others.items())])
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings as parameters of :func:`tistreamlines.track`."""
         own = {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads, "devices": self.devices}
-        return own | ({} if self.dg is None else {"dg": self.dg}) | dict(self.others)
+        own |= {name: value for name, value in (("dg", self.dg), ("compiler", self.compiler)) if value is not None}
+        return own | dict(self.others)
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class Run:
     variant: Variant
     outcome: str
     device: str = ""
+    compiled_by: str = ""
     streamlines: int = 0
     points: int = 0
     seconds: float = 0.0
@@ -91,7 +98,9 @@ class Run:
         return {**row.pop("variant"), **row}
 
 
-def variants(archs: Sequence[str] = (), devices: str | None = None) -> list[Variant]:
+def variants(
+    archs: Sequence[str] = (), devices: str | None = None, every_compiler: bool = False
+) -> list[Variant]:  # fmt: skip
     """Return the variants to run; the first one is the reference.
 
     Parameters
@@ -100,19 +109,29 @@ def variants(archs: Sequence[str] = (), devices: str | None = None) -> list[Vari
         Archs to run; by default all available ones, including software devices.
     devices : str, optional
         Devices that share the seeds in a further run of each arch whose devices have numbers.
+    every_compiler : bool, optional
+        Whether to run each GPU with each compiler that is installed.
 
     Raises
     ------
     DeviceError
         If a requested arch or device is not available.
+    ParameterError
+        If there is only one compiler to run.
     """
     for arch in archs:
         choose(arch)
     present = {device.arch for device in list_devices() if device.available}
     chosen = set(archs) or present
+    compilers = {arch: compilers_for(arch) for arch in chosen} if every_compiler else {}
+    if every_compiler and max(map(len, compilers.values())) < 2:
+        raise ParameterError(
+            "--compilers needs a Vulkan device or a GPU, and two compilers for it: pip install "
+            '"tistreamlines[quadrants,forge]"'
+        )
     found = []
     for arch in (arch for arch in reversed(ARCHS) if arch in chosen):
-        found += [Variant(arch)]
+        found += [Variant(arch, compiler=name) for name in compilers.get(arch) or [None]]
         if arch in ON_HOST:
             cores = choose(arch).cores or 1
             found += [Variant(arch, chunk_size=size) for size in CHUNK_SIZES]
@@ -221,7 +240,8 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
             counts["points"] += len(batch.points)
         seconds = time.perf_counter() - timer.begun
     digest.update((folder / "lengths").read_bytes())
-    return {"device": name_of(timer.devices), **counts, "seconds": round(seconds, 4), "sha256": digest.hexdigest()}
+    made = {"device": name_of(timer.devices), "compiled_by": compiler_told(timer.devices[0]).get("compiler", "")}
+    return {**made, **counts, "seconds": round(seconds, 4), "sha256": digest.hexdigest()}
 
 
 def main() -> int:
