@@ -140,7 +140,7 @@ def test_runs_along_peaks(tmp_path, arch, more):
 @pytest.mark.parametrize("dg", ["boot", "prob", "det", "ptt"])
 def test_every_getter(head, tmp_path, arch, dg):
     series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
-    equal(series | {"nseeds": 150, "dg": dg, "threads": 2}, tmp_path, arch)
+    equal(series | {"nseeds": 60, "dg": dg, "threads": 2}, tmp_path, arch)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -148,7 +148,7 @@ def test_every_getter(head, tmp_path, arch, dg):
 def test_particles(head, fractions, tmp_path, arch, dg):
     series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
     named = {name: str(path) for name, path in fractions.items() if name.startswith("pve")}
-    given = {"nseeds": 100, "dg": dg, "stopping": "act", "pft": True, "mask": str(head.mask)}
+    given = {"nseeds": 40, "dg": dg, "stopping": "act", "pft": True, "mask": str(head.mask)}
     equal(series | named | given, tmp_path, arch)
 
 
