@@ -34,14 +34,14 @@ class WalkMemory(Record):
 
 @func
 def choose_walk(
-    volume: Volume, p: vec3, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
+    volume: Volume, p: vec3, code: i32, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32,
+    c1: u32, c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """The next code; none with the chance that the map before the stopping rule's gives."""
     w = philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1]))
     turn = i32(4.0 * uniform(w[2]))
-    axis = ((state.code >> 1) + 1 + (turn >> 1)) % 3
-    choice = where(uniform(w[1]) < STRAIGHT, state.code, 2 * axis + (turn & 1))
+    axis = ((code >> 1) + 1 + (turn >> 1)) % 3
+    choice = where(uniform(w[1]) < STRAIGHT, code, 2 * axis + (turn & 1))
     if uniform(w[0]) < scratch.row[STOP_CHANNEL - 1]:
         choice = -1
     return choice
@@ -53,7 +53,6 @@ def move_walk(
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step on."""
-    state.code = code
     s = where((code & 1) == 1, -1.0, 1.0) * STEP
     axis = code >> 1
     return vec3(

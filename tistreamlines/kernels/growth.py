@@ -13,8 +13,8 @@ from .stop_reasons import Stop
 
 # the direction getter
 read = Hole("reads what the getter and the stopping rule need of the voxels' rows at a point")
-set_out = Hole("stage: sets the state of a half at its seed")
-load_state = Hole("stage: sets the state of a half that has taken steps")
+set_out = Hole("stage: sets the state of a half at its seed; returns the code that stands for its last step")
+load_state = Hole("stage: sets the state of a half that has taken steps, or None")
 store_state = Hole("stage: stores it, or None")
 choose = Hole("code of the next step, NONE, or AGAIN for another draw; it is enough to repeat the step from the point before it")
 move = Hole("stage: the point that a step leads to; sets the state after it")
@@ -96,7 +96,9 @@ def load(
         load_state(state, scratch, walk.code, halves.point, POINT * half + 3, 1)
     else:
         first = first_code(half, halves, rules)
-        set_out(state, scratch, walk.code, half & 1, first, walk.p, volume, method, walk.seed, walk.branch, rules)
+        walk.code = set_out(
+            state, scratch, walk.code, half & 1, first, walk.p, volume, method, walk.seed, walk.branch, rules
+        )  # fmt: skip
     if TRUNCATES:
         walk.status = where(walk.taken >= walk.most, MAX_LENGTH, GROWING)
     walk.goes_on = 1
@@ -152,7 +154,9 @@ def store(
 def decide(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scratch, rules: Rules):
     """Ask the getter for the next step."""
     number = u32(walk.taken + 1)
-    walk.choice = choose(volume, walk.p, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules)
+    walk.choice = choose(
+        volume, walk.p, walk.code, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules
+    )  # fmt: skip
 
 
 @stage

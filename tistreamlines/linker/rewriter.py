@@ -144,7 +144,8 @@ class Rewriter(ast.NodeVisitor):
     def inlined(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
         """Lines of a stage, written where it is called: its records and variables are the caller's.
 
-        Variables that the stage alone has are renamed, and so are arguments that are no variables of the caller.
+        Variables that the stage alone has are renamed, and so are arguments that are no variables of the caller. Without
+        a target, what the stage returns is left out.
         """
         tree, lines, meant = tree_of(stage), [], {}
         for argument, parameter in zip(call.args, tree.args.args, strict=True):
@@ -160,6 +161,8 @@ class Rewriter(ast.NodeVisitor):
         outside, self.scope = self.scope, stage.function.__globals__
         for statement in body:
             if isinstance(statement, ast.Return):
+                if target is None:
+                    continue
                 statement = ast.Assign([target], statement.value)
             lines += self.visit(statement)
         self.scope = outside

@@ -76,7 +76,7 @@ def stepping(
     barrier()
     p = vec3(start[0], start[1], start[2])
     state = Frame()
-    code = choose_try(volume, p, state, method, scratch, 0, u32(item), u32(step), u32(0), rules)
+    code = choose_try(volume, p, 0, state, method, scratch, 0, u32(item), u32(step), u32(0), rules)
     codes[item] = code
     if code >= 0:
         p = move_by_try(state, scratch, p, code, volume, method, u32(item), u32(step), u32(0), rules)

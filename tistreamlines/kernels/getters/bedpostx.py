@@ -39,10 +39,9 @@ class Bedpostx(Record):
 
 
 class Heading(Record):
-    """What a half carries: the direction of its last step, and its code, or those with which it starts."""
+    """What a half carries: the direction of its last step, or that with which it starts."""
 
     d: vec3
-    code: i32
 
 
 class Kept(Record):
@@ -136,16 +135,15 @@ def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: Bedpostx
 def set_out_from_seed(
     state: Heading, scratch: BedpostxScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Bedpostx,
     c0: u32, c2: u32, rules: Rules,
-):  # fmt: skip
+) -> i32:  # fmt: skip
     """Start along the initial direction, a backward half against it."""
-    state.code = initial ^ side
     state.d = along_fibre(volume, p, initial ^ side)
+    return initial ^ side
 
 
 @stage
 def load_heading(state: Heading, scratch: BedpostxScratch, code: i32, held: Reals, place: i32, stride: i32):
     """Restore the direction of the last step."""
-    state.code = code
     state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
 
 
@@ -158,11 +156,10 @@ def store_heading(state: Heading, scratch: BedpostxScratch, held: Reals, place: 
 
 @func
 def choose_fibre(
-    volume: Volume, p: vec3, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules,
+    volume: Volume, p: vec3, code: i32, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32,
+    c1: u32, c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Code of the next step, or NONE; the first one is along the initial direction."""
-    code = state.code
     if i32(c1) > 1:
         code = nearest_fibre(volume, p, state.d, method, philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1])))
     if USE_F:
@@ -188,6 +185,5 @@ def move_along_fibre(
         if (code >> BITS) > 0:
             e = along_fibre(volume, stepped(p, d, rules), (code >> BITS) - 1)
             d = normalised(vec3(d[0] + e[0], d[1] + e[1], d[2] + e[2]))
-    state.code = code
     state.d = d
     return stepped(p, d, rules)

@@ -44,8 +44,8 @@ class PttScratch(PmfScratch):
 # ------------------------------------------------------------------------------------------------------- a step
 @func
 def choose_try(
-    volume: Volume, p: vec3, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
+    volume: Volume, p: vec3, code: i32, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32,
+    c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Code of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
     here = everywhere(p)
@@ -183,9 +183,10 @@ def first_frame(method: Ptt, scratch: PttScratch, initial: i32, side: i32, first
 def set_out_by_frame(
     state: Frame, scratch: PttScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Ptt, c0: u32,
     c2: u32, rules: Rules,
-):  # fmt: skip
+) -> i32:  # fmt: skip
     """See ``first_frame``."""
     first_frame(method, scratch, initial, side, first, c0, c2, rules)
+    return initial
 
 
 @stage

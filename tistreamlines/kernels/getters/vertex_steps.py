@@ -16,9 +16,7 @@ next_direction = Hole("the getter's choice of a direction")
 
 
 class Vertex(Record):
-    """What a half carries: the code of its last direction, or of its first one."""
-
-    code: i32
+    """What a half carries beside the code of its last direction, or of its first one: nothing."""
 
 
 @func
@@ -38,24 +36,18 @@ def read_row(volume: Volume, p: vec3, row: Reals):
 def set_out_along(
     state: Vertex, scratch: Scratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Method, c0: u32,
     c2: u32, rules: Rules,
-):  # fmt: skip
+) -> i32:  # fmt: skip
     """Start along the initial direction, a backward half opposite to the forward half's first step if there is one."""
-    state.code = where(first == NONE, initial, first) ^ side
-
-
-@stage
-def load_code(state: Vertex, scratch: Scratch, code: i32, held: Reals, place: i32, stride: i32):
-    """The last step's code is the state."""
-    state.code = code
+    return where(first == NONE, initial, first) ^ side
 
 
 @func
 def choose_direction(
-    volume: Volume, p: vec3, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
+    volume: Volume, p: vec3, code: i32, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32,
+    c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
-    return next_direction(method, scratch, direction(method.sphere, state.code), attempt, c0, c1, c2, rules.key)
+    return next_direction(method, scratch, direction(method.sphere, code), attempt, c0, c1, c2, rules.key)
 
 
 @stage
@@ -64,11 +56,10 @@ def move_along(
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step on in a coded direction."""
-    state.code = code
     return stepped(p, direction(method.sphere, code), rules)
 
 
 ALONG_VERTICES = KEPT | {
     "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": begin_by_row, "read": read_row, "set_out": set_out_along,
-    "load_state": load_code, "store_state": None, "choose": choose_direction, "move": move_along, "note_step_again": None,
+    "load_state": None, "store_state": None, "choose": choose_direction, "move": move_along, "note_step_again": None,
 }  # fmt: skip
