@@ -32,6 +32,7 @@ from ...linker.store import folder, load
 from ..faults import explained
 from .compilers import Compiler, compiler_for
 from .front_end import quick_front_end, quick_import
+from .hip_objects import VARIABLE, object_folder
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _starting = threading.RLock()
@@ -149,7 +150,10 @@ def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
         # Taichi's own optimisation takes longer than the rest of a compilation, and the drivers' makes up for it
         common |= {"fast_math": False, "advanced_optimization": False}
         # Taichi's messages would mix with the program's output
-        with float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index), redirect_stdout(StringIO()):
+        with (
+            float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index),
+            _environment(VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
+        ):  # fmt: skip
             ti.init(arch=getattr(ti, device.arch), **common | options)
             ti.lang.impl.get_runtime().materialize()  # only possible in the thread that starts Taichi
     except (RuntimeError, ValueError) as error:
