@@ -1,5 +1,7 @@
 """AMD's devices: what HIP says, with a made-up library, and what is missing to compile for them."""
 
+import shutil
+
 import pytest
 
 from tistreamlines import devices
@@ -80,6 +82,7 @@ def use(monkeypatch):
         monkeypatch.setattr(amd, "find_spec", lambda name: object() if compiler and name == "quadrants" else None)
         monkeypatch.setattr(amd, "LINKERS", ())
         monkeypatch.setattr(amd.shutil, "which", lambda name: linker if name == "ld.lld" else None)
+        monkeypatch.setattr(amd, "_refused", lambda name: "unknown version" if name == "ld.lld-14" else None)
         monkeypatch.setattr(amd, "read", lambda path: "")
         for name in ("ROCM_PATH", *amd.HIDING):
             monkeypatch.delenv(name, raising=False)
@@ -147,7 +150,8 @@ def test_only_on_linux(use, monkeypatch):
     ("missing", "reason"),
     [
         ({"compiler": False}, r'no compiler for it is installed: pip install "tistreamlines\[quadrants\]"'),
-        ({"linker": None}, r"no linker for it \(ld\.lld, in ROCm or on the PATH\): install lld"),
+        ({"linker": None}, r"no linker for it \(ld\.lld, in ROCm or on the PATH\): install ROCm's or lld 19"),
+        ({"linker": "ld.lld-14"}, r"its linker ld\.lld-14 is too old \(unknown version\): install ROCm's or lld 19"),
     ],
 )  # fmt: skip
 def test_auto_goes_on_where_nothing_compiles_for_it(use, monkeypatch, missing, reason):
@@ -165,6 +169,21 @@ def test_the_linker_may_be_rocms(use, monkeypatch, tmp_path):
     (tmp_path / "llvm/bin/ld.lld").touch()
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
     assert choose("amdgpu").available
+
+
+@pytest.mark.parametrize(("name", "able"), [("ld.lld-14", False), ("ld.lld-19", True)])
+def test_linkers_are_tried(name, able):
+    """The one that Debian 12 installs as lld does not know what Quadrants makes."""
+    if (linker := shutil.which(name)) is None:
+        pytest.skip(f"no {name} (Debian: {name.replace('ld.', '')})")
+    assert amd._refused(linker) == (None if able else r"unknown abi version: \x04")
+
+
+def test_a_linker_that_does_not_start_is_refused(tmp_path):
+    linker = tmp_path / "ld.lld"
+    linker.write_text("#!/bin/sh\nexit 3\n")
+    linker.chmod(0o700)
+    assert amd._refused(str(linker)) == "exit code 3"
 
 
 def test_the_compiler_is_the_one_that_compiles_for_it():

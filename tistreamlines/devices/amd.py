@@ -9,20 +9,27 @@ from __future__ import annotations
 import ctypes as c
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from struct import pack
 
 from .host import Device, MissingError, load, missing, read, text
 
 COMPILER = "quadrants"  # the module and the extra of this package that compile for AMD's devices
 LIBRARY, MAJORS = "libamdhip64.so", (7, 6)
-# where Quadrants looks for its linker, before PATH
+# where Quadrants looks for its linker, after ROCM_PATH and before PATH
 LINKERS = tuple(f"{root}/llvm/bin/ld.lld" for root in ("/opt/rocm", "/opt/rocm-7.0.0", "/opt/rocm-6.0.0"))
 HIDING = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")  # HIP heeds the first of these that is not empty
 _NO_DEVICE = 100  # hipErrorNoDevice
 _INTEGRATED, _WAVEFRONT = 16, 87  # of hipDeviceAttribute_t
+# an ELF file that is only a header: 64 bits, of HSA, version 4 of its conventions (LLVM's code objects of version 6),
+# relocatable, for AMD's devices; linkers before LLVM 19 do not know this version
+EMPTY = b"\x7fELF\x02\x01\x01\x40\x04" + bytes(7) + pack("<HHIQQQIHHHHHH", 1, 224, 1, 0, 0, 0, 0x41, 64, 0, 0, 64, 0, 0)
 # functions that fill hipDeviceProp_t, and where in it they write the name of the architecture: since ROCm 6, and before
 _PROPERTIES = (("hipGetDevicePropertiesR0600", 1160), ("hipGetDeviceProperties", 396))
 
@@ -79,9 +86,23 @@ def _lack() -> str:
         return f'no compiler for it is installed: pip install "tistreamlines[{COMPILER}]", or use another arch'
     rocm = os.environ.get("ROCM_PATH")
     places = LINKERS if rocm is None else (f"{rocm}/llvm/bin/ld.lld", *LINKERS)
-    if not any(Path(place).exists() for place in places) and shutil.which("ld.lld") is None:
-        return "no linker for it (ld.lld, in ROCm or on the PATH): install lld, or use another arch"
+    linker = next((place for place in places if Path(place).exists()), shutil.which("ld.lld"))
+    if linker is None:
+        return "no linker for it (ld.lld, in ROCm or on the PATH): install ROCm's or lld 19, or use another arch"
+    if (said := _refused(linker)) is not None:
+        return f"its linker {linker} is too old ({said}): install ROCm's or lld 19, or use another arch"
     return ""
+
+
+@cache
+def _refused(linker: str) -> str | None:
+    """Return what a linker says against an empty object of the kind that Quadrants makes; None if it links it."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, linked = Path(folder, "empty.o"), Path(folder, "empty")
+        given.write_bytes(EMPTY)
+        done = subprocess.run([linker, "-shared", given, "-o", linked], capture_output=True, text=True, check=False)
+    said = done.stderr.strip().encode("unicode_escape").decode()
+    return None if done.returncode == 0 else said.rpartition("error: ")[2] or f"exit code {done.returncode}"
 
 
 def _amd_device(lib: c.CDLL, index: int, driver: str) -> Device:

@@ -32,7 +32,7 @@ from ...linker.store import folder, load
 from ..faults import explained
 from .compilers import Compiler, compiler_for
 from .front_end import quick_front_end, quick_import
-from .hip_objects import VARIABLE, object_folder
+from .hip_objects import VARIABLE, object_folder, remove_objects
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _starting = threading.RLock()
@@ -287,6 +287,7 @@ class Runtime:
         with self._lock:
             self._enter()
             self.ti.reset()
+        remove_objects()
         atexit.unregister(self._enter)
 
     def module(self, text: str, exact: bool) -> Any:
