@@ -35,14 +35,14 @@ def object_folder(arch: str) -> str | None:
         path = tempfile.mkdtemp(prefix=PREFIX, dir=place)
         if (descriptor := _locked(path)) is not None:
             _folders[path] = descriptor
-            atexit.register(remove_objects)
+            atexit.register(remove_objects, os.getpid())
             return path
     return None
 
 
-def remove_objects() -> None:
-    """Remove this process's folders, when the compiler has stopped or Python ends."""
-    while _folders:
+def remove_objects(process: int | None = None) -> None:
+    """Remove this process's folders, when the compiler has stopped or Python ends, but not in a fork of ``process``."""
+    while _folders and process in (None, os.getpid()):
         path, descriptor = _folders.popitem()
         shutil.rmtree(path, ignore_errors=True)
         os.close(descriptor)
