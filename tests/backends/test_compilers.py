@@ -56,6 +56,7 @@ def there(monkeypatch):
     [
         (("taichi", "quadrants", "forge"), "vulkan", "taichi"), (("quadrants", "forge"), "cuda", "quadrants"),
         (("forge",), "vulkan", "forge"), (("forge", "quadrants"), "metal", "quadrants"),
+        (("taichi", "quadrants", "forge"), "amdgpu", "quadrants"),
     ],
 )  # fmt: skip
 def test_the_first_that_is_installed_and_can_compile_is_taken(there, installed, arch, taken):

@@ -10,6 +10,7 @@ import pytest
 from commands import python
 from written import STEP, read, save
 
+from tistreamlines.devices import ARCHS
 from tistreamlines.option import companions, flag
 from tistreamlines.options.parameters import defaults, options
 
@@ -271,12 +272,12 @@ class TestDevices:
     def test_table(self, run):
         shown = run("devices")
         assert shown.code == 0
-        for word in ("cpu", "cuda", "vulkan", "metal", "--arch auto"):
+        for word in (*ARCHS, "--arch auto"):
             assert word in shown.out
 
     def test_json(self, run):
         rows = json.loads(run("devices", "--json").out)
-        assert {row["arch"] for row in rows} == {"cpu", "cuda", "vulkan", "metal"}
+        assert {row["arch"] for row in rows} == {*ARCHS}
         assert sum(row["auto"] for row in rows) == 1
         assert all(row["available"] or row["reason"] for row in rows)
 

@@ -11,6 +11,7 @@ import pytest
 
 from tistreamlines import devices
 from tistreamlines.devices import ARCHS, Device, choose, free_memory, list_devices, vulkan_index
+from tistreamlines.devices import amd as _probe_amd
 from tistreamlines.devices import gpu as _probe_gpu
 from tistreamlines.devices import host as _probe_host
 from tistreamlines.errors import DeviceError
@@ -24,7 +25,7 @@ SOFTWARE = Device("vulkan", 0, "llvmpipe", "1.0", 8 << 30, True, True, "", "cpu"
 @pytest.fixture
 def no_libraries(monkeypatch):
     """A machine on which no driver library can be loaded."""
-    for module in (_probe_gpu, _probe_host):
+    for module in (_probe_amd, _probe_gpu, _probe_host):
         monkeypatch.setattr(module, "load", lambda *names: None)
 
 
@@ -87,7 +88,7 @@ def test_every_arch_is_listed_and_explained():
     found = list_devices()
     assert [arch for arch in ARCHS if any(d.arch == arch for d in found)] == list(ARCHS)
     for device in found:
-        assert device.available or (device.reason and device.index == -1), device
+        assert device.available or (device.reason and (device.name or device.index == -1)), device
         assert "\n" not in device.reason
 
 
@@ -132,12 +133,12 @@ def test_auto_falls_to_cpu_with_software_vulkan_only(monkeypatch, no_libraries):
 
 
 def test_order_of_auto(monkeypatch):
-    cuda, metal = replace(HARDWARE, arch="cuda"), replace(HARDWARE, arch="metal")
-    none = [_probe_host.missing("any", "none")]
-    for found, expected in (((metal, cuda, HARDWARE), "metal"), ((None, cuda, HARDWARE), "cuda"),
-                            ((None, None, HARDWARE), "vulkan"), ((None, None, None), "cpu")):  # fmt: skip
-        for arch, device in zip(ARCHS[:3], found, strict=True):
-            monkeypatch.setattr(devices, f"{arch}_devices", lambda device=device: [device] if device else none)
+    none, gpus = [_probe_host.missing("any", "none")], ARCHS[:-1]
+    assert ARCHS == ("metal", "cuda", "amdgpu", "vulkan", "cpu")
+    for first, expected in enumerate(ARCHS):
+        for place, arch in enumerate(gpus):
+            found = none if place < first else [replace(HARDWARE, arch=arch)]
+            monkeypatch.setattr(devices, f"{arch}_devices", lambda found=found: found)
         assert choose("auto").arch == expected
 
 
@@ -196,7 +197,7 @@ def test_cuda_asked_for_without_nvidia_raises():
 
 
 def test_unknown_arch_lists_the_names():
-    with pytest.raises(DeviceError, match="unknown arch 'opencl': use one of auto, metal, cuda, vulkan, cpu"):
+    with pytest.raises(DeviceError, match="unknown arch 'opencl': use one of auto, metal, cuda, amdgpu, vulkan, cpu"):
         choose("opencl")
 
 

@@ -5,6 +5,11 @@ Where a fixture takes long, all tests that use it are here.
 
 SLOW = {
     "attack/attack": ("test_a_few_tries",),
+    "backends/amdgpu": (
+        "test_a_device_that_computes_nothing_is_refused_in_one_line",
+        "test_code_objects_are_for_the_devices_architecture", "test_every_kernel_is_there",
+        "test_products_are_not_fused", "test_wavefronts_have_64_threads",
+    ),
     "backends/lost": (
         "test_a_device_that_is_lost_again_ends_it", "test_a_run_with_resume_survives", "test_one_line_and_nothing_left",
     ),

@@ -407,6 +407,8 @@ time.sleep(60)
         ("CUDA Error CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered while calling", "lost"),
         ("CUDA Error CUDA_ERROR_LAUNCH_TIMEOUT: the launch timed out while calling stream_synchronize", "lost"),
         ("VK_ERROR_DEVICE_LOST", "lost"),
+        ("AMDGPU Error hipErrorOutOfMemory: out of memory while calling malloc_async_impl (hipMallocAsync)", "memory"),
+        ("AMDGPU Error hipErrorLaunchFailure: unspecified launch failure while calling stream_synchronize", "lost"),
         ("can't start new thread", None),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from ..devices import ARCHS, ON_HOST
 from ..errors import DeviceError
 from ..linker.store import notes as notes
 
@@ -47,7 +48,7 @@ def open_program(
 
 def import_beside(arch: str) -> None:
     """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
-    if arch in ("cuda", "vulkan", "metal"):
+    if arch in ARCHS and arch not in ON_HOST:
         from .taichi.compilers import compiler_for
         from .taichi.runtime import imported
 

@@ -17,17 +17,19 @@ from typing import Any
 
 from ..errors import DeviceError, DeviceMemoryError, LostDeviceError
 
-# parts of the messages that Taichi raises, or that it passes on from CUDA ("CUDA Error NAME: ... while calling ...")
+# parts of the messages that compilers raise, or pass on from CUDA and HIP ("CUDA Error NAME: ... while calling ...")
 MEMORY = ("out of memory", "out_of_memory", "OUT_OF_MEMORY", "ailed to allocate", "Allocation failed", "bad_alloc")
 LOST = (
     "DEVICE_LOST", "evice lost", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_PC",
     "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ECC_UNCORRECTABLE",
-    "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN", "hipErrorIllegalAddress",
+    "hipErrorLaunchFailure", "hipErrorLaunchTimeOut", "hipErrorECCNotCorrectable", "hipErrorContextIsDestroyed",
+    "hipErrorDeinitialized", "hipErrorUnknown",
 )  # fmt: skip
 ADVICE = (
-    "check its temperature, power and driver (NVIDIA: nvidia-smi, dmesg), and start the run again; --resume keeps what "
-    "it has tracked"
+    "check its temperature, power and driver (NVIDIA: nvidia-smi, AMD: rocm-smi, dmesg), and start the run again; "
+    "--resume keeps what it has tracked"
 )
 PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
 _plan: dict[str, Any] | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))

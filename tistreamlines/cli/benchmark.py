@@ -14,6 +14,7 @@ from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
 from ..benchmarks.compare import committed, compare
 from ..devices import NUMBERED, ON_HOST, choose_several
 from ..errors import InputError, OutputError
+from ..option import listed
 from ..tracking import registry
 from .options import GroupedCommand, grouped, verbosity
 from .printing import tell
@@ -42,7 +43,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @option("--archs", metavar="NAMES", callback=_named,
         help="Archs to time, separated by commas, or none.  [default: all available ones, including software devices]")
 @option("--devices", metavar="all|0,1,...",
-        help="GPUs that share the seeds in the runs on cuda and vulkan; as for track.  [default: one]")
+        help=f"GPUs that share the seeds in the runs on {listed(NUMBERED)}; as for track.  [default: one]")
 @option("--peers", metavar="NAMES", callback=_named,
         help="Other programs to time, separated by commas, or none.  [default: all that are installed]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,

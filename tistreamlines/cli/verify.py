@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from ..devices import ARCHS, ON_HOST
+from ..devices import ARCHS, NUMBERED, ON_HOST
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
+from ..option import listed
 from ..options.definitions import product_options
 from ..options.parameters import Parameters, options
 from ..run.inputs import follows_series
@@ -53,7 +54,8 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
 @option("--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)),
         help="An arch to test; can be given several times.  [default: all available ones, including software devices]")
 @option("--devices", metavar="all|0,1,...",
-        help="Also track on several GPUs of cuda and vulkan together; as for track.  [default: on one device each]")
+        help=f"Also track on several GPUs of {listed(NUMBERED)} together; as for track.  [default: on one device "
+        "each]")
 @option("--compilers", "every_compiler", is_flag=True,
         help="Compile for each GPU by every compiler that is installed.  [default: by one of them, as for track]")
 @option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)),

@@ -13,7 +13,8 @@ from tistreamlines.errors import ParameterError
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
 
-BACKENDS = {"cuda": "cuda", "metal": "metal", "vulkan": "webgpu", "cpu": None}  # cuslines' names of the archs
+# cuslines' names of the archs; it reaches an AMD GPU through WebGPU
+BACKENDS = {"cuda": "cuda", "metal": "metal", "amdgpu": "webgpu", "vulkan": "webgpu", "cpu": None}
 
 
 class Tracker(api.Tracker):

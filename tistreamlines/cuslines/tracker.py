@@ -86,7 +86,8 @@ class Tracker:
     chunk_size : int or None
         Number of seeds tracked at a time, which does not change the result. None is as many as fit the device.
     arch : str
-        'auto', 'cuda', 'metal', 'vulkan' or 'cpu'. If the requested arch is unavailable, the tracker is not made.
+        'auto', 'metal', 'cuda', 'amdgpu', 'vulkan' or 'cpu'. If the requested arch is unavailable, the tracker is not
+        made.
     exact : bool
         True gives the same bits on every device; False lets the compiler reorder arithmetic.
     threads : int or None

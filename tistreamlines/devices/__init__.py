@@ -12,11 +12,13 @@ import os
 from contextlib import suppress
 
 from ..errors import DeviceError
+from ..option import listed
+from .amd import amdgpu_devices, amdgpu_free, amdgpu_shown
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
 from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
 
-ARCHS = ("metal", "cuda", "vulkan", "cpu")  # in the order in which 'auto' tries them
-NUMBERED = ("cuda", "vulkan")  # those that can have several devices
+ARCHS = ("metal", "cuda", "amdgpu", "vulkan", "cpu")  # in the order in which 'auto' tries them
+NUMBERED = ("cuda", "amdgpu", "vulkan")  # those that can have several devices
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
@@ -28,7 +30,10 @@ __all__ = [
 
 def _probe(arch: str) -> list[Device]:
     """Devices of one arch, or one entry with the reason why there is none."""
-    probes = {"metal": metal_devices, "cuda": cuda_devices, "vulkan": vulkan_devices, "cpu": cpu_devices}
+    probes = {
+        "metal": metal_devices, "cuda": cuda_devices, "amdgpu": amdgpu_devices, "vulkan": vulkan_devices,
+        "cpu": cpu_devices,
+    }  # fmt: skip
     try:
         return probes[arch]()
     except MissingError as error:
@@ -38,7 +43,7 @@ def _probe(arch: str) -> list[Device]:
 
 
 def _rank(device: Device) -> tuple[bool, int, int]:
-    """Sort key, smaller is preferred; CUDA keeps its order, since Taichi always uses CUDA's first device."""
+    """Sort key, smaller is preferred; CUDA and HIP keep their order, since compilers always use their first device."""
     kind = _PREFERENCE.index(device.kind) if device.arch == "vulkan" else 0
     return device.software, kind, device.index
 
@@ -61,8 +66,8 @@ def choose(arch: str = "auto") -> Device:
     Parameters
     ----------
     arch : str
-        'metal', 'cuda', 'vulkan' or 'cpu'; 'auto' takes the first of these, in this order, that has a device in
-        hardware. 'vulkan' takes hardware first (discrete before integrated), else a software device.
+        One of `ARCHS`; 'auto' takes the first of these, in this order, that has a device in hardware and can be
+        compiled for. 'vulkan' takes hardware first (discrete before integrated), else a software device.
 
     Returns
     -------
@@ -94,7 +99,7 @@ def choose_several(arch: str, devices: str) -> list[Device]:
     Parameters
     ----------
     arch : str
-        As for `choose`; its devices have numbers if it is or finds 'cuda' or 'vulkan'.
+        As for `choose`; its devices have numbers if it is or finds one of `NUMBERED`.
     devices : str
         'all', or numbers separated by commas: those of `numbered`. 'all' takes the devices in hardware, or those in
         software if there are no others.
@@ -112,7 +117,7 @@ def choose_several(arch: str, devices: str) -> list[Device]:
     arch = choose(arch).arch
     if not (there := numbered(arch)):
         advice = "give the CPU's cores with --threads" if arch == "cpu" else "it has one device: leave --devices out"
-        raise DeviceError(f"--devices {devices} needs --arch cuda or vulkan, but the run is on {arch}: {advice}")
+        raise DeviceError(f"--devices {devices} needs --arch {listed(NUMBERED)}, but the run is on {arch}: {advice}")
     if (text := str(devices).strip().lower()) == "all":
         return [device for device in there if not device.software] or there
     known = {str(device.index): device for device in there}
@@ -142,8 +147,15 @@ def alone(device: Device) -> dict[str, str]:
         environment["TI_VISIBLE_DEVICE"] = environment["QD_VISIBLE_DEVICE"] = str(vulkan_index(device))
     elif device.arch == "cuda":
         shown = environment.get("CUDA_VISIBLE_DEVICES")  # what the user has set renumbers the devices
-        environment["CUDA_VISIBLE_DEVICES"] = shown.split(",")[device.index].strip() if shown else str(device.index)
+        environment["CUDA_VISIBLE_DEVICES"] = _numbered(shown, device)
+    elif device.arch == "amdgpu":
+        environment["HIP_VISIBLE_DEVICES"] = _numbered(amdgpu_shown(), device)
     return environment
+
+
+def _numbered(shown: str | None, device: Device) -> str:
+    """Return the name of a device in a list that shows some of all devices, or its own number if the list is empty."""
+    return shown.split(",")[device.index].strip() if shown else str(device.index)
 
 
 def vulkan_index(device: Device) -> int:
@@ -167,9 +179,9 @@ def free_memory(device: Device) -> int | None:
     -------
     int or None
         Bytes. CPU: what the system reports as available, within the limit of the job or container. CUDA: the report of
-        NVIDIA's management library. Vulkan: the driver's budget (VK_EXT_memory_budget), for a software device no more
-        than the CPU has. 0.9 of the total if a GPU's driver reports nothing. None on macOS, and for an unavailable
-        device.
+        NVIDIA's management library. AMD: HIP's report. Vulkan: the driver's budget (VK_EXT_memory_budget), for a
+        software device no more than the CPU has. 0.9 of the total if a GPU's driver reports nothing. None on macOS, and
+        for an unavailable device.
     """
     if not device.available:
         return None
@@ -178,7 +190,7 @@ def free_memory(device: Device) -> int | None:
         return host
     free = None
     with suppress(MissingError, AttributeError):
-        free = (cuda_free if device.arch == "cuda" else vulkan_free)(device)
+        free = {"cuda": cuda_free, "amdgpu": amdgpu_free, "vulkan": vulkan_free}[device.arch](device)
     if free is None and device.memory_bytes is not None:
         free = int(_UNKNOWN_FREE * device.memory_bytes)
     known = [value for value in (free, host, device.memory_bytes) if value is not None]

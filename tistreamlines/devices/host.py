@@ -23,7 +23,7 @@ class Device:
     Attributes
     ----------
     arch : str
-        'cpu', 'cuda', 'vulkan' or 'metal'.
+        'cpu', 'cuda', 'amdgpu', 'vulkan' or 'metal'.
     index : int
         Place in the driver's own order; -1 if there is no device.
     name, driver : str
@@ -39,7 +39,7 @@ class Device:
     kind : str
         'cpu', 'discrete', 'integrated', 'virtual' or 'other'.
     capability : str
-        CUDA compute capability ('sm_90') or Vulkan API version ('Vulkan 1.3.230').
+        CUDA compute capability ('sm_90'), AMD architecture ('gfx90a') or Vulkan API version ('Vulkan 1.3.230').
     subgroup : int or None
         Threads per subgroup (warp, wavefront).
     cores : int or None
@@ -206,7 +206,7 @@ def cpu_devices() -> list[Device]:
 
 def metal_devices() -> list[Device]:
     if sys.platform != "darwin":
-        raise MissingError("only on macOS: use cuda, vulkan or cpu")
+        raise MissingError("only on macOS: use another arch")
     if platform.machine() != "arm64":
         raise MissingError("needs Apple silicon and an arm64 Python: use cpu")
     name, system = text(_sysctl("machdep.cpu.brand_string")) or "Apple GPU", f"macOS {platform.mac_ver()[0]}"

@@ -87,8 +87,8 @@ def probabilistic_tracking(
     save_seeds : bool
         Whether to yield pairs of streamline and seed.
     **more
-        ``arch``, 'auto', 'cuda', 'metal', 'vulkan' or 'cpu'; ``devices``, 'all' or numbers of GPUs as '0,1'; and
-        regions of interest, ``include``, ``include_ordered``, ``exclude``, ``limit_mask``, ``ends_in`` and
+        ``arch``, 'auto', 'metal', 'cuda', 'amdgpu', 'vulkan' or 'cpu'; ``devices``, 'all' or numbers of GPUs as
+        '0,1'; and regions of interest, ``include``, ``include_ordered``, ``exclude``, ``limit_mask``, ``ends_in`` and
         ``stop_when_included``, see :class:`tistreamlines.Parameters`. Arrays (x, y, z) of regions are on the grid of
         the data, spheres in the space of the affine.
 

@@ -125,7 +125,7 @@ class Options(TypedDict, total=False):
     # Running
     part: str | None
     resume: bool | None
-    arch: Literal["auto", "cuda", "metal", "vulkan", "cpu"] | None
+    arch: Literal["auto", "metal", "cuda", "amdgpu", "vulkan", "cpu"] | None
     compiler: Literal["auto", "taichi", "quadrants", "forge"] | None
     devices: str | None
     exact: bool | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from ..devices import ARCHS, NUMBERED
 from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..io.response import AUTO, FA
@@ -176,8 +177,8 @@ class RunningOptions:
         excludes=("time_limit",), common=True, affects="run",
     )  # fmt: skip
     arch: str = option(
-        "auto", RUNNING, "Where to run. auto uses the first of metal, cuda and vulkan that has a GPU, or else cpu.",
-        choices=("auto", "cuda", "metal", "vulkan", "cpu"), common=True, affects="run",
+        "auto", RUNNING, f"Where to run. auto uses the first of these that has a GPU, or else {ARCHS[-1]}.",
+        choices=("auto", *ARCHS), common=True, affects="run",
     )  # fmt: skip
     compiler: str = option(
         "auto", RUNNING, "What compiles for a GPU: taichi, or a fork of it that is installed. The bits are the same. "
@@ -185,8 +186,8 @@ class RunningOptions:
         affects="run",
     )  # fmt: skip
     devices: str | None = option(
-        None, RUNNING, "GPUs to share the seeds among, with --arch cuda or vulkan: all, or their numbers, separated by "
-        "commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",
+        None, RUNNING, f"GPUs to share the seeds among, with --arch {listed(NUMBERED)}: all, or their numbers, "
+        "separated by commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",
         absent="one device", common=True, affects="run",
     )  # fmt: skip
     exact: bool = option(

@@ -41,7 +41,7 @@ class TrackResult(Result):
     Attributes
     ----------
     arch, device : str
-        Where the streamlines were computed: 'cuda', 'vulkan', 'metal' or 'cpu', and the name of the device.
+        Where the streamlines were computed: 'metal', 'cuda', 'amdgpu', 'vulkan' or 'cpu', and the name of the device.
     seeds : int
         Number of seeds.
     n_streamlines, points : int

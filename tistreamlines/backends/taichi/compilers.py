@@ -76,7 +76,7 @@ COMPILERS = {
         ),
         Compiler(
             "quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
-            ("cuda", "vulkan", "metal"),
+            ("cuda", "amdgpu", "vulkan", "metal"),
         ),
         Compiler(
             "forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",

@@ -1,4 +1,4 @@
-"""Programs for GPUs, compiled by Taichi for CUDA, Vulkan and Metal.
+"""Programs for GPUs, compiled by Taichi or a fork of it for CUDA, HIP, Vulkan and Metal.
 
 A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
 Reals are guarded against fusing and reordering by a bitwise or with an argument that is always 0, which compilers cannot

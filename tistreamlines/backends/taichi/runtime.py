@@ -32,6 +32,7 @@ from ...linker.store import folder, load
 from ..faults import explained
 from .compilers import Compiler, compiler_for, installed_for
 from .front_end import quick_front_end, quick_import
+from .hip_objects import VARIABLE, object_folder, remove_objects
 from .internals import imported_here, internals_of
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
@@ -145,7 +146,10 @@ def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
         # Taichi's own optimisation takes longer than the rest of a compilation, and the drivers' makes up for it
         common |= {"fast_math": False, "advanced_optimization": False}
         # Taichi's messages would mix with the program's output
-        with float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index), redirect_stdout(StringIO()):
+        with (
+            float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index),
+            _environment(VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
+        ):  # fmt: skip
             ti.init(arch=getattr(ti, device.arch), **common | options)
             internals_of(compiler).finish_start(compiler)
     except (RuntimeError, ValueError) as error:
@@ -295,6 +299,7 @@ class Runtime:
             self._enter()
             self.ti.reset()
             self._stopped = True
+        remove_objects()
         atexit.unregister(self._enter)
 
     def module(self, text: str, exact: bool) -> Any:

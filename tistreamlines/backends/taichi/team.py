@@ -182,7 +182,10 @@ OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS, "block":
 
 
 def team_kind(arch: str, subgroup: int | None) -> str:
-    """Return what a team is: a warp, a subgroup of 32 threads, or, if subgroups have another size, a whole block."""
+    """Return what a team is: a warp, a subgroup of 32 threads, or, if subgroups have another size, a whole block.
+
+    For AMD's devices, Quadrants makes wavefronts of 64 threads, also of those that can have 32: a team is a block there.
+    """
     if arch == "cuda":
         return "warp"
     return "subgroup" if arch == "vulkan" and subgroup == 32 else "block"
