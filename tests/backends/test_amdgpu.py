@@ -20,10 +20,10 @@ from commands import importing
 from places import SUPPORT
 from synthetic import boot_case
 
-from tistreamlines.backends.taichi.compilers import COMPILERS, VARIABLE
 from tistreamlines.backends.taichi.hip_objects import PREFIX, object_folder, remove_objects
 from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS
 from tistreamlines.devices import amd, choose, host
+from tistreamlines.devices.compilers import COMPILERS, VARIABLE
 
 NEEDS = "(Debian: gcc, libc6-dev, lld-19)"
 WAVEFRONTS = {"gfx1100": 32, "gfx90a": 64}
@@ -165,7 +165,7 @@ def test_the_device_is_listed(stand_in, gfx):
     done = started("-m", "tistreamlines", "devices", env=stand_in(gfx))
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("amdgpu")]
-    words = r"amdgpu +0 +Stand-in 0 +.*HIP 7\.0\.51831\)? +17\.2 GB +discrete +(ready|chosen by --arch auto) *"
+    words = r"amdgpu +0 +Stand-in 0 +.*HIP 7\.0\.51831\)? +17\.2 GB +discrete +quadrants [\d.]+ +(ready|chosen by --arch auto) *"
     assert re.fullmatch(words, line)
 
 

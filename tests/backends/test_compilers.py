@@ -9,9 +9,9 @@ import pytest
 from commands import python
 
 import tistreamlines as ts
-from tistreamlines.backends.taichi import compilers, runtime
-from tistreamlines.backends.taichi.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take
-from tistreamlines.devices import Device, list_devices
+from tistreamlines.backends.taichi import runtime
+from tistreamlines.devices import Device, compilers, list_devices
+from tistreamlines.devices.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take
 from tistreamlines.errors import DeviceError, ParameterError
 
 # tracks with a compiler while other code runs Taichi; then with both compilers in turn, and on the CPU
@@ -79,8 +79,10 @@ def test_what_is_missing_is_one_line(there, monkeypatch):
     with pytest.raises(ParameterError, match=r"quadrants is not installed: pip install quadrants, .* auto or taichi$"):
         take("quadrants")
     there()
-    with pytest.raises(DeviceError, match="no compiler for GPUs is installed: pip install taichi"):
+    with pytest.raises(DeviceError, match="no compiler for it is installed: pip install one of taichi, quadrants,"):
         compiler_for("vulkan")
+    with pytest.raises(DeviceError, match="no compiler for it is installed: pip install quadrants;"):
+        compiler_for("amdgpu")
     monkeypatch.setenv(VARIABLE, "gcc")
     with pytest.raises(DeviceError, match="TISTREAMLINES_COMPILER=gcc: give auto, taichi, quadrants or forge"):
         compiler_for("vulkan")

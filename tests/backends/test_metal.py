@@ -46,7 +46,7 @@ def save_spirv(case: str, folder: str) -> None:
 
     from tistreamlines.backends.taichi import program as _taichi
     from tistreamlines.backends.taichi import runtime as _taichi_runtime
-    from tistreamlines.backends.taichi.compilers import COMPILERS
+    from tistreamlines.devices.compilers import COMPILERS
     from tistreamlines.kernels import growth, streamlines
     from tistreamlines.kernels.products.points import pack
     from tistreamlines.tracking.growth.linking import source_of

@@ -15,9 +15,9 @@ from commands import python
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
-from tistreamlines.backends.taichi.compilers import COMPILERS
 from tistreamlines.backends.taichi.front_end import quick_import
 from tistreamlines.devices import list_devices
+from tistreamlines.devices.compilers import COMPILERS
 from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
 from tistreamlines.linker.source import Source

@@ -14,6 +14,7 @@ from tistreamlines.devices import ARCHS, Device, choose, free_memory, list_devic
 from tistreamlines.devices import amd as _probe_amd
 from tistreamlines.devices import gpu as _probe_gpu
 from tistreamlines.devices import host as _probe_host
+from tistreamlines.devices.compilers import VARIABLE, Compiler
 from tistreamlines.errors import DeviceError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
@@ -133,6 +134,7 @@ def test_auto_falls_to_cpu_with_software_vulkan_only(monkeypatch, no_libraries):
 
 
 def test_order_of_auto(monkeypatch):
+    monkeypatch.setattr(Compiler, "installed", True)
     none, gpus = [_probe_host.missing("any", "none")], ARCHS[:-1]
     assert ARCHS == ("metal", "cuda", "amdgpu", "vulkan", "cpu")
     for first, expected in enumerate(ARCHS):
@@ -140,6 +142,22 @@ def test_order_of_auto(monkeypatch):
             found = none if place < first else [replace(HARDWARE, arch=arch)]
             monkeypatch.setattr(devices, f"{arch}_devices", lambda found=found: found)
         assert choose("auto").arch == expected
+
+
+def test_auto_goes_on_where_no_compiler_is_installed(monkeypatch):
+    """As far as the CPU; a GPU that is named is one line."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for arch in ARCHS[:-1]:
+        monkeypatch.setattr(devices, f"{arch}_devices", lambda arch=arch: [replace(HARDWARE, arch=arch)])
+    monkeypatch.setattr(Compiler, "installed", property(lambda one: one.name == "forge"))
+    assert choose("auto").arch == "cuda"
+    with pytest.raises(DeviceError, match="'metal' cannot run here: no compiler for it is installed: pip"):
+        choose("metal")
+    monkeypatch.setattr(Compiler, "installed", False)
+    assert choose("auto").arch == "cpu"
+    monkeypatch.setenv(VARIABLE, "forge")
+    with pytest.raises(DeviceError, match="'metal' cannot run here: Taichi Forge does not compile for it"):
+        choose("metal")
 
 
 def test_vulkan_prefers_hardware_then_discrete(monkeypatch):

@@ -25,8 +25,8 @@ from tistreamlines.backends.numba import cache as _cache
 from tistreamlines.backends.numba import dialect as _dialect
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
-from tistreamlines.backends.taichi.compilers import COMPILERS
 from tistreamlines.devices import choose
+from tistreamlines.devices.compilers import COMPILERS
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker import store as _store
 from tistreamlines.linker.source import Source

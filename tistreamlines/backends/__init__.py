@@ -49,7 +49,7 @@ def open_program(
 def import_beside(arch: str) -> None:
     """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
     if arch in ARCHS and arch not in ON_HOST:
-        from .taichi.compilers import compiler_for
+        from ..devices.compilers import compiler_for
         from .taichi.runtime import imported
 
         before_threads(arch)
@@ -64,7 +64,7 @@ def import_beside(arch: str) -> None:
 def before_threads(arch: str) -> None:
     """Do what has to be done before a thread starts that opens a device of an arch."""
     if arch not in ("auto", "cpu"):
-        from .taichi.compilers import compiler_for
+        from ..devices.compilers import compiler_for
         from .taichi.runtime import settle_environment
 
         with suppress(DeviceError):  # likewise
@@ -88,14 +88,14 @@ def take_compiler(name: str) -> None:
     ParameterError
         If it is not installed.
     """
-    from .taichi.compilers import take
+    from ..devices.compilers import take
 
     take(name)
 
 
 def compilers_for(arch: str) -> list[str]:
     """Return the names of the compilers for GPUs that are installed and compile for an arch; none for the CPU."""
-    from .taichi.compilers import installed_for
+    from ..devices.compilers import installed_for
 
     return installed_for(arch)
 
@@ -104,7 +104,7 @@ def compiler_told(device: Device) -> dict[str, str]:
     """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
     if device.arch == "cpu":
         return {}
-    from .taichi.compilers import compiler_for
+    from ..devices.compilers import compiler_for
 
     compiler = compiler_for(device.arch)
     return {"compiler": f"{compiler.package} {compiler.version}"}

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from ..backends import shares_memory, try_device
+from ..backends import compiler_told, shares_memory, try_device
 from ..devices import NUMBERED, Device, choose, list_devices
 from .printing import print_table
 
-HEADINGS = ("arch", "number", "device", "driver", "memory", "kind", "state")
+HEADINGS = ("arch", "number", "device", "driver", "memory", "kind", "compiler", "state")
 HELP = """List the devices that can track here, and why the others cannot. --devices of track takes their numbers.
 
 The exit code is 0, or 1 if a device fails --test.
@@ -39,14 +39,16 @@ def devices(as_json: bool, test: bool) -> int:
 
 
 def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str, Any]:
-    return {**device.as_dict(), "auto": automatic, **({"test": tried} if tried else {})}
+    compiler = compiler_told(device) if device.available else {}
+    return {**device.as_dict(), "auto": automatic, **compiler, **({"test": tried} if tried else {})}
 
 
 def _row(device: Device, automatic: bool, tried: dict[str, Any]) -> tuple[str, ...]:
     memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
     sort = "" if not device.available else "software" if device.software else device.kind
     number = str(device.index) if device.available and device.arch in NUMBERED else ""
-    return device.arch, number, device.name, device.driver, memory, sort, _state(device, automatic, tried)
+    compiler = compiler_told(device).get("compiler", "") if device.available else ""
+    return device.arch, number, device.name, device.driver, memory, sort, compiler, _state(device, automatic, tried)
 
 
 def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:

@@ -14,13 +14,11 @@ import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from struct import pack
 
 from .host import Device, MissingError, load, missing, read, text
 
-COMPILER = "quadrants"  # the module and the extra of this package that compile for AMD's devices
 LIBRARY, MAJORS = "libamdhip64.so", (7, 6)
 # where Quadrants looks for its linker, after ROCM_PATH and before PATH
 LINKERS = tuple(f"{root}/llvm/bin/ld.lld" for root in ("/opt/rocm", "/opt/rocm-7.0.0", "/opt/rocm-6.0.0"))
@@ -81,9 +79,7 @@ def amdgpu_devices() -> list[Device]:
 
 
 def _lack() -> str:
-    """Return what is missing to compile for AMD's devices, and what to do; '' if all is there."""
-    if find_spec(COMPILER) is None:
-        return f'no compiler for it is installed: pip install "tistreamlines[{COMPILER}]", or use another arch'
+    """Return what is missing to link for AMD's devices, and what to do; '' if all is there."""
     rocm = os.environ.get("ROCM_PATH")
     places = LINKERS if rocm is None else (f"{rocm}/llvm/bin/ld.lld", *LINKERS)
     linker = next((place for place in places if Path(place).exists()), shutil.which("ld.lld"))

@@ -13,9 +13,15 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from .compilers import Compiler
+from ...devices.compilers import Compiler
+from ..tried import is_tried
 
 _reading = threading.RLock()
+
+
+def is_quick(compiler: Compiler) -> bool:
+    """Whether parts of a compiler are replaced to compile sooner."""
+    return compiler.name == "taichi" and is_tried(compiler.package)
 
 
 @contextmanager
@@ -26,7 +32,7 @@ def quick_import(compiler: Compiler) -> Iterator[None]:
     modules. Here the answer for files of Taichi is found at once; for others nothing changes.
     """
     found = inspect.getframeinfo
-    if not compiler.quick:
+    if not is_quick(compiler):
         yield
         return
 
@@ -50,7 +56,7 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
     For each node of a function it formats the source, for error messages that concern authors of kernels. At each call of
     a function it wraps and parses its source again, and checks whether it belongs to a class.
     """
-    quick = _replacements() if compiler.quick else {}
+    quick = _replacements() if is_quick(compiler) else {}
     with _reading:
         held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
         for owner, ours in quick.items():

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .compilers import Compiler
+from ...devices.compilers import Compiler
+from ..tried import is_tried
 
 imported_here: set[str] = set()  # modules of compilers that this package was the first to import
 
@@ -104,4 +105,4 @@ class Documented:
 
 def internals_of(compiler: Compiler) -> type[Internals] | type[Documented]:
     """Return what can be used of a compiler."""
-    return Internals if compiler.tried else Documented
+    return Internals if is_tried(compiler.package) else Documented

@@ -26,12 +26,12 @@ from typing import Any
 from weakref import WeakSet
 
 from ...devices import Device, vulkan_index
+from ...devices.compilers import Compiler, compiler_for, installed_for
 from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
-from .compilers import Compiler, compiler_for, installed_for
-from .front_end import quick_front_end, quick_import
+from .front_end import is_quick, quick_front_end, quick_import
 from .hip_objects import VARIABLE, object_folder, remove_objects
 from .internals import imported_here, internals_of
 
@@ -187,9 +187,9 @@ def settle_environment(compiler: Compiler) -> None:
     for name, value in ours.items():
         os.environ.setdefault(name, value)
     with ExitStack() as places:
-        for name in ("LIB_DIR", "VISIBLE_DEVICE"):
-            if compiler.variable(name) not in os.environ:
-                places.enter_context(_environment(compiler.variable(name), ""))
+        for name in (compiler.variable("LIB_DIR"), compiler.variable("VISIBLE_DEVICE"), VARIABLE):
+            if name not in os.environ:
+                places.enter_context(_environment(name, ""))
 
 
 def imported(compiler: Compiler) -> Any:
@@ -321,7 +321,7 @@ class Runtime:
 
         Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
-        if kernel not in self._ready and self.compiler.quick:
+        if kernel not in self._ready and is_quick(self.compiler):
             with quick_front_end(self.compiler):
                 kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)

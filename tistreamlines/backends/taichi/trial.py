@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...devices import alone, choose
+from ...devices.compilers import compiler_for
 from ...errors import DeviceError
 from ...helpers import helper
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
-from .compilers import compiler_for
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind

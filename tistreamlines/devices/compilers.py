@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from ...errors import DeviceError, ParameterError
-from ...option import listed
-from ..tried import is_tried
+from ..errors import DeviceError, ParameterError
+from ..option import listed
+from .host import ON_HOST
 
 VARIABLE = "TISTREAMLINES_COMPILER"
 AUTO = "auto"
@@ -48,20 +47,12 @@ class Compiler:
     @property
     def version(self) -> str:
         """Its version."""
+        from importlib.metadata import PackageNotFoundError, version  # takes a hundredth of a second to import
+
         try:
             return version(self.package)
         except PackageNotFoundError:
             return "not installed"
-
-    @property
-    def tried(self) -> bool:
-        """Whether its version was tried, so that undocumented parts of it can be used (see ``internals``)."""
-        return is_tried(self.package)
-
-    @property
-    def quick(self) -> bool:
-        """Whether parts of it are replaced to compile sooner."""
-        return self.name == "taichi" and self.tried
 
     def variable(self, name: str) -> str:
         """Return the name of an environment variable that it reads, such as TI_VISIBLE_DEVICE."""
@@ -122,16 +113,28 @@ def compiler_for(arch: str) -> Compiler:
     DeviceError
         If there is none.
     """
+    found = _found(arch)
+    if isinstance(found, str):
+        raise DeviceError(f"{arch}: {found}")
+    return found
+
+
+def lacking(arch: str) -> str:
+    """Return why no compiler can be taken for an arch, and what to do; '' if one can, or if none is needed."""
+    found = _found(arch) if arch not in ON_HOST else ""
+    return found if isinstance(found, str) else ""
+
+
+def _found(arch: str) -> Compiler | str:
     named = os.environ.get(VARIABLE, AUTO)
     if named not in (AUTO, *COMPILERS):
-        raise DeviceError(f"{VARIABLE}={named}: give {listed([AUTO, *COMPILERS])}")
-    able = [one for one in COMPILERS.values() if one.installed and named in (AUTO, one.name)]
+        return f"{VARIABLE}={named}: give {listed([AUTO, *COMPILERS])}"
+    able = [one for one in COMPILERS.values() if arch in one.archs]
     for one in able:
-        if arch in one.archs:
+        if named in (AUTO, one.name) and one.installed:
             return one
-    if able:
-        raise DeviceError(f"{arch}: {able[0].title} does not compile for it: give another --compiler, or --arch cpu")
-    raise DeviceError(
-        f"{arch}: no compiler for GPUs is installed: pip install taichi, or quadrants where Taichi has no wheels, or "
-        "give --arch cpu"
-    )
+    if named != AUTO and COMPILERS[named] not in able:
+        return f"{COMPILERS[named].title} does not compile for it: give another --compiler, or another arch"
+    packages = [one.package for one in able if named in (AUTO, one.name)]
+    which = f"{'one of ' * (len(packages) > 1)}{', '.join(packages)}"
+    return f"no compiler for it is installed: pip install {which}; or use another arch"
