@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from slow import SLOW
 
 from tistreamlines.cli.main import main
 from tistreamlines.phantom.phantom import Phantom, make_phantom, save_phantom
+
+# A worker comes to hold gigabytes of compiled kernels, which the collector would look through again and again.
+gc.set_threshold(50_000, 20, 50)
 
 # Files that take longest come first, so that the workers end together.  Kernels are compiled once for all tests: those
 # that follow each other here, and so run at one time, compile others; verify's first, which most tests share.

@@ -13,6 +13,7 @@ from tistreamlines.backends.taichi import runtime
 from tistreamlines.devices import Device, compilers, list_devices
 from tistreamlines.devices.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take
 from tistreamlines.errors import DeviceError, ParameterError
+from tistreamlines.phantom.phantom import save_phantom
 
 # tracks with a compiler while other code runs Taichi; then with both compilers in turn, and on the CPU
 BESIDE = """
@@ -119,6 +120,35 @@ def test_it_runs_beside_taichi(name):
 
 def test_variables_have_its_prefix():
     assert [one.variable("ARCH") for one in COMPILERS.values()] == ["TI_ARCH", "QD_ARCH", "TI_ARCH"]
+
+
+@pytest.mark.parametrize(
+    ("dg", "options"),
+    [
+        ("det", {"stopping": "cmc", "exclude": "20,20,20,8", "max_length": 90}), ("boot", {"stopping": "binary"}),
+        ("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30"}),
+    ],
+)  # fmt: skip
+def test_all_give_the_same_bits(head, tmp_path, dg, options):
+    """Getters, rules, regions and particles; ``test_trial`` has ptt, on another driver."""
+    if "vulkan" not in PRESENT:
+        pytest.skip("no Vulkan device")
+    if len(compilers.installed_for("vulkan")) < 2:
+        pytest.skip("only one compiler is installed")
+    save_phantom(head.phantom, tmp_path)
+    maps = {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in head.phantom.tissues}
+    used = {"act": maps, "cmc": maps, "binary": {"stop_mask": head.mask}}
+    options = options | used.get(options.get("stopping"), {})
+    given = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
+    flags = [word for pair in given for word in pair if word is not True]
+    done = python(
+        "-m", "tistreamlines", "verify", *head.series, "--mask", head.mask, "--compilers", "--arch", "vulkan",
+        "--dg", dg, "--nseeds", 30, "--json", tmp_path / "report.json", *flags, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert [run["compiler"] for run in told["runs"]] == compilers.installed_for("vulkan")
+    assert told["equal"] and told["runs"][0]["streamlines"] > 5
 
 
 @pytest.mark.parametrize("name", FORKS)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from places import LAVAPIPE
 
 from tistreamlines import devices
 from tistreamlines.devices import ARCHS, Device, choose, free_memory, list_devices, vulkan_index
@@ -18,7 +19,6 @@ from tistreamlines.devices.compilers import VARIABLE, Compiler
 from tistreamlines.errors import DeviceError
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
-LAVAPIPE = any(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
 HARDWARE = Device("vulkan", 1, "GPU", "1.0", 8 << 30, False, True, "", "integrated")
 SOFTWARE = Device("vulkan", 0, "llvmpipe", "1.0", 8 << 30, True, True, "", "cpu")
 

@@ -20,6 +20,7 @@ if config.DISABLE_JIT:
 
 import numpy as np
 
+from ..memory import collector_paused
 from ..tried import is_tried, tell_slower
 
 OF_C = ("sqrt",)  # functions that every process has
@@ -47,7 +48,7 @@ def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -
         The object file.
     """
     function, signature = getattr(load(text), name), tuple(map(_type, kinds))
-    with _quick_compiler(name):
+    with _quick_compiler(name), collector_paused():
         function.compile(signature)
     made = function.overloads[signature]
     symbol, library = made.fndesc.llvm_func_name, made.library

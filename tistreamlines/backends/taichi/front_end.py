@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...devices.compilers import Compiler
+from ..memory import collector_paused
 from ..tried import is_tried
 
 _reading = threading.RLock()
@@ -57,7 +58,7 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
     a function it wraps and parses its source again, and checks whether it belongs to a class.
     """
     quick = _replacements() if is_quick(compiler) else {}
-    with _reading:
+    with _reading, collector_paused():
         held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
         for owner, ours in quick.items():
             for name, value in ours.items():
