@@ -292,6 +292,18 @@ def files_to_file() -> str:
     return files_for_readme(committed(RESULTS, "*files-to-file.json"))
 
 
+def compilers() -> str:
+    """Seconds and speeds of the compilers for GPUs."""
+    rows = []
+    for file in sorted(RESULTS.glob("*-compilers.json")):
+        for run in json.loads(file.read_text(encoding="utf-8"))["runs"]:
+            seconds = [f"{run[f'{what}_{kind}']:.1f}" for what in ("start", "compile") for kind in ("cold", "warm")]
+            where = [run["device"].partition(" (")[0], f"`{run['arch']}`", f"`{run['dg']}`", run["compiler"]]
+            rows.append([*where, *seconds, f"{run['mpoints_per_second']:.3g}"])
+    times = [f"{what}, {kind} (s)" for what in ("start", "compile") for kind in ("cold", "warm")]
+    return table(["device", "arch", "getter", "compiler", *times, "million points per second"], rows)
+
+
 def parity() -> str:
     """Differences between tistreamlines and DIPY, in per cent of DIPY's values."""
     rows = []
@@ -347,7 +359,8 @@ PARTS = {
     "objects": objects, "track-options": track_options, "command-options": command_options, "getters": getters,
     "references": references, "trx-members": trx_members, "result-fields": result_fields,
     "record-fields": record_fields, "device-fields": device_fields,
-    "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "files-to-file": files_to_file, "parity": parity,
+    "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "compilers": compilers,
+    "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,
     "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
     "truth-last": partial(truth, "h200-host-truth-last.json", "valid_bundles", "mm", "median_mm"),

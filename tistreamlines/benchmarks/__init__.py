@@ -13,8 +13,8 @@ Results are one JSON object, schema 1::
     command         the command line
     commit          of the source tree, "" if unknown
     note            a remark for the reader, written by hand; optional
-    machine         cpu, cores, memory_bytes, system, devices: [{arch, name, driver, memory_bytes, software}],
-                    versions: {package: version}
+    machine         cpu, cores, memory_bytes, system, versions: {package: version},
+                    devices: [{arch, name, driver, memory_bytes, software, compiler (of a GPU)}]
     limits          {arch: {device, bytes_per_second, multiply_adds_per_second}}, or {arch: {reason}} if it failed
     runs            a list of runs, see below
     sweeps          a list of {name, unit, case, dg, target, values: [], seconds: [], points: [], peak_host_bytes: []}

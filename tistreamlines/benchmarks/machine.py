@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from ..backends import compiler_told
 from ..devices import list_devices, usable_cores
 from ..run.record import versions
 
@@ -19,8 +20,8 @@ def machine() -> dict[str, Any]:
         "cpu": cpu.name if cpu else platform.processor(), "cores": usable_cores(),
         "memory_bytes": cpu.memory_bytes if cpu else None, "system": f"{platform.system()} {platform.machine()}",
         "devices": [
-            {"arch": d.arch, "name": d.name, "driver": d.driver, "memory_bytes": d.memory_bytes, "software": d.software}
-            for d in found
+            {"arch": d.arch, "name": d.name, "driver": d.driver, "memory_bytes": d.memory_bytes, "software": d.software,
+             **compiler_told(d)} for d in found
         ],
         "versions": versions(),
     }  # fmt: skip

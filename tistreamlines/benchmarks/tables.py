@@ -178,7 +178,8 @@ def _machine_section(results: Record) -> Section:
     facts = {name: results.get(name) for name in ("created", "command", "commit", "note")}
     facts |= {name: at(results, "machine", name) for name in ("cpu", "cores", "system")}
     facts["memory"] = cell("machine", "memory_bytes", form=size)(results)
-    device = {name: cell(name) for name in ("arch", "name", "driver")} | {"memory": cell("memory_bytes", form=size)}
+    device = {name: cell(name) for name in ("arch", "name", "driver", "compiler")}
+    device["memory"] = cell("memory_bytes", form=size)
     tables = [
         Table("", ("what", "value"), [(name, str(fact)) for name, fact in facts.items() if fact]),
         tabled("Devices", device, at(results, "machine", "devices") or ()),
