@@ -63,6 +63,11 @@ class Head:
     def mask(self) -> str:
         return str(self.folder / "mask.nii.gz")
 
+    @property
+    def cache(self) -> str:
+        """A folder for --cache-dir, so that several runs fit once."""
+        return str(self.folder / "cache")
+
 
 @pytest.fixture(scope="session")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Head:

@@ -8,6 +8,7 @@ at a block's barrier, which x64 lacks.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -428,7 +429,7 @@ def test_an_arch_that_is_missing_is_an_error(arch):
     else:
         pytest.skip(f"{arch} is here")
     if arch != "vulkan":  # without a loader Taichi's own search for Vulkan may end the process
-        assert f"DeviceError: {arch}: Taichi cannot start" in in_own_process("try_to_start", arch)
+        assert re.search(rf"DeviceError: {arch}: \w+ cannot start", in_own_process("try_to_start", arch))
 
 
 def test_the_environment_cannot_change_the_arch(monkeypatch):

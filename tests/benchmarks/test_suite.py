@@ -276,7 +276,7 @@ def command(*arguments: str, folder: Path):
 def test_the_command_writes_three_reports(tmp_path):
     """With a software Vulkan device, where there is one, beside the CPU."""
     archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
-    done = command("--nseeds", "150", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det,ptt",
+    done = command("--nseeds", "80", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det,ptt",
                    "--sweeps", "threads", "--repeat", "1", folder=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}

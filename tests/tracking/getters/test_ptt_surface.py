@@ -138,7 +138,7 @@ class TestCommands:
 
     def test_verify(self, run, head, tmp_path, monkeypatch):
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        monkeypatch.setattr(verifying, "variants", lambda archs, devices: [Variant("cpu"), Variant("cpu", 23, 1)])
+        monkeypatch.setattr(verifying, "variants", lambda *_: [Variant("cpu"), Variant("cpu", 23, 1)])
         kept = ("--mask", head.mask, "--nseeds", 60, "--min-separation-angle", 45, "--cache-dir", tmp_path / "cache")
         done = run("verify", *head.series, "--dg", "ptt", *kept)
         assert done.code == 0, done.out + done.err

@@ -54,10 +54,16 @@ def image(head, layers, tmp_path_factory):
     return path
 
 
+def ruled_track(head, image, **more):
+    """Track with the rule, by prob if nothing else is said."""
+    common = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, "cache_dir": head.cache}
+    return ts.track(*head.series, **common | TRACKED | more)
+
+
 @pytest.fixture(scope="module")
 def ruled_run(layers, image, head):
     """What prob gives with the rule: several tests look at it."""
-    return ts.track(*head.series, dg="prob", stopping="layers", layers=image, mask=head.mask, **TRACKED)
+    return ruled_track(head, image)
 
 
 @func
@@ -125,11 +131,11 @@ def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     brain = head.folder / "everywhere.nii.gz"
     nib.save(nib.Nifti1Image(np.ones(nib.load(head.series[0]).shape[:3], np.float32), nib.load(head.series[0]).affine),
              brain)  # fmt: skip
-    free = halves(ts.Batch.concatenate(list(ts.track(*head.series, dg=dg, stopping="binary", stop_mask=brain,
-                                                     mask=head.mask, **TRACKED).batches)))  # fmt: skip
+    unruled = ruled_track(head, None, dg=dg, stopping="binary", stop_mask=brain)
+    free = halves(ts.Batch.concatenate(list(unruled.batches)))
     result = ruled_run
     if dg != "prob":
-        result = ts.track(*head.series, dg=dg, stopping="layers", layers=image, mask=head.mask, **TRACKED)
+        result = ruled_track(head, image, dg=dg)
     found = halves(ts.Batch.concatenate(list(result.batches)))
     compared, reasons = 0, []
     for key, (points, reason) in free.items():
@@ -163,8 +169,7 @@ def test_seeds_are_refused(layers, image, ruled_run):
 
 def test_tables_are_kept_and_sent_to_other_processes(image, head, tmp_path):
     """With the sizes of the rule's own grid, which are checked as all that is read back."""
-    asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}
-    first, again = (ts.track(*head.series, cache_dir=tmp_path, **asked) for _ in range(2))
+    first, again = (ruled_track(head, image, cache_dir=tmp_path) for _ in range(2))
     assert len(list(tmp_path.glob("tables-*"))) == 1
     np.testing.assert_array_equal(first.batches[0].points, again.batches[0].points)
     own = OwnMap(np.zeros((2, 3, 4, 2), np.float32), np.eye(4))
@@ -177,11 +182,10 @@ def test_tables_are_kept_and_sent_to_other_processes(image, head, tmp_path):
 
 def test_regions_look_at_what_the_verdict_has_left(image, head, ruled_run):
     """A region excludes the streamlines of which a point that is kept lies in it, and no others."""
-    asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}
     whole = ts.Batch.concatenate(list(ruled_run.batches))
     centre = nib.load(head.series[0]).affine[:3] @ [15, 18, 14, 1]
     sphere = ",".join(f"{number:.2f}" for number in (*centre, 18))
-    left = ts.Batch.concatenate(list(ts.track(*head.series, **asked, exclude=[sphere]).batches))
+    left = ts.Batch.concatenate(list(ruled_track(head, image, exclude=[sphere]).batches))
     apart = [bool((np.linalg.norm(line - centre, axis=1) > 18).all()) for line in whole]
     expected = whole[np.flatnonzero(apart)]
     assert 20 < len(expected) < 0.9 * len(whole)
@@ -190,9 +194,8 @@ def test_regions_look_at_what_the_verdict_has_left(image, head, ruled_run):
 
 def test_density_is_counted_where_the_streamlines_grow(image, head, tmp_path, ruled_run):
     """As beside a tractogram: the kernels of the map and of the rule's grid are linked together."""
-    asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}
-    alone = ts.track(*head.series, density=tmp_path / "a.nii", **asked)
-    beside = ts.track(*head.series, tmp_path / "b.trx", density=tmp_path / "b.nii", **asked)
+    alone = ruled_track(head, image, density=tmp_path / "a.nii")
+    beside = ruled_track(head, image, output=tmp_path / "b.trx", density=tmp_path / "b.nii")
     assert alone.n_streamlines == ruled_run.n_streamlines
     np.testing.assert_array_equal(alone.density, beside.density)
 
@@ -202,9 +205,8 @@ def test_maps_that_mrtrix_wrote(image, head, tmp_path, ruled_run):
     """With another order and sense of axes, nearly all halves end where they did: coordinates round otherwise."""
     path = tmp_path / "layers.mif.gz"
     subprocess.run(["mrconvert", "-quiet", str(image), "-strides", "-3,1,-2,4", str(path)], check=True)
-    asked = {"dg": "prob", "stopping": "layers", "layers": path, "mask": head.mask, **TRACKED}
     found, expected = (halves(ts.Batch.concatenate(list(run.batches)))
-                       for run in (ts.track(*head.series, **asked), ruled_run))  # fmt: skip
+                       for run in (ruled_track(head, path), ruled_run))  # fmt: skip
     assert abs(len(found) - len(expected)) <= 2
     same = [np.array_equal(found[key][0], expected[key][0]) for key in found.keys() & expected.keys()]
     assert np.mean(same) > 0.99
@@ -214,8 +216,7 @@ def test_maps_that_mrtrix_wrote(image, head, tmp_path, ruled_run):
 def test_devices_give_the_cpus_bits(image, head, ruled_run, arch):
     if arch not in PRESENT:
         pytest.skip(f"no {arch} device")
-    asked = {"dg": "prob", "stopping": "layers", "layers": image, "mask": head.mask, **TRACKED}
-    one, other = ruled_run, ts.track(*head.series, **(asked | {"arch": arch}))
+    one, other = ruled_run, ruled_track(head, image, arch=arch)
     assert other.stop_reasons == one.stop_reasons
     for a, b in zip(one.batches, other.batches, strict=True):
         np.testing.assert_array_equal(a.points, b.points)

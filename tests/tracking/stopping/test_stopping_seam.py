@@ -62,8 +62,8 @@ class Memory(Record):
 
 @func
 def choose_straight(
-    volume: Volume, p: vec3, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
+    volume: Volume, p: vec3, code: i32, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32,
+    c1: u32, c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Step 5, but every third one only at a second attempt."""
     choice = 5
@@ -78,7 +78,6 @@ def move_straight(
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step along x."""
-    state.code = code
     return vec3(p[0] + method.step, p[1], p[2])
 
 
