@@ -11,6 +11,7 @@ from commands import python
 from written import STEP, read, save
 
 from tistreamlines.devices import ARCHS
+from tistreamlines.devices.compilers import Compiler
 from tistreamlines.option import companions, flag
 from tistreamlines.options.parameters import defaults, options
 
@@ -283,6 +284,12 @@ class TestDevices:
 
 
 class TestDemo:
+    def test_a_missing_device_leaves_nothing(self, run, tmp_path, monkeypatch):
+        monkeypatch.setattr(Compiler, "installed", False)
+        done = run("demo", "--output-dir", tmp_path / "demo", "--arch", "vulkan")
+        assert done.code == 1 and "'vulkan' cannot run here" in done.err
+        assert not (tmp_path / "demo").exists()
+
     def test_table_and_files(self, run, tmp_path):
         folder = tmp_path / "demo"
         done = run("demo", "--output-dir", folder, "--nseeds", 1000, "--arch", "cpu")

@@ -36,16 +36,22 @@ and a picture of it are written to the output folder.
 @verbosity
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: Any) -> None:
+    from ..backends import take_compiler
     from ..io.picture import draw
+    from ..options.parameters import Parameters
     from ..phantom.phantom import joined_share, make_phantom, save_phantom
+    from ..run.setup import devices_of
 
+    chosen: dict[str, Any] = given(context) | {"nseeds": nseeds}
+    parameters = Parameters.given(chosen)
+    take_compiler(parameters.compiler)
+    devices_of(parameters)  # an error of the device comes before anything is written
     folder = _folder(output_dir, force=bool(context.params["force"]))
-    chosen = given(context)
     with Display(quiet=quiet, verbose=verbose) as display:
         display.stage("Generating the phantom")
         phantom = make_phantom()
         dwi, bvals, bvecs = save_phantom(phantom, folder)
-        chosen |= {"mask": folder / "mask.nii.gz", "force": True, "nseeds": nseeds}
+        chosen |= {"mask": folder / "mask.nii.gz", "force": True}
         result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
         points, offsets = _read(folder / TRACTOGRAM)
