@@ -50,7 +50,7 @@ def import_beside(arch: str) -> None:
     """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
     if arch in ARCHS and arch not in ON_HOST:
         from ..devices.compilers import compiler_for
-        from .taichi.runtime import imported
+        from .taichi.importing import imported
 
         before_threads(arch)
 
@@ -65,7 +65,7 @@ def before_threads(arch: str) -> None:
     """Do what has to be done before a thread starts that opens a device of an arch."""
     if arch not in ("auto", "cpu"):
         from ..devices.compilers import compiler_for
-        from .taichi.runtime import settle_environment
+        from .taichi.importing import settle_environment
 
         with suppress(DeviceError):  # likewise
             settle_environment(compiler_for(arch))

@@ -11,15 +11,13 @@ import atexit
 import ctypes
 import ctypes.util
 import gc
-import importlib
 import json
 import os
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -31,12 +29,12 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
-from .front_end import is_quick, quick_front_end, quick_import
+from .front_end import is_quick, quick_front_end
 from .hip_objects import VARIABLE, object_folder, remove_objects
-from .internals import imported_here, internals_of
+from .importing import imported, starting, variable_set
+from .internals import internals_of
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
-_starting = threading.RLock()
 _runtime: Runtime | None = None
 
 
@@ -55,21 +53,6 @@ def float_environment_kept() -> Iterator[None]:
         maths.fesetenv(held)
 
 
-@contextmanager
-def _environment(name: str, value: str | None) -> Iterator[None]:
-    """Set a variable temporarily, since later processes would inherit it; None changes nothing."""
-    held = os.environ.get(name)
-    if value is not None:
-        os.environ[name] = value
-    try:
-        yield
-    finally:
-        if value is not None:
-            os.environ.pop(name)
-            if held is not None:
-                os.environ[name] = held
-
-
 def start(device: Device, profile: bool = False, program: Any = None) -> Runtime:
     """Return the Taichi that runs on a device; start it if necessary.
 
@@ -81,7 +64,7 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
         If Taichi cannot start on the device, or is in use by other code or by a program on another device.
     """
     global _runtime
-    with _starting:
+    with starting:
         if _runtime is not None:
             _runtime.check_process()
         compiler = compiler_for(device.arch)
@@ -147,59 +130,14 @@ def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
         common |= {"fast_math": False, "advanced_optimization": False}
         # Taichi's messages would mix with the program's output
         with (
-            float_environment_kept(), _environment(compiler.variable("VISIBLE_DEVICE"), index),
-            _environment(VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
+            float_environment_kept(), variable_set(compiler.variable("VISIBLE_DEVICE"), index),
+            variable_set(VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
         ):  # fmt: skip
             ti.init(arch=getattr(ti, device.arch), **common | options)
             internals_of(compiler).finish_start(compiler)
     except (RuntimeError, ValueError) as error:
         read = _read_by(compiler)
         raise DeviceError(f"{device.arch}: {compiler.title} cannot start on {device.name}: {error}{read}") from error
-    return ti
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[None]:
-    """Name a folder for temporary files if none can be written: Taichi's imports ask for one, but write nothing."""
-    held = tempfile.tempdir
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError:
-        tempfile.tempdir = os.sep
-    try:
-        yield
-    finally:
-        tempfile.tempdir = held
-
-
-def settle_environment(compiler: Compiler) -> None:
-    """Set the environment variables for a compiler, before other threads start.
-
-    In C, a variable that is added may move the list of all, which then ends the process if another thread reads it.
-    Those that are added later, by the compiler and at its start, have their place from here on.
-    """
-    ours = {compiler.banner: "0", compiler.variable("SKIP_VERSION_CHECK"): "ON"}
-    ours[compiler.variable("ENABLE_PYBUF")] = "0"  # else it prints a message if standard output is wrapped
-    if "XDG_CACHE_HOME" not in os.environ:
-        ours["HOME"] = str(Path.home())  # without either variable Taichi ends the process
-    if ours.keys() <= os.environ.keys():
-        return
-    for name, value in ours.items():
-        os.environ.setdefault(name, value)
-    with ExitStack() as places:
-        for name in (compiler.variable("LIB_DIR"), compiler.variable("VISIBLE_DEVICE"), VARIABLE):
-            if name not in os.environ:
-                places.enter_context(_environment(name, ""))
-
-
-def imported(compiler: Compiler) -> Any:
-    """Import a compiler, without its banner and its check for a newer version, and return it."""
-    settle_environment(compiler)
-    with _starting, _temporary_folder(), quick_import(compiler):
-        if compiler.module not in sys.modules:
-            imported_here.add(compiler.module)
-        ti = importlib.import_module(compiler.module)
-    ti.set_logging_level(ti.ERROR)
     return ti
 
 
