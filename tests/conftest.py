@@ -24,7 +24,7 @@ FIRST = (
     "tracking/getters/asymmetric", "tracking/parity", "backends/metal", "tracking/getters/samples", "dipy/dipy",
     "tracking/stopping/own_grid", "benchmarks/files", "tracking/getters/ptt", "cuslines/tracker",
     "tracking/getters/boot", "tracking/tables/rows", "tracking/seeding/seeding", "options/idle", "workers/several",
-    "dipy/more", "backends/lost", "backends/trial", "benchmarks/truth/quality", "run/cluster",
+    "dipy/more", "backends/lost", "backends/trial", "backends/compilers", "benchmarks/truth/quality", "run/cluster",
     "tracking/growth/sizes", "tracking/convergence", "linker/store", "tracking/selection/dropped", "run/samples",
     "cli/cli", "fit/frames", "tracking/getters/prob", "tracking/getters/ptt_lines", "backends/one_taichi",
     "tracking/getters/det", "tracking/stopping/anatomy", "backends/tried", "run/api_objects", "io/mif_runs",

@@ -10,6 +10,9 @@ SLOW = {
         "test_code_objects_are_for_the_devices_architecture", "test_every_kernel_is_there",
         "test_products_are_not_fused", "test_wavefronts_have_64_threads",
     ),
+    "backends/compilers": (
+        "test_all_give_the_same_bits", "test_it_gives_the_cpus_bits", "test_it_runs_beside_taichi",
+    ),
     "backends/lost": (
         "test_a_device_that_is_lost_again_ends_it", "test_a_run_with_resume_survives", "test_one_line_and_nothing_left",
     ),
@@ -36,7 +39,10 @@ SLOW = {
     "backends/tried": (
         "test_a_part_that_is_missing_is_done_without", "test_another_version_gives_the_same_bits_and_a_note",
     ),
-    "backends/two_threads": ("test_a_fit_goes_on_while_another_thread_imports",),
+    "backends/two_threads": (
+        "test_a_fit_goes_on_while_another_thread_imports",
+        "test_the_list_of_environment_variables_stays_where_threads_read_it",
+    ),
     "benchmarks/ball_and_sticks": ("test_known_fibres",),
     "benchmarks/files": (
         "test_a_command_is_faster_with_its_caches", "test_a_peer_reads_files_and_writes_a_file",
