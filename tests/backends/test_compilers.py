@@ -17,9 +17,10 @@ from tistreamlines.phantom.phantom import save_phantom
 
 # tracks with a compiler while other code runs Taichi; then with both compilers in turn, and on the CPU
 BESIDE = """
-import sys
+import os, sys
 name, support = sys.argv[1:]
 sys.path.insert(0, support)
+os.environ.pop("TISTREAMLINES_COMPILER", None)
 import taichi as ti
 ti.init(arch=ti.cpu, log_level=ti.ERROR)
 mine = ti.ndarray(ti.i32, 4)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from commands import importing, python
-from taichi_runs import Doubler, digest, run, said
+from taichi_runs import TAICHI_ALONE, Doubler, digest, run, said
 
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.errors import DeviceError
@@ -155,6 +155,7 @@ def test_python_ends_in_another_thread(arch):
     assert outcome("left_in_another_thread", arch) == {}
 
 
+@TAICHI_ALONE
 @pytest.mark.parametrize("arch", GPUS)
 def test_runs_share_taichi_and_what_it_has_compiled(arch):
     found = outcome("side_by_side", arch)
@@ -166,6 +167,7 @@ def test_runs_share_taichi_and_what_it_has_compiled(arch):
     assert first == last > 5  # what the first run has compiled does for all
 
 
+@TAICHI_ALONE
 @pytest.mark.parametrize("arch", GPUS)
 def test_taichi_is_not_taken_from_others_nor_by_them(arch):
     found, doubles = outcome("in_the_way", arch), [0, 2, 4, 6, 8]
@@ -186,6 +188,7 @@ def test_another_thread_may_take_another_device(arch):
     assert all(values == [0, 2, 4, 6, 8] for values in found.values()), found
 
 
+@TAICHI_ALONE
 @pytest.mark.parametrize("arch", GPUS)
 def test_arrays_that_are_let_go_are_freed(arch):
     """Whoever has the turn is not disturbed: what is let go meanwhile is freed with the next array."""

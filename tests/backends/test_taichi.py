@@ -27,6 +27,7 @@ from maths_kernels import divide_all, log_all, random_floats, square_root_all
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
 from tables import prepare_boot, prepare_det, prepare_prob
+from taichi_runs import TAICHI_ALONE
 
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
@@ -401,6 +402,7 @@ def compile_for_subgroups(getter: str) -> None:
     print("compiled")
 
 
+@TAICHI_ALONE
 @pytest.mark.parametrize("getter", ["prob", "det"])
 def test_kernels_compile_for_subgroups_of_32(getter):
     """Taichi forgets the type of what a subgroup operation returns, and may then fail on a comparison with it."""
@@ -432,6 +434,7 @@ def test_an_arch_that_is_missing_is_an_error(arch):
         assert re.search(rf"DeviceError: {arch}: \w+ cannot start", in_own_process("try_to_start", arch))
 
 
+@TAICHI_ALONE
 def test_the_environment_cannot_change_the_arch(monkeypatch):
     try:
         choose("vulkan")

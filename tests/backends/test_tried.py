@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 from commands import python
+from taichi_runs import TAICHI_ALONE
 
 from tistreamlines.backends import tried
 from tistreamlines.devices import list_devices
@@ -64,7 +65,7 @@ def tracked(head):
         ("cpu", "numba", "0.99.1"),
         pytest.param(
             "vulkan", "taichi", "1.8.0",
-            marks=pytest.mark.skipif(not VULKAN, reason="needs Vulkan (Debian: mesa-vulkan-drivers, libvulkan1)"),
+            marks=[TAICHI_ALONE, pytest.mark.skipif(not VULKAN, reason="needs Vulkan (Debian: mesa-vulkan-drivers)")],
         ),
     ],
 )  # fmt: skip

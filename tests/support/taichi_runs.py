@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from tables import prepare_det
 
 from tistreamlines.devices import Device, choose
+from tistreamlines.devices.compilers import AUTO, VARIABLE
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker.lang import Ints, Reals, func, i32
 from tistreamlines.linker.source import Source
@@ -18,6 +21,9 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 
 SIDE = 6
+TAICHI_ALONE = pytest.mark.skipif(
+    os.environ.get(VARIABLE, AUTO) not in (AUTO, "taichi"), reason=f"is about Taichi itself, and {VARIABLE} names another"
+)
 
 
 def run(arch: str, seed: int = 0, device: Device | None = None) -> Iterator[Batch]:
