@@ -22,7 +22,7 @@ from tistreamlines.tracking.growth.settings import Settings
 
 SIDE = 6
 TAICHI_ALONE = pytest.mark.skipif(
-    os.environ.get(VARIABLE, AUTO) not in (AUTO, "taichi"), reason=f"is about Taichi itself, and {VARIABLE} names another"
+    os.environ.get(VARIABLE, AUTO) not in (AUTO, "taichi"), reason=f"is about Taichi itself; {VARIABLE} names another"
 )
 
 
