@@ -10,7 +10,11 @@ import pytest
 from places import LAVAPIPE, SUPPORT
 
 from tistreamlines.devices import host
+from tistreamlines.devices.compilers import VARIABLE
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get(VARIABLE) == "forge", reason="Taichi Forge 0.7.0 may wait for ever for a device that is lost"
+)
 COMPILER = shutil.which("cc")
 SUBMISSION = 110  # which one is lost; a run has about 60 before it tracks, and 20 at its end
 

@@ -431,7 +431,8 @@ def test_an_arch_that_is_missing_is_an_error(arch):
     else:
         pytest.skip(f"{arch} is here")
     if arch != "vulkan":  # without a loader Taichi's own search for Vulkan may end the process
-        assert re.search(rf"DeviceError: {arch}: \w+ cannot start", in_own_process("try_to_start", arch))
+        said = in_own_process("try_to_start", arch)
+        assert re.search(rf"DeviceError: {arch}: [\w ]+ (cannot start|does not compile|is installed)", said)
 
 
 @TAICHI_ALONE
