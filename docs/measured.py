@@ -1,0 +1,141 @@
+"""Tables of what was measured, from the files in ``benchmarks/results``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from truth.means import SCAN, means
+
+from tistreamlines.benchmarks.compare import committed
+from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
+from tistreamlines.fit.models import MODELS
+from tistreamlines.io.trx import TrxSink
+from tistreamlines.option import flag
+from tistreamlines.options.parameters import Parameters, options
+from tistreamlines.tracking.registry import METHODS
+
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write a Markdown table."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def thousand_subjects() -> str:
+    """What 1,000 subjects of 10 million streamlines would take, extrapolated from timed commands on CUDA."""
+    timed: dict[tuple[str, str, int], Any] = {}
+    for name in ("h200-million-files.json", "h200-files-to-file.json"):
+        for one in json.loads((RESULTS / name).read_text(encoding="utf-8"))["files"]:
+            if one["target"] == "cuda":
+                timed[one["dg"], one["kind"], one["nseeds"]] = one
+    long = json.loads((RESULTS / "h200-soak.json").read_text(encoding="utf-8"))["runs"][-1]
+    longest, rows = {"boot": timed["boot", "cached", 1_000_000], "prob": long | {"stages": long["seconds"]}}, []
+    for dg in ("boot", "prob", "ptt"):
+        first = timed[dg, "warm", 100_000]
+        run = longest.get(dg, first)
+        each = run["points"] / run["streamlines"]
+        size = 12 * each + TrxSink.STREAMLINE_BYTES
+        prepare = first["seconds"] - first["stages"]["track"] - first["stages"]["write"]
+        track = 1e7 * (run["stages"]["track"] + run["stages"]["write"]) / run["streamlines"]
+        rows.append((
+            f"`{dg}`", f"{each:.0f}", f"{size / 100:.1f} GB", f"{size / 100:.1f} TB", f"{prepare:.1f} s",
+            f"{track:.1f} s", f"{(prepare + track) / 3.6:.1f}", f"{size / 100 / track:.1f} GB/s",
+        ))  # fmt: skip
+    head = (
+        "getter", "points a streamline", "file of a subject", "all files", "preparing", "tracking and writing",
+        "GPU hours", "disk, for each GPU",
+    )  # fmt: skip
+    return table(head, rows)
+
+
+COLUMNS = {
+    "bval": "b", "snr": "SNR", "directions": "directions", "voxel_mm": "mm", "way": "way", "VC": "VC %", "IC": "IC %",
+    "NC": "NC %", "valid_bundles": "bundles %", "overlap": "overlap %", "overreach": "overreach %", "r": "r",
+    "peak_error": "peaks off by °", "fibres_missed": "fibres missed %", "peaks_spurious": "spurious peaks %",
+    "mm": "mean mm", "median_mm": "median mm", "coherence": "coherence",
+}  # fmt: skip
+
+
+def truth(file: str, *leave_out: str) -> str:
+    """Scores of tractograms of known bundles, means over geometries and seeds, without some columns."""
+    rows = []
+    for scan, way, scores in means(json.loads((RESULTS / file).read_text(encoding="utf-8"))["rows"]):
+        told = {name: f"{value:.{2 if name in ('r', 'coherence') else 1}f}" for name, value in scores.items()}
+        rows.append(dict(zip(SCAN, scan, strict=True)) | {"way": way} | told)
+    names = [name for name in COLUMNS if name not in leave_out and any(name in row for row in rows)]
+    return table([COLUMNS[name] for name in names], [[row.get(name, "") for name in names] for row in rows])
+
+
+def changed_defaults() -> str:
+    """Defaults that are not DIPY's, and the scores of both, means over all phantoms."""
+    found = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
+
+    def scores(way: str) -> str:
+        mine = [row for row in found if row["way"] == way and "VC" in row]
+        valid, r = (sum(row[name] for row in mine) / len(mine) for name in ("VC", "r"))
+        return f"{valid:.1f} %, {r:.3f}"
+
+    rows = []
+    for dg in (name for name, row in METHODS.items() if row.models):
+        ours, theirs = (_defaults(Parameters(dg=dg, like=like)) for like in (None, "dipy"))
+        changed = [name for name in options() if name != "like" and ours[name] != theirs[name]]
+        if changed:
+            words = (
+                ", ".join(f"`{flag(name)} {_number(chosen[name])}`" for name in changed) for chosen in (ours, theirs)
+            )
+            rows.append((f"`{dg}`", *words, scores(dg), scores(f"{dg}-like-dipy")))
+    return table(("`--dg`", "Defaults here", "DIPY's", "VC, r here", "VC, r with DIPY's"), rows)
+
+
+def _defaults(chosen: Parameters) -> dict[str, Any]:
+    """Return the options by name, with the order of the model for a series of many directions."""
+    found = {name: getattr(chosen, name) for name in options()}
+    assert chosen.model is not None
+    return found | {"sh_order": chosen.sh_order or MODELS[chosen.model].order}
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def speed() -> str:
+    """Throughput of each arch beside the fastest peer on the same data."""
+    return rows_for_readme(committed(RESULTS, "suite-*.json"))
+
+
+def files_to_file() -> str:
+    """Seconds of whole commands, from files to a tractogram."""
+    return files_for_readme(committed(RESULTS, "*files-to-file.json"))
+
+
+def compilers() -> str:
+    """Seconds and speeds of the compilers for GPUs."""
+    rows = []
+    for file in sorted(RESULTS.glob("*-compilers.json")):
+        for run in json.loads(file.read_text(encoding="utf-8"))["runs"]:
+            seconds = [f"{run[f'{what}_{kind}']:.1f}" for what in ("start", "compile") for kind in ("cold", "warm")]
+            where = [run["device"].partition(" (")[0], f"`{run['arch']}`", f"`{run['dg']}`", run["compiler"]]
+            rows.append([*where, *seconds, f"{run['mpoints_per_second']:.3g}"])
+    times = [f"{what}, {kind} (s)" for what in ("start", "compile") for kind in ("cold", "warm")]
+    return table(["device", "arch", "getter", "compiler", *times, "million points per second"], rows)
+
+
+def parity() -> str:
+    """Differences between tistreamlines and DIPY, in per cent of DIPY's values."""
+    rows = []
+    for run in json.loads((RESULTS / "parity-dipy.json").read_text(encoding="utf-8")):
+        apart = [run["differences"][name] for name in ("streamlines", "mean_points")]
+        cells = [f"{one['percent']:+.2f} ± {one['standard_error']:.2f}" for one in apart]
+        density = run["density_correlation"]
+        cells += [f"{density['ours_with_dipy']:.4f}", f"{density['dipy_run_to_run']:.4f}"]
+        rows.append([run["data"], f"`{run['dg']}`, {run['model']}", f"{run['seeds']:,}", *cells])
+    head = ("data", "getter, model", "seeds", "streamlines (%)", "mean points (%)", "density", "DIPY twice")
+    return table(head, rows)
