@@ -63,11 +63,11 @@ def import_beside(arch: str) -> None:
 
 def before_threads(arch: str) -> None:
     """Do what has to be done before a thread starts that opens a device of an arch."""
-    if arch not in ("auto", "cpu"):
+    if arch not in ON_HOST:
         from ..devices.compilers import compiler_for
         from .taichi.importing import settle_environment
 
-        with suppress(DeviceError):  # likewise
+        with suppress(DeviceError):  # it occurs again when the device is started
             settle_environment(compiler_for(arch))
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 
 from ..errors import DeviceError
 from ..option import listed
 from .amd import amdgpu_devices, amdgpu_free, amdgpu_shown
 from .compilers import lacking
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
-from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores
+from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores, without
 
 ARCHS = ("metal", "cuda", "amdgpu", "vulkan", "cpu")  # in the order in which 'auto' tries them
 NUMBERED = ("cuda", "amdgpu", "vulkan")  # those that can have several devices
@@ -42,8 +41,7 @@ def _probe(arch: str) -> list[Device]:
         return [missing(arch, str(error))]
     except AttributeError as error:  # ctypes: the library lacks a function
         return [missing(arch, f"the driver is too old ({error}): update it")]
-    lack = lacking(arch)
-    return [replace(one, available=False, reason=lack) if lack and one.available else one for one in devices]
+    return without(devices, lacking(arch))
 
 
 def _rank(device: Device) -> tuple[bool, int, int]:

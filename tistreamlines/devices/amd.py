@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from struct import pack
 
-from .host import Device, MissingError, load, missing, read, text
+from .host import Device, MissingError, load, missing, read, text, without
 
 LIBRARY, MAJORS = "libamdhip64.so", (7, 6)
 # where Quadrants looks for its linker, after ROCM_PATH and before PATH
@@ -73,9 +73,7 @@ def amdgpu_devices() -> list[Device]:
         hip = f"HIP {version.value // 10_000_000}.{version.value // 100_000 % 100}.{version.value % 100_000}"
     module = read("/sys/module/amdgpu/version").strip()  # the kernel's own driver has none
     driver = f"{module} ({hip})" if module else hip
-    lack = _lack()
-    devices = [_amd_device(lib, index, driver) for index in range(count)]
-    return [replace(one, available=False, reason=lack) if lack and one.available else one for one in devices]
+    return without([_amd_device(lib, index, driver) for index in range(count)], _lack())
 
 
 def _lack() -> str:

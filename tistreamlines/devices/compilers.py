@@ -93,16 +93,16 @@ def take(name: str) -> None:
     ParameterError
         If it is not installed.
     """
-    if name == AUTO:
-        os.environ.pop(VARIABLE, None)
-        os.environ |= {} if _given is None else {VARIABLE: _given}
-        return
-    if not COMPILERS[name].installed:
+    if name != AUTO and not COMPILERS[name].installed:
         raise ParameterError(
             f"--compiler {name}: {COMPILERS[name].package} is not installed: pip install {COMPILERS[name].package}, or "
             f"give one of {listed([AUTO, *(one.name for one in COMPILERS.values() if one.installed)])}"
         )
-    os.environ[VARIABLE] = name
+    wanted = _given if name == AUTO else name
+    if wanted is None:
+        os.environ.pop(VARIABLE, None)
+    elif os.environ.get(VARIABLE) != wanted:  # other threads may read the variables
+        os.environ[VARIABLE] = wanted
 
 
 def compiler_for(arch: str) -> Compiler:

@@ -10,7 +10,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 ON_HOST = ("cpu",)  # archs whose kernels are run by threads of this package
@@ -190,6 +190,11 @@ def peak_bytes() -> int | None:
     # on Linux ru_maxrss includes the peak of the parent process at the time of the fork
     own = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
     return max(started, 1024 * int(own.split()[1]))
+
+
+def without(devices: list[Device], lack: str) -> list[Device]:
+    """Return devices of which none is available for want of something, if ``lack`` says so."""
+    return [replace(one, available=False, reason=lack) if lack and one.available else one for one in devices]
 
 
 def cpu_devices() -> list[Device]:

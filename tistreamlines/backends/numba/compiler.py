@@ -20,7 +20,7 @@ if config.DISABLE_JIT:
 
 import numpy as np
 
-from ..memory import collector_paused
+from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
 
 OF_C = ("sqrt",)  # functions that every process has

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...devices.compilers import Compiler
-from ..memory import collector_paused
+from ..collector import collector_paused
 from ..tried import is_tried
 
 _reading = threading.RLock()

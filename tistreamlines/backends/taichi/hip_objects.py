@@ -14,7 +14,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-VARIABLE = "QD_TMP_DIR"
+FOLDER_VARIABLE = "QD_TMP_DIR"
 PREFIX = "tistreamlines-hip-"
 SAFE = re.compile(r"[\w./+-]+")  # Quadrants hands names to a shell as they are
 _folders: dict[str, int] = {}  # of this process, with the descriptors that lock them
@@ -25,7 +25,7 @@ def object_folder(arch: str) -> str | None:
 
     Then Quadrants takes one of its own, below /tmp.
     """
-    if arch != "amdgpu" or os.environ.get(VARIABLE):
+    if arch != "amdgpu" or os.environ.get(FOLDER_VARIABLE):
         return None
     with suppress(OSError):
         place = tempfile.gettempdir()

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...devices.compilers import Compiler
 from .front_end import quick_import
-from .hip_objects import VARIABLE
+from .hip_objects import FOLDER_VARIABLE
 from .internals import imported_here
 
 starting = threading.RLock()  # held while a compiler is imported or started
@@ -52,8 +52,9 @@ def _temporary_folder() -> Iterator[None]:
 def settle_environment(compiler: Compiler) -> None:
     """Set the environment variables for a compiler, before other threads start.
 
-    In C, a variable that is added may move the list of all, which then ends the process if another thread reads it.
-    Those that are added later, by the compiler and at its start, have their place from here on.
+    Adding a variable may make the C library move its list of variables, and a thread that reads the list meanwhile then
+    ends the process. Others are added later, by the compiler and when it starts; adding and removing them here leaves
+    room for them, so that the list stays where it is.
     """
     ours = {compiler.banner: "0", compiler.variable("SKIP_VERSION_CHECK"): "ON"}
     ours[compiler.variable("ENABLE_PYBUF")] = "0"  # else it prints a message if standard output is wrapped
@@ -64,7 +65,7 @@ def settle_environment(compiler: Compiler) -> None:
     for name, value in ours.items():
         os.environ.setdefault(name, value)
     with ExitStack() as places:
-        for name in (compiler.variable("LIB_DIR"), compiler.variable("VISIBLE_DEVICE"), VARIABLE):
+        for name in (compiler.variable("LIB_DIR"), compiler.variable("VISIBLE_DEVICE"), FOLDER_VARIABLE):
             if name not in os.environ:
                 places.enter_context(variable_set(name, ""))
 

@@ -28,31 +28,25 @@ class Internals:
     sliced = True
 
     def __init__(self, compiler: Compiler, ti: Any) -> None:
-        self._compiler = compiler
         self._array_of = import_module(f"{compiler.module}.lang._ndarray").ScalarNdarray
-        self._state = self._current(compiler)  # another one whenever the compiler starts or stops
+        self._current = _state_of(compiler)
+        self._state = self._current()  # another one whenever the compiler starts or stops
         self._config = self._state.prog.config()
 
     @staticmethod
-    def _current(compiler: Compiler) -> Any:
-        return import_module(f"{compiler.module}.lang.impl").get_runtime()
-
-    @classmethod
-    def finish_start(cls, compiler: Compiler) -> None:
+    def finish_start(compiler: Compiler) -> None:
         """Do what only the thread that starts the compiler can do."""
-        cls._current(compiler).materialize()
+        _state_of(compiler)().materialize()
 
-    @classmethod
-    def runs(cls, compiler: Compiler) -> bool:
+    @staticmethod
+    def runs(compiler: Compiler) -> bool:
         """Whether a compiler that is imported runs in this process."""
-        state = cls._current(compiler)
-        # where others have None, Quadrants raises an error
-        return (state._prog if hasattr(state, "_prog") else state.prog) is not None
+        return _is_started(_state_of(compiler)())
 
     @property
     def goes_on(self) -> bool:
         """Whether the compiler still runs as it was started."""
-        return self._current(self._compiler) is self._state and self.runs(self._compiler)
+        return self._current() is self._state and _is_started(self._state)
 
     def allow_reordering(self, allowed: bool) -> None:
         """Say whether kernels that are compiled from now on may reorder arithmetic."""
@@ -74,6 +68,16 @@ class Internals:
         self._state.prog.delete_ndarray(handle)
 
 
+def _state_of(compiler: Compiler) -> Callable[[], Any]:
+    """Return the function that returns a compiler's state."""
+    return import_module(f"{compiler.module}.lang.impl").get_runtime
+
+
+def _is_started(state: Any) -> bool:
+    # where others have None, Quadrants raises an error
+    return (state._prog if hasattr(state, "_prog") else state.prog) is not None
+
+
 class Documented:
     """The same by documented functions alone, as far as they go."""
 
@@ -83,12 +87,12 @@ class Documented:
     def __init__(self, compiler: Compiler, ti: Any) -> None:
         self._ti = ti
 
-    @classmethod
-    def finish_start(cls, compiler: Compiler) -> None:
+    @staticmethod
+    def finish_start(compiler: Compiler) -> None:
         """Leave it to the first kernel."""
 
-    @classmethod
-    def runs(cls, compiler: Compiler) -> bool:
+    @staticmethod
+    def runs(compiler: Compiler) -> bool:
         """Whether other code, which has imported a compiler, may have started it: nothing tells."""
         return compiler.module not in imported_here
 

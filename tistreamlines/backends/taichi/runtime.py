@@ -30,7 +30,7 @@ from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
 from .front_end import is_quick, quick_front_end
-from .hip_objects import VARIABLE, object_folder, remove_objects
+from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
 from .importing import imported, starting, variable_set
 from .internals import internals_of
 
@@ -131,7 +131,7 @@ def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
         # Taichi's messages would mix with the program's output
         with (
             float_environment_kept(), variable_set(compiler.variable("VISIBLE_DEVICE"), index),
-            variable_set(VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
+            variable_set(FOLDER_VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
         ):  # fmt: skip
             ti.init(arch=getattr(ti, device.arch), **common | options)
             internals_of(compiler).finish_start(compiler)
