@@ -130,11 +130,9 @@ def main() -> None:
                 print(dg, arch, "same bits" if len({row["sha256"] for row in rows}) == 1 else "OTHER BITS", flush=True)
                 found += rows
     if options.out:
-        from tistreamlines.benchmarks.machine import machine
+        from records import write_runs
 
-        words = [word if not Path(word).is_absolute() else Path(word).name for word in sys.argv[1:]]
-        record = {"command": f"python benchmarks/compilers.py {' '.join(words)}", "machine": machine(), "runs": found}
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_runs(options.out, found)
 
 
 if __name__ == "__main__":

@@ -167,11 +167,9 @@ def main() -> None:
         print(dg, arch, row["mpoints_per_second"], row["ratio"], row["ratio_by_turn"], row["stages"],
               "same bits" if row["same_bits"] else "OTHER BITS", flush=True)  # fmt: skip
     if options.out:
-        from tistreamlines.benchmarks.machine import machine
+        from records import write_runs
 
-        words = [word if not Path(word).is_absolute() else Path(word).name for word in sys.argv[1:]]
-        record = {"command": f"python benchmarks/versions.py {' '.join(words)}", "machine": machine(), "runs": found}
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_runs(options.out, found)
 
 
 if __name__ == "__main__":

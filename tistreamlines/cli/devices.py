@@ -39,16 +39,19 @@ def devices(as_json: bool, test: bool) -> int:
 
 
 def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str, Any]:
-    compiler = compiler_told(device) if device.available else {}
-    return {**device.as_dict(), "auto": automatic, **compiler, **({"test": tried} if tried else {})}
+    return {**device.as_dict(), "auto": automatic, **_compiler(device), **({"test": tried} if tried else {})}
 
 
 def _row(device: Device, automatic: bool, tried: dict[str, Any]) -> tuple[str, ...]:
     memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
     sort = "" if not device.available else "software" if device.software else device.kind
     number = str(device.index) if device.available and device.arch in NUMBERED else ""
-    compiler = compiler_told(device).get("compiler", "") if device.available else ""
-    return device.arch, number, device.name, device.driver, memory, sort, compiler, _state(device, automatic, tried)
+    compiler, state = _compiler(device).get("compiler", ""), _state(device, automatic, tried)
+    return device.arch, number, device.name, device.driver, memory, sort, compiler, state
+
+
+def _compiler(device: Device) -> dict[str, str]:
+    return compiler_told(device) if device.available else {}
 
 
 def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:
