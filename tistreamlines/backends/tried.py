@@ -1,7 +1,7 @@
 """Versions of the compilers whose private parts this package uses, each of which was tried.
 
 What makes a compiler quicker, or keeps what it has made, replaces or calls private parts of it. With another version,
-only its public ones are used: kernels are compiled more slowly, and on a GPU may run more slowly; results are the same.
+only its public ones are used: kernels are compiled more slowly, and may run more slowly on a GPU; results are the same.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
         help=f"Also track on several GPUs of {listed(NUMBERED)} together; as for track.  [default: on one device "
         "each]")
 @option("--compilers", "every_compiler", is_flag=True,
-        help="Compile for each GPU by every compiler that is installed.  [default: by one of them, as for track]")
+        help="Track on each GPU with every compiler that is installed.  [default: with one of them, as for track]")
 @option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)),
         help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow "
         "the other options, otherwise as for track]")

@@ -122,6 +122,8 @@ def equal(options, folder, **more):
     for arch in ARCHS:
         ts.track(**given | {"density": str(folder / f"{arch}.nii"), "density_voxel": 0.9, "arch": arch})
         assert (folder / "a.nii").read_bytes() == (folder / f"{arch}.nii").read_bytes(), arch
+    if "vulkan" not in ARCHS:
+        pytest.skip("no Vulkan device: the map of the cpu is right")
 
 
 ARCHS = [arch for arch in ("cpu", "vulkan") if arch in PRESENT]

@@ -1,7 +1,8 @@
 """What this package uses of a compiler beyond its documented functions, and what takes its place with other versions.
 
-Names that a compiler does not document may change with any release. So they are used with the versions that were tried
-(``backends.tried``); with others, only documented functions are, by the second class. The streamlines are the same.
+Names that a compiler does not document may change with any release. So :class:`Internals` uses them only with versions
+that were tried (``backends.tried``). With others, :class:`Documented` takes its place, which uses documented functions
+alone. The streamlines are the same.
 """
 
 from __future__ import annotations
