@@ -38,8 +38,8 @@ class Lengths:
     """Counts the lengths of batches; they come back with their points, so that no kernel is needed."""
 
     def __init__(self, options, space, step_mm, threads):
-        self.path, self.step_mm, self.width = Path(options.lengths), step_mm, options.lengths_bin
-        self.value, self.told = np.zeros(0, np.int64), {}
+        self.paths, self.step_mm, self.width = (Path(options.lengths),), step_mm, options.lengths_bin
+        self.value, self.told, self.doubts = np.zeros(0, np.int64), {}, ()
 
     def add(self, batch):
         """Count the streamlines of a batch; a streamline of n points has n - 1 steps."""
@@ -53,11 +53,11 @@ class Lengths:
 
     def write(self, *, force):
         """Write the table; the file appears when it is complete."""
-        with completed(self.path, force=force) as draft, draft.open("w", newline="") as file:
+        with completed(self.paths[0], force=force) as draft, draft.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["from_mm", "streamlines"])
             rows.writerows([f"{k * self.width:g}", count] for k, count in enumerate(self.value.tolist()))
-        self.told = {"path": str(self.path), "bin_mm": self.width}
+        self.told = {"path": str(self.paths[0]), "bin_mm": self.width}
 
 
 ts.register("lengths", Product(

@@ -142,6 +142,8 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
         raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
     if sort == "list":
         return _checked_list(name, option, value)
+    if sort == "pairs":
+        return _checked_pairs(name, option, value)
     if sort == "path" and not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
     if sort == "path" and not str(value):
@@ -165,6 +167,12 @@ def several(value: Any) -> tuple[Any, ...]:
     """
     many = isinstance(value, list | tuple) and not _are_numbers(value)
     return tuple(_joined(one) for one in (value if many else (value,)))
+
+
+def pairs(value: Any) -> tuple[Any, ...]:
+    """Return the pairs of an option, of which Python callers may give one or many."""
+    one = isinstance(value, list | tuple) and not any(isinstance(item, list | tuple) for item in value)
+    return (value,) if one or not isinstance(value, list | tuple) else tuple(value)
 
 
 def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
@@ -240,6 +248,17 @@ def _checked_list(name: str, option: Option, values: Any) -> tuple[Any, ...]:
     if not values:
         raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
     return values
+
+
+def _checked_pairs(name: str, option: Option, values: Any) -> tuple[tuple[Any, Any], ...]:
+    """Check each pair of an option: an input and the file that is made with it."""
+    for one in values:
+        good = isinstance(one, list | tuple) and len(one) == 2
+        if not good or not all(isinstance(item, str | os.PathLike) and str(item) for item in one):
+            raise ParameterError(f"{flag(name)} is {one!r}: give {option.unit}, or several pairs of these in a list")
+    if not values:
+        raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
+    return tuple((first, second) for first, second in values)
 
 
 def _number(name: str, option: Option, value: Any, sort: str) -> int | float:

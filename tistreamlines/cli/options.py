@@ -130,7 +130,7 @@ def verbosity(function: Any) -> Any:
 def explanation(name: str, option: Option) -> str:
     """Return the help of an option: its meaning, companions, bounds and default."""
     notes = [f"with {companions(fact, words)}" for fact, words in applies_with(name).items()]
-    if kind(name) == "list":
+    if kind(name) in ("list", "pairs"):
         notes.append("can be given several times")
     if bounds(option) != "a number":
         notes.append(bounds(option).removeprefix("a number "))
@@ -159,4 +159,6 @@ def _settings(name: str, option: Option) -> dict[str, Any]:
     if option.choices:
         return {**common, "type": click.Choice(tuple(option.choices)), "default": None}
     metavar = option.unit.upper().replace(" ", "_")
+    if kind(name) == "pairs":
+        return {**common, "nargs": 2, "default": None, "metavar": option.unit, "multiple": True}
     return {**common, "type": _TYPES[kind(name)], "default": None, "metavar": metavar, "multiple": kind(name) == "list"}

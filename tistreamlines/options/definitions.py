@@ -18,6 +18,7 @@ from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
+from ..tracking.products.connectome import ConnectomeOptions
 from ..tracking.products.density_map import DensityOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
@@ -32,8 +33,9 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an inpu
 
 @dataclass(frozen=True)
 class OwnOptions(
-    DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
-    BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
+    ConnectomeOptions, DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions,
+    FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
+    SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 
@@ -92,8 +94,10 @@ def absent(name: str) -> str:
 
 
 def kind(name: str) -> str:
-    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', or 'list' for several values."""
+    """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', 'list' of values, or 'pairs'."""
     annotation = _type(name)
+    if annotation.startswith("OneOrMore[tuple["):
+        return "pairs"
     if annotation == "str | float" or (annotation.startswith("str") and not options()[name].choices):
         return "text"
     if annotation.startswith("OneOrMore["):

@@ -122,6 +122,11 @@ class Options(TypedDict, total=False):
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
+    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
+    connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
+    connectome_radius: float | None
+    connectome_measure: OneOrMore[str] | None
+    connectome_nodes: OneOrMore[PathLike] | None
     # Running
     part: str | None
     resume: bool | None
@@ -144,3 +149,8 @@ class ProductOptions(TypedDict, total=False):
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
+    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
+    connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
+    connectome_radius: float | None
+    connectome_measure: OneOrMore[str] | None
+    connectome_nodes: OneOrMore[PathLike] | None

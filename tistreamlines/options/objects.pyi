@@ -258,3 +258,15 @@ class Density(Product):
         voxel: float | None = ...,
         grid: ImageLike | None = ...,
     ) -> None: ...
+
+class Connectome(Product):
+    """Product 'connectome': matrices of how many streamlines join two nodes of a parcellation."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        assignment: Literal["radial", "end-voxel", "reverse"] | None = ...,
+        radius: float | None = ...,
+        measure: OneOrMore[str] | None = ...,
+        nodes: OneOrMore[PathLike] | None = ...,
+    ) -> None: ...

@@ -18,7 +18,7 @@ from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
 from ..io.response import AUTO, is_file, response_text
-from ..option import ball_of, checked, companions, flag, listed, part_of, recorded, several
+from ..option import ball_of, checked, companions, flag, listed, pairs, part_of, recorded, several
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
 from ..tracking.growth.options import SHORTEST
@@ -98,6 +98,10 @@ class Parameters(OwnOptions):
     def _sources(name: str, value: Any) -> Any:
         """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
         wrap = partial(source_of, name) if name in input_names() else (lambda one: one)
+        if kind(name) == "pairs":
+            return tuple(
+                (wrap(one[0]), *one[1:]) if isinstance(one, list | tuple) and one else one for one in pairs(value)
+            )
         return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
     def __repr__(self) -> str:
@@ -175,7 +179,9 @@ class Parameters(OwnOptions):
         found: dict[str, Any] = {}
         for name in input_names():
             value = getattr(self, name)
-            if isinstance(value, tuple):
+            if kind(name) == "pairs":
+                found |= {f"{name} {i}": pair[0] for i, pair in enumerate(value or (), 1)}
+            elif isinstance(value, tuple):
                 found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
             elif value is not None:
                 found[name] = value

@@ -21,7 +21,7 @@ from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
 from ..options.objects import MADE
-from ..options.parameters import Parameters, defaults, input_names, options
+from ..options.parameters import Parameters, defaults, input_names, kind, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.registry import PRODUCTS
@@ -306,6 +306,8 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
 def _relocated(parameters: Parameters, name: str, located: Mapping[str, Any]) -> Any:
     """Return the value of an option with its arrays located."""
     value = getattr(parameters, name)
+    if kind(name) == "pairs":
+        return [(located.get(f"{name} {i}", one), path) for i, (one, path) in enumerate(value, 1)]
     if isinstance(value, tuple):
         return [located.get(f"{name} {i}", one) for i, one in enumerate(value, 1)]
     return located.get(name, value)

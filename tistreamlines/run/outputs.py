@@ -45,7 +45,8 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
 
 
 def check_names(
-    output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool, products: Mapping[str, Path]
+    output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool,
+    products: Mapping[str, tuple[Path, ...]],
 ) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
@@ -64,35 +65,36 @@ def check_names(
     ParameterError
         If two outputs have the same name.
     """
-    for path in (output, *products.values()):
+    made = [(name, path) for name, paths in products.items() for path in paths]
+    for path in (output, *(path for _, path in made)):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
     beside = record_path(output, products)
-    given = [path for path in (stats, *products.values(), output, beside) if path is not None]
+    given = [path for path in (stats, *(path for _, path in made), output, beside) if path is not None]
     for path in given:
         _check_name(path, taken)
     if output is not None and output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
-    for name, path in products.items():
+    for name, path in made:
         if not suffix_of(path, suffixes := PRODUCTS[name].suffixes):
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
-        if any(_same_name(path, other) for other in products.values() if other is not path):
+        if any(_same_name(path, other) for _, other in made if other is not path):
             raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in given:
         check_target(path, force=force)
     if stats is not None:
-        if any(_same_name(stats, path) for path in (output, beside, *products.values()) if path is not None):
+        if any(_same_name(stats, path) for path in (output, beside, *(path for _, path in made)) if path is not None):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
         if record_at(stats) is not None:
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
     if beside is not None and beside.exists():
-        own = output or next(iter(products.values()))
+        own = output or made[0][1]
         _check_record(own, beside)
 
 
 @contextmanager
 def reserved(
-    output: Path | None, check: Callable[[], None], products: Mapping[str, Path]
+    output: Path | None, check: Callable[[], None], products: Mapping[str, tuple[Path, ...]]
 ) -> Generator[None, None, None]:  # fmt: skip
     """Check the outputs, and keep other runs from tractogram, products and record until the end of the block.
 
@@ -106,9 +108,10 @@ def reserved(
     if beside is None:
         yield
         return
-    first = output or next(iter(products.values()))
+    made = [path for paths in products.values() for path in paths]
+    first = output or made[0]
     with ExitStack() as held:
-        for path in (beside, *products.values()):
+        for path in (beside, *made):
             with explained(path):
                 try:
                     held.enter_context(drafts.reserved(path))

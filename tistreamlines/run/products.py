@@ -52,9 +52,14 @@ class Products:
         return {name: one.value for name, one in self._made.items()}
 
     @property
-    def paths(self) -> dict[str, Path]:
+    def paths(self) -> dict[str, tuple[Path, ...]]:
         """Their files."""
-        return {name: one.path for name, one in self._made.items()}
+        return {name: one.paths for name, one in self._made.items()}
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why they may be wrong."""
+        return [text for one in self._made.values() for text in one.doubts]
 
 
 def products_of(parameters: Parameters, space: Space, step_mm: float) -> Products:
@@ -63,10 +68,13 @@ def products_of(parameters: Parameters, space: Space, step_mm: float) -> Product
     return Products(made)
 
 
-def asked(parameters: Parameters) -> dict[str, Path]:
+def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:
     """Return the files that the options ask for, by the name of their product."""
     given = {name: getattr(parameters, name) for name in PRODUCTS}
-    return {name: Path(path) for name, path in given.items() if path is not None}
+    return {
+        name: (Path(value),) if (files := PRODUCTS[name].files) is None else files(parameters)
+        for name, value in given.items() if value is not None
+    }  # fmt: skip
 
 
 def suffix_of(path: Path, suffixes: Iterable[str]) -> str:
@@ -74,9 +82,9 @@ def suffix_of(path: Path, suffixes: Iterable[str]) -> str:
     return next((path.name[-len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
 
 
-def record_path(output: Path | None, products: Mapping[str, Path]) -> Path | None:
+def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -> Path | None:
     """Return the name of the record of a run: beside the tractogram, or without one beside its first product."""
     if output is not None or not products:
         return None if output is None else sidecar.sidecar_path(output)
-    name, path = next(iter(products.items()))
+    name, (path, *_) = next(iter(products.items()))
     return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")

@@ -21,6 +21,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.growth.statistics import DROPPED, LABELS
 from . import containers
+from .products import asked
 from .schema import Result, keys_of
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class TrackResult(Result):
     @property
     def place(self) -> str:
         """Where the streamlines, or what was made of them, are: a path, or 'in memory'."""
-        made = ", ".join(str(getattr(self.parameters, name)) for name in self.products)
+        made = ", ".join(str(paths[0]) for paths in asked(self.parameters).values())
         return str(self.path) if self.path is not None else made or "in memory"
 
     def _repr_html_(self) -> str:

@@ -43,6 +43,8 @@ class Run(Tracking):
     def write_products(self, *, force: bool | None = None) -> None:
         """Write the products that are asked for."""
         self.products.write(force=self.parameters.force if force is None else force)
+        for doubt in self.products.doubts:
+            self.log.warn(doubt)
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import plugins
@@ -14,7 +15,7 @@ from ..io import maps
 from ..option import listed
 from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
-from .products import density_map
+from .products import connectome, density_map
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
@@ -160,6 +161,8 @@ class Product:
         they can be compiled before the inputs are read; None if points are always needed.
     check : callable
         Raises an error that the options can tell before the work begins.
+    files : callable
+        Returns the paths of all files from the options; None if there is one, which the first option names.
     """
 
     title: str
@@ -168,6 +171,7 @@ class Product:
     suffixes: tuple[str, ...]
     collector: Callable[[Space, Settings], Collector] | None = None
     check: Callable[[Any], None] = lambda _: None
+    files: Callable[[Any], tuple[Path, ...]] | None = None
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
@@ -230,6 +234,10 @@ PRODUCTS: dict[str, Product] = {
     "density": Product(
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
         maps.SUFFIXES, density_map.blank, density_map.check,
+    ),
+    "connectome": Product(
+        "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
+        connectome.Connectomes, connectome.SUFFIXES, connectome.blank, connectome.check, connectome.files,
     ),
 }  # fmt: skip
 

@@ -60,11 +60,13 @@ class DensityMap:
         elif options.density_voxel is not None:
             space = finer(space, options.density_voxel)
         assert options.density is not None
-        self.path, self._density = Path(options.density), Density(space, step_mm, threads)
+        self._path, self._density = Path(options.density), Density(space, step_mm, threads)
+        self.paths = (self._path,)
         self._step_mm = step_mm
         self._device: DeviceDensity | None = None
         self.value: npt.NDArray[Any] = np.zeros((0, 0, 0), np.int32)
         self.told: dict[str, Any] = {}
+        self.doubts: tuple[str, ...] = ()
 
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch on the host."""
@@ -81,9 +83,9 @@ class DensityMap:
         if self._device is not None and len(self._device.total):
             self._density.add_counts(self._device.total)
         self.value, space = self._density.counts(), self._density.space
-        write_map(self.path, self.value, space, force=force)
+        write_map(self._path, self.value, space, force=force)
         self.told = {
-            "path": str(self.path), "sha256": sidecar.sha256(self.path), "shape": space.shape, "affine": space.affine,
+            "path": str(self._path), "sha256": sidecar.sha256(self._path), "shape": space.shape, "affine": space.affine,
         }  # fmt: skip
 
 

@@ -11,18 +11,20 @@ from .products import Collector
 
 
 class ProductFile(Protocol):
-    """A file that a run makes of its streamlines; a row of the registry makes it from the options.
+    """A file, or several, that a run makes of its streamlines; a row of the registry makes it from the options.
 
     Attributes
     ----------
-    path : the file.
+    paths : the files.
     value : what a result holds of it, once it is written.
     told : what the record says of it, once it is written.
+    doubts : why it may be wrong, as warnings, once it is written.
     """
 
-    path: Path
+    paths: tuple[Path, ...]
     value: Any
     told: dict[str, Any]
+    doubts: tuple[str, ...]
 
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account, if their points come back to the host."""

@@ -1,0 +1,185 @@
+"""Connectomes beside tck2connectome and DIPY, the jackknife, lookup tables, and the same bits from ends and from points."""
+
+import shutil
+import subprocess
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.io.node_tables import read_nodes
+from tistreamlines.kernels.products.lengths import UNITS
+from tistreamlines.options.parameters import Parameters
+from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.products.connectome import Connectomes
+from tistreamlines.tracking.products.matrix import BLOCKS, MEASURES, EdgeSums
+
+SHAPE, SEARCH = (20, 18, 16), 12.0
+AFFINE = np.array([[1.7, 0.3, 0, -9], [-0.3, 1.6, 0.2, 4], [0, -0.2, 2.1, -20], [0, 0, 0, 1.0]])
+RULES = {"radial": [], "end-voxel": ["-assignment_end_voxels"], "reverse": ["-assignment_reverse_search", f"{SEARCH}"]}
+SCALES = {
+    "count": [], "length": ["-scale_length"], "mean-length": ["-scale_length", "-stat_edge", "mean"],
+    "inverse-length": ["-scale_invlength"], "inverse-volume": ["-scale_invnodevol"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A parcellation with holes, and streamlines that cross it and leave it."""
+    place, rng = tmp_path_factory.mktemp("connectome"), np.random.default_rng(5)
+    blocks = np.indices(SHAPE) // 6
+    labels = 1 + blocks[0] + 4 * blocks[1] + 12 * blocks[2]
+    labels[rng.random(SHAPE) < 0.6] = 0
+    nib.save(nib.Nifti1Image(labels.astype(np.int16), AFFINE), place / "labels.nii.gz")
+    steps = rng.normal(size=(300, 40, 3)) * 0.3 + rng.normal(size=(300, 1, 3)) * 0.6
+    starts = nib.affines.apply_affine(AFFINE, rng.random((300, 1, 3)) * SHAPE)
+    whole = (starts + np.cumsum(steps, axis=1)).astype(np.float32)
+    lines = [one[:n] for one, n in zip(whole, rng.integers(1, 41, 300), strict=True)]
+    nib.streamlines.save(nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), str(place / "lines.tck"))
+    return place
+
+
+def batch_of(lines):
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lines])])
+    n = len(lines)
+    return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.arange(n), np.zeros(n), np.zeros((n, 2)))
+
+
+def made(folder, **options):
+    given = {"connectome": (folder / "labels.nii.gz", folder / "out.csv")} | options
+    one = Connectomes(Parameters(**given), None, 1.0)
+    lines = nib.streamlines.load(folder / "lines.tck").streamlines
+    one.add(batch_of(lines[:100]))
+    one.add(batch_of(lines[100:]))
+    one.write(force=True)
+    return one
+
+
+@pytest.mark.skipif(shutil.which("tck2connectome") is None, reason="MRtrix3 is not installed")
+@pytest.mark.parametrize("rule", RULES)
+def test_matrices_are_tck2connectomes(folder, rule):
+    radius = {"connectome_radius": SEARCH} if rule == "reverse" else {}
+    (ours,) = made(folder, connectome_assignment=rule, connectome_measure=list(SCALES), **radius).value
+    assert ours.values["count"].sum() > 100 or rule == "end-voxel"
+    for measure, scale in SCALES.items():
+        command = ["tck2connectome", "-quiet", "-force", "-symmetric", *RULES[rule], *scale]
+        subprocess.run([*command, folder / "lines.tck", folder / "labels.nii.gz", folder / "mrtrix.csv"], check=True)
+        theirs = np.loadtxt(folder / "mrtrix.csv", delimiter=",")
+        np.testing.assert_allclose(ours.values[measure], theirs, rtol=1e-5, atol=0, err_msg=measure)
+        if measure == "count":
+            np.testing.assert_array_equal(ours.values[measure], theirs)
+            np.testing.assert_array_equal(np.loadtxt(folder / "out.csv", delimiter=","), theirs)
+
+
+def test_end_voxels_are_dipys(folder):
+    from dipy.tracking.utils import connectivity_matrix
+
+    (ours,) = made(folder, connectome_assignment="end-voxel").value
+    image = nib.load(folder / "labels.nii.gz")
+    inside = [
+        one for one in nib.streamlines.load(folder / "lines.tck").streamlines
+        if (np.abs(nib.affines.apply_affine(np.linalg.inv(AFFINE), one[[0, -1]]) - (np.array(SHAPE) - 1) / 2)
+            < np.array(SHAPE) / 2).all()
+    ]  # fmt: skip
+    theirs = connectivity_matrix(inside, AFFINE, np.asarray(image.dataobj).astype(int), symmetric=True)
+    np.testing.assert_array_equal(ours.values["count"], theirs[1:, 1:])
+
+
+def test_standard_errors_are_those_of_leaving_a_block_out(folder):
+    rng = np.random.default_rng(2)
+    found, lengths, numbers = rng.integers(0, 4, (500, 2)), rng.integers(1, 1 << 22, 500), rng.integers(0, 900, 500)
+    whole = EdgeSums(3)
+    whole.add(found, lengths, numbers)
+    values, errors = whole.matrices({name: MEASURES[name] for name in ("count", "mean-length")}, np.ones(3))
+    edge = np.sort(found, axis=1) == [1, 3]
+    mine = edge.all(axis=1)
+    assert values["count"][0, 2] == values["count"][2, 0] == mine.sum() > BLOCKS
+    left = [mine & (numbers % BLOCKS != block) for block in range(BLOCKS)]
+    for name, each in (
+        ("count", [one.sum() * BLOCKS / (BLOCKS - 1) for one in left]),
+        ("mean-length", [lengths[one].mean() / UNITS for one in left]),
+    ):
+        expected = np.sqrt((BLOCKS - 1) * np.var(each))
+        np.testing.assert_allclose(errors[name][0, 2], expected, rtol=1e-12, err_msg=name)
+
+
+def test_sums_do_not_depend_on_parts():
+    rng = np.random.default_rng(3)
+    found, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
+    whole, parts, other = EdgeSums(8), EdgeSums(8), EdgeSums(8)
+    whole.add(found, lengths, numbers)
+    other.add(found[700:], lengths[700:], numbers[700:])
+    parts.merge(other.take())
+    parts.add(found[:700], lengths[:700], numbers[:700])
+    assert other.streamlines == 0
+    for ours, theirs in zip(parts.take(), whole.take(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+TABLES = {
+    "freesurfer.txt": "#No. Name R G B A\n0 Unknown 0 0 0 0\n"
+                      "17 Left-Hippocampus 220 216 20 0\n53 Right-Hippocampus 1 2 3 0\n",
+    "mrtrix.txt": "# index short long\n17 LHP Left-Hippocampus 220 216 20 255\n53 RHP Right-Hippocampus 1 2 3 255\n",
+    "basic.txt": '17 "Left-Hippocampus"\n53 Right-Hippocampus\n',
+    "itksnap.txt": '17 1 2 3 1 1 1 "Left-Hippocampus"\n53 1 2 3 1 1 1 "Right-Hippocampus"\n',
+    "dseg.tsv": "index\tname\tcolor\n17\tLeft-Hippocampus\t#ff\n53\tRight-Hippocampus\t#f0\n",
+    "label.xml": '<atlas><header><type>Label</type></header><data><label index="17">Left-Hippocampus</label>'
+                 '<label index="53">Right-Hippocampus</label></data></atlas>',
+    "max.xml": '<atlas><header><type>Probabalistic</type></header><data><label index="16">Left-Hippocampus</label>'
+               '<label index="52">Right-Hippocampus</label></data></atlas>',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_lookup_tables_of_others(tmp_path, name):
+    (tmp_path / name).write_text(TABLES[name])
+    assert read_nodes(tmp_path / name) == {17: "Left-Hippocampus", 53: "Right-Hippocampus"}
+
+
+def test_rows_are_those_of_the_table(folder):
+    (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n99\tnone\n")
+    (all_nodes,) = made(folder, connectome_assignment="end-voxel").value
+    one = made(folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel")
+    (ours,) = one.value
+    assert ours.names == ("seven", "two", "none")
+    np.testing.assert_array_equal(ours.values["count"][:2, :2], all_nodes.values["count"][np.ix_([6, 1], [6, 1])])
+    assert "1 of 3 nodes have no voxel (none)" in one.doubts[0]
+    assert (folder / "out_nodes.tsv").read_text().splitlines()[2].startswith("2\ttwo\t")
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "words"),
+    [
+        (np.full((3, 3, 3), 0.5), {}, "not whole numbers"),
+        (np.zeros((3, 3, 3)), {}, "no label above 0"),
+        (np.ones((3, 3, 3, 2)), {}, "4 axes"),
+        (np.full((3, 3, 3), 12175.0), {}, "--connectome-nodes"),
+        (np.ones((3, 3, 3)), {"connectome_measure": "counts"}, "give count, length"),
+        (np.ones((3, 3, 3)), {"connectome_nodes": ["a", "b"]}, "one table for all"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, values, options, words):
+    nib.save(nib.Nifti1Image(values.astype(np.float32), np.eye(4)), tmp_path / "bad.nii")
+    with pytest.raises((InputError, ParameterError), match=words.replace("--", "(--)?")):
+        Connectomes(Parameters(connectome=(tmp_path / "bad.nii", tmp_path / "out.csv"), **options), None, 1.0)
+
+
+def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):
+    mask = nib.load(head.mask)
+    labels = np.indices(mask.shape).sum(axis=0) // 9 + 1
+    image = nib.Nifti1Image(labels.astype(np.int16), mask.affine)
+    options = {
+        "nseeds": 200, "connectome_measure": ["count", "length"], "arch": "cpu", "dg": "ptt", "mask": head.mask,
+        "cache_dir": head.cache,
+    }  # fmt: skip
+    runs = [
+        ts.track(*head.series, connectome=(image, folder / "a.npy"), **options),
+        ts.track(*head.series, folder / "streamlines.tck", connectome=(image, folder / "b.npy"), **options),
+    ]
+    one, other = (run.products["connectome"][0] for run in runs)
+    assert one.streamlines == other.streamlines == runs[0].n_streamlines > 50
+    for name in ("a", "a_error", "a_length", "a_length_error"):
+        assert (folder / f"{name}.npy").read_bytes() == (folder / f"{name.replace('a', 'b', 1)}.npy").read_bytes()
+    assert runs[0].record["parameters"]["connectome"] is not None

@@ -1,0 +1,56 @@
+"""Writing of matrices and of the nodes that their rows stand for; a file appears only when it is complete."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .writer import completed
+
+SUFFIXES = (".csv", ".tsv", ".npy")
+
+
+def beside(path: Path, ending: str, suffix: str | None = None) -> Path:
+    """Return the name of a file that belongs to another: out.csv -> out_error.csv."""
+    return path.with_name(path.stem + ending + (path.suffix if suffix is None else suffix))
+
+
+def write_matrix(path: Path, values: npt.NDArray[np.float64], *, force: bool) -> None:
+    """Write a matrix: .csv and .tsv have a line for each row and no heading, as tck2connectome's files.
+
+    Parameters
+    ----------
+    path : Path
+        Name ending in .csv, .tsv or .npy.
+    values : (n, n) float64
+        The matrix. Whole numbers are written without a point, all others with nine digits.
+    force : bool
+        Replace an existing file.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
+    """
+    with completed(path, force=force) as draft:
+        if path.suffix.lower() == ".npy":
+            with draft.open("wb") as file:
+                np.save(file, values)
+        else:
+            separator = "," if path.suffix.lower() == ".csv" else "\t"
+            np.savetxt(draft, values, fmt="%.9g", delimiter=separator)
+
+
+def write_nodes(
+    path: Path, labels: npt.NDArray[Any], names: Sequence[str], voxels: npt.NDArray[Any], *, force: bool
+) -> None:  # fmt: skip
+    """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated."""
+    with completed(path, force=force) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, delimiter="\t", lineterminator="\n")
+        rows.writerow(["index", "name", "voxels"])
+        rows.writerows(zip(labels.tolist(), names, voxels.tolist(), strict=True))

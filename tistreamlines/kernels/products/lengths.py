@@ -1,0 +1,72 @@
+"""The two ends of a streamline, and its length.
+
+Lengths are whole numbers of 2^-16 mm, one for each segment, so that sums depend neither on their order nor on the device.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.maths import reciprocal_root
+from ..growth import back_to_seed, move
+from ..halves import *
+from ..interpolate import Volume
+from .points import Affine, transformed
+
+UNITS = 65536.0  # of length in a millimetre
+FARTHEST = 16384.0  # mm; no segment is longer
+
+
+@func
+def segment(a: vec3, b: vec3) -> i32:
+    """Distance between two points in RASmm, in 2^-16 mm."""
+    x = b[0] - a[0]
+    y = b[1] - a[1]
+    z = b[2] - a[2]
+    squared = (x * x + y * y) + z * z
+    return i32(floor(minimum(squared * reciprocal_root(squared), FARTHEST) * UNITS + 0.5))
+
+
+@func
+def measure_points(item: i32, points: Reals, offsets: Ints, lengths: Ints):
+    """Measure a streamline whose points are in RASmm."""
+    place = 3 * offsets[item]
+    here = vec3(points[place], points[place + 1], points[place + 2])
+    length = 0
+    for _ in range(offsets[item + 1] - offsets[item] - 1):
+        place = place + 3
+        there = vec3(points[place], points[place + 1], points[place + 2])
+        length = length + segment(here, there)
+        here = there
+    lengths[item] = length
+
+
+@func
+def measure_steps(
+    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
+    scratch: Scratch, affine: Affine, found: Ints,
+):  # fmt: skip
+    """Find the ends of a streamline that has grown, and measure it, by repeating its steps from the seed.
+
+    It is number ``accepted[earlier + item]``.  From ``found[7 * item]`` on stand the bits of its first point, which is the end
+    of the backward half, those of its last one, and its length.
+    """
+    streamline = accepted[earlier + item]
+    c0 = u32(halves.seed[streamline]) + rules.first_seed
+    length = 0
+    for side in range(2):
+        half = 2 * streamline + side
+        c2 = u32(halves.branch[streamline] * 2 + side)
+        state = State()
+        p = back_to_seed(state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        here = transformed(p, affine)
+        for k in range(halves.state[2 * half]):
+            code = halves.codes[half * rules.max_steps + k]
+            p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
+            there = transformed(p, affine)
+            length = length + segment(here, there)
+            here = there
+        place = 7 * item + 3 - 3 * side
+        found[place] = bits(here[0])
+        found[place + 1] = bits(here[1])
+        found[place + 2] = bits(here[2])
+    found[7 * item + 6] = length

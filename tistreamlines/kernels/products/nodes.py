@@ -1,0 +1,116 @@
+"""To which node of a parcellation an end of a streamline belongs: three rules of MRtrix3's tck2connectome.
+
+The kernels run on the host with reals of 64 bits, as tck2connectome does, so that the same voxel is the nearest one.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from .density import HIGH, LOW, Grid
+from .points import Affine, transformed
+
+
+class Parcels(Grid):
+    """A parcellation: from RASmm to voxels, whose centres are whole numbers; ``back``; and ``nodes``, 0 where there is none."""
+
+    back: Affine
+    nodes: Ints
+
+
+class Search(Record):
+    """Voxels around the one that holds an end: ``offsets``, x y z in turn, from near to far; for each, what no distance of its
+    centre from the end is below, squared (``beyond``, mm^2); how many there are; and within how many mm a node is looked for.
+    """
+
+    offsets: Ints
+    beyond: Reals
+    count: i32
+    radius: real
+
+
+@func
+def nearest(c: real) -> i32:
+    """The voxel of a coordinate; the border between two belongs to the one that is farther from 0."""
+    inside = minimum(maximum(c, LOW), HIGH)
+    return i32(where(inside < 0.0, -floor(0.5 - inside), floor(inside + 0.5)))
+
+
+@func
+def node_in(x: i32, y: i32, z: i32, parcels: Parcels) -> i32:
+    """The node of a voxel, 0 outside the image."""
+    node = 0
+    if (x >= 0) & (x < parcels.across) & (y >= 0) & (y < parcels.deep) & (z >= 0) & (z < parcels.high):
+        node = parcels.nodes[(x * parcels.deep + y) * parcels.high + z]
+    return node
+
+
+@func
+def node_of(p: vec3, parcels: Parcels) -> i32:
+    """The node of the voxel that holds a point in RASmm."""
+    c = transformed(p, parcels)
+    return node_in(nearest(c[0]), nearest(c[1]), nearest(c[2]), parcels)
+
+
+@func
+def squared_distance(p: vec3, x: i32, y: i32, z: i32, parcels: Parcels) -> real:
+    """From a point in RASmm to the centre of a voxel, mm^2."""
+    centre = transformed(vec3(real(x), real(y), real(z)), parcels.back)
+    across = p[0] - centre[0]
+    deep = p[1] - centre[1]
+    high = p[2] - centre[2]
+    return (across * across + deep * deep) + high * high
+
+
+@func
+def nearest_node(item: i32, ends: Reals, parcels: Parcels, search: Search, found: Ints):
+    """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
+    p = vec3(ends[3 * item], ends[3 * item + 1], ends[3 * item + 2])
+    c = transformed(p, parcels)
+    least = search.radius * search.radius
+    node = 0
+    k = 0
+    while k < search.count:
+        if search.beyond[k] > least:
+            k = search.count
+        else:
+            x = nearest(c[0]) + search.offsets[3 * k]
+            y = nearest(c[1]) + search.offsets[3 * k + 1]
+            z = nearest(c[2]) + search.offsets[3 * k + 2]
+            other = node_in(x, y, z, parcels)
+            if other > 0:
+                far = squared_distance(p, x, y, z, parcels)
+                if far < least:
+                    least = far
+                    node = other
+            k = k + 1
+    found[item] = node
+
+
+@func
+def node_at_end(item: i32, ends: Reals, parcels: Parcels, found: Ints):
+    """Find the node of the voxel that holds an end."""
+    found[item] = node_of(vec3(ends[3 * item], ends[3 * item + 1], ends[3 * item + 2]), parcels)
+
+
+@func
+def node_along(item: i32, points: Reals, offsets: Ints, steps: Reals, parcels: Parcels, radius: real, found: Ints):
+    """Find the first node on the way from an end of a streamline to its middle, at most the radius (if any) away from it.
+
+    ``steps`` has the distance of each point from the next one, mm.
+    """
+    first = offsets[item >> 1]
+    count = offsets[(item >> 1) + 1] - first
+    last = item & 1
+    k = where(last == 1, count - 1, 0)
+    left = where(last == 1, count - 1 - (count >> 1), (count + 1) >> 1)
+    node = 0
+    far = real(0)
+    while left > 0:
+        place = 3 * (first + k)
+        node = node_of(vec3(points[place], points[place + 1], points[place + 2]), parcels)
+        far = far + steps[first + k - last]
+        k = k + 1 - 2 * last
+        left = left - 1
+        left = where(node > 0, 0, left)
+        left = where((radius > 0.0) & (far > radius), 0, left)
+    found[item] = node

@@ -1,0 +1,111 @@
+"""The ends and lengths of streamlines as a product: these come back from the device, and no point does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...devices.threads import thread_pool
+from ...kernels.products.lengths import measure_steps
+from ...kernels.stop_reasons import Stop
+from ...linker.records import INTS, spread
+from ...space.batch import Space
+from ..growth.chunk import Chunk
+from ..growth.growth import Growth
+from ..growth.memory import WORD, memory_for
+from .products import Collector
+from .unpacking import affine_of
+
+Array = npt.NDArray[Any]
+AT_ONCE = 1 << 17  # streamlines whose ends are held: 7 words each
+Sums = Any  # see EdgeSums
+
+
+class Taker(Protocol):
+    """What is made of ends: a parcellation, and sums that are taken and merged."""
+
+    parcellation: Any
+    sums: Sums
+
+    def add(self, found: Array, lengths: Array, numbers: Array) -> None:
+        """Add streamlines."""
+        ...
+
+
+class DeviceEnds(Collector):
+    """Brings the ends and lengths of accepted streamlines back, and adds them up in another thread.
+
+    Parameters
+    ----------
+    space : of the image that is tracked.
+    takers : what is made of them.
+    """
+
+    roots = (measure_steps,)
+    bytes = 2 * 7 * WORD * AT_ONCE
+
+    def __init__(self, space: Space, takers: Sequence[Taker]) -> None:
+        self._own, self._takers = spread("affine", affine_of(space)), tuple(takers)
+        self._arrays: dict[str, Any] = {}
+        self._last: tuple[Array, Array, Array] | None = None  # of a chunk that may be taken back
+        self._adding: Future[None] | None = None
+
+    def compile(self, growth: Growth) -> None:
+        """Measure a streamline without steps."""
+        with memory_for(f"the ends of {AT_ONCE:,} streamlines"):
+            self._arrays = {"found": growth.program.empty(7 * AT_ONCE, INTS)}
+        state, none = np.array([0, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
+        growth.program.upload(growth.values["halves_state"], state)
+        self.collect(growth, Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none))
+        self.undo(growth)
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Bring the ends of a chunk back, a part at a time; those of the chunk before are certain now."""
+        self._settle()
+        if not (count := len(accepted.number)):
+            return
+        found = np.empty((count, 7), np.int32)
+        with growth.statistics.stage("pack"):
+            growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
+            values = growth.values | self._own | self._arrays
+            for first in range(0, count, AT_ONCE):
+                some = slice(first, min(first + AT_ONCE, count))
+                many = some.stop - first
+                growth.program.run("measure_steps", many, values | {"earlier": first})
+                found[some] = growth.fetch(self._arrays["found"], 7 * many).reshape(-1, 7)
+        ends = np.ascontiguousarray(found[:, :6]).view(np.float32).reshape(-1, 2, 3)
+        self._last = ends, found[:, 6], accepted.first_seed + accepted.seed.astype(np.int64)
+
+    def _settle(self) -> None:
+        """Let another thread add the last chunk, when it has added the one before."""
+        self._wait()
+        if self._last is not None:
+            self._adding, self._last = thread_pool("connectome", 1).submit(self._add, *self._last), None
+
+    def _wait(self) -> None:
+        if self._adding is not None:
+            self._adding.result()
+            self._adding = None
+
+    def _add(self, ends: Array, lengths: Array, numbers: Array) -> None:
+        for one in self._takers:
+            one.add(one.parcellation.of_ends(ends), lengths, numbers)
+
+    def undo(self, growth: Growth) -> None:
+        """Forget the last chunk."""
+        self._last = None
+
+    def take(self, growth: Growth) -> list[Any]:
+        """Return the sums since the last call."""
+        self._settle()
+        self._wait()
+        return [one.sums.take() for one in self._takers]
+
+    def merge(self, delta: list[Any]) -> None:
+        """Add the sums of another one."""
+        for one, taken in zip(self._takers, delta, strict=True):
+            one.sums.merge(taken)

@@ -1,0 +1,186 @@
+"""The matrix of a parcellation: sums over the streamlines of each edge, and standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.products.lengths import UNITS
+
+Array = npt.NDArray[Any]
+BLOCKS = 32  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
+INVERSE = 2.0**32  # units of 1 / mm
+EDGES_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What an edge of a connectome is told by.
+
+    Attributes
+    ----------
+    words : what it is.
+    made : from the number of streamlines, the sum of lengths in mm and of their inverses, and the mean number of voxels
+        of the two nodes.
+    total : whether it is a sum over streamlines, not a mean.
+    """
+
+    words: str
+    made: Callable[[Array, Array, Array, Array], Array]
+    total: bool = True
+
+
+MEASURES: dict[str, Measure] = {
+    "count": Measure("number of streamlines", lambda n, length, inverse, volume: n),
+    "length": Measure("summed length, mm", lambda n, length, inverse, volume: length),
+    "mean-length": Measure(
+        "mean length, mm", lambda n, length, inverse, volume: _ratio(length, n), total=False,
+    ),
+    "inverse-length": Measure("sum of 1 / length, 1 / mm", lambda n, length, inverse, volume: inverse),
+    "inverse-volume": Measure(
+        "number of streamlines divided by the mean number of voxels of the two nodes",
+        lambda n, length, inverse, volume: _ratio(n, volume),
+    ),
+}  # fmt: skip
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return a / b
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A connectome.
+
+    Parameters
+    ----------
+    labels : str
+        The image of the parcellation.
+    nodes : (n,) int64
+        Label of each row.
+    names : tuple of str
+        Name of each row, or its label.
+    values : dict of str to (n, n) float64
+        Symmetric matrix of each measure; an edge without streamlines has 0.
+    errors : dict of str to (n, n) float64
+        Standard error of each edge by the jackknife over 32 blocks of seeds (Efron and Stein, Annals of Statistics 9,
+        1981); NaN where only one block has streamlines of a mean.
+    unassigned : int
+        Streamlines of which an end has no node.
+    streamlines : int
+        All streamlines.
+    """
+
+    labels: str
+    nodes: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+    values: dict[str, npt.NDArray[np.float64]]
+    errors: dict[str, npt.NDArray[np.float64]]
+    unassigned: int
+    streamlines: int
+
+    def __repr__(self) -> str:
+        """Return size and counts in one line."""
+        return f"<Matrix of {len(self.nodes):,} nodes, {self.streamlines - self.unassigned:,} streamlines>"
+
+
+class EdgeSums:
+    """Whole numbers that are summed for each edge and block of seeds: streamlines, lengths, inverse lengths.
+
+    Only edges that have streamlines take memory. Sums of several of these are merged in any order.
+
+    Parameters
+    ----------
+    nodes : number of nodes.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self._keys, self._sums = np.empty(0, np.int64), np.empty((0, 3), np.int64)
+        self._parts: list[tuple[Array, Array]] = []
+        self.unassigned = self.streamlines = 0
+
+    def add(self, found: Array, lengths: Array, numbers: Array) -> None:
+        """Add streamlines.
+
+        Parameters
+        ----------
+        found : (n, 2) nodes of both ends, from 1 on; 0 for none.
+        lengths : (n,) in 2^-16 mm.
+        numbers : (n,) of their seeds.
+        """
+        self.streamlines += len(found)
+        both = np.flatnonzero(found.min(axis=1, initial=1) > 0)
+        self.unassigned += len(found) - len(both)
+        ends, units = np.sort(found[both].astype(np.int64) - 1, axis=1), lengths[both].astype(np.int64)
+        keys = (ends[:, 0] * self.nodes + ends[:, 1]) * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
+        inverse = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
+        self._parts.append(_summed(keys, np.stack([np.ones_like(units), units, inverse.astype(np.int64)], axis=1)))
+        if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys), 1 << 16):
+            self._gather()
+
+    def _gather(self) -> None:
+        parts = [(self._keys, self._sums), *self._parts]
+        self._keys, self._sums = _summed(*map(np.concatenate, zip(*parts, strict=True)))
+        self._parts.clear()
+
+    def take(self) -> tuple[Array, Array, int, int]:
+        """Return what was added since the last call, and begin anew."""
+        self._gather()
+        taken = (self._keys, self._sums, self.unassigned, self.streamlines)
+        self._keys, self._sums = self._keys[:0], self._sums[:0]
+        self.unassigned = self.streamlines = 0
+        return taken
+
+    def merge(self, taken: tuple[Array, Array, int, int]) -> None:
+        """Add what another one has taken."""
+        keys, sums, unassigned, streamlines = taken
+        self._parts.append((keys, sums))
+        self.unassigned += unassigned
+        self.streamlines += streamlines
+
+    def matrices(self, measures: Mapping[str, Measure], volumes: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the matrix of each measure, and its standard errors; ``volumes`` has the voxels of each node."""
+        self._gather()
+        values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
+        errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
+        edges, starts = np.unique(self._keys // BLOCKS, return_index=True)
+        stops = np.append(starts[1:], len(self._keys))
+        for first in range(0, len(edges), EDGES_AT_ONCE):
+            some = slice(first, first + EDGES_AT_ONCE)
+            rows, columns = np.divmod(edges[some], self.nodes)
+            inside = slice(starts[some][0], stops[some][-1])
+            blocks = np.zeros((len(rows), BLOCKS, 3))
+            place = np.searchsorted(edges[some], self._keys[inside] // BLOCKS)
+            blocks[place, self._keys[inside] % BLOCKS] = self._sums[inside] / [1, UNITS, INVERSE]
+            volume = (volumes[rows] + volumes[columns]) / 2
+            for name, measure in measures.items():
+                value, error = _jackknifed(measure, blocks, volume)
+                for made, new in ((values[name], value), (errors[name], error)):
+                    made[rows, columns] = made[columns, rows] = new
+        return values, errors
+
+
+def _summed(keys: Array, values: Array) -> tuple[Array, Array]:
+    """Sum the rows that have the same key; keys are sorted then."""
+    if not len(keys):
+        return keys, values
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[starts], np.add.reduceat(values, starts, axis=0)
+
+
+def _jackknifed(measure: Measure, blocks: Array, volume: Array) -> tuple[Array, Array]:
+    """Return the measure of some edges, (edges, BLOCKS, 3), and its standard error by leaving out a block at a time."""
+    total = blocks.sum(axis=1)
+    value = measure.made(total[:, 0], total[:, 1], total[:, 2], volume)
+    left = (total[:, None] - blocks) * (BLOCKS / (BLOCKS - 1) if measure.total else 1)
+    without = measure.made(left[..., 0], left[..., 1], left[..., 2], volume[:, None])
+    spread = without - without.mean(axis=1, keepdims=True)
+    return value, np.sqrt((BLOCKS - 1) / BLOCKS * (spread**2).sum(axis=1))

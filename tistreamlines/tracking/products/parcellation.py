@@ -1,0 +1,142 @@
+"""Parcellations: images of labels, and the nodes to which the ends of streamlines belong."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...backends.program import Program
+from ...errors import InputError
+from ...io.images import grid_of, open_image, read_array
+from ...io.node_tables import read_nodes
+from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
+from ...kernels.products.points import Affine
+from ...linker.lang import fields_of
+from ...linker.records import spread
+from ...linker.source import Source
+from ...space.batch import Batch, Space
+
+Array = npt.NDArray[Any]
+RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
+RADIUS = 4.0  # mm, as tck2connectome's
+GREATEST = 10_000  # label that may be the number of a row
+
+
+@cache
+def _program() -> Program:
+    from ...backends.numba.program import NumbaProgram
+
+    return NumbaProgram(Source([nearest_node, node_at_end, node_along]), bits=64, threads=1)
+
+
+class Parcellation:
+    """An image of labels, whose ends find their nodes.
+
+    The rows are those of the lookup table; without one, labels from 1 to the greatest one, as tck2connectome has them.
+
+    Parameters
+    ----------
+    image : path of the image, or what stands in for it.
+    table : path of a lookup table, or None.
+    rule : RADIAL, END_VOXEL or REVERSE.
+    radius : how far a node is looked for, mm; 0 for any distance, with REVERSE.
+
+    Raises
+    ------
+    InputError
+        If the image has more than three axes, a value that is no label, or no label at all, or one too great for a row.
+    """
+
+    def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
+        path, opened = open_image(image)
+        if len(opened.shape) != 3:
+            raise InputError(f"{path}: has {len(opened.shape)} axes; give a parcellation of three, with labels")
+        self.path, self.space = path, grid_of(path, opened, sheared=True)
+        labels = _whole(path, read_array(path, opened))
+        named = None if table is None else read_nodes(table)
+        greatest = int(labels.max())
+        if named is None and greatest > GREATEST:
+            raise InputError(f"{path}: has labels up to {greatest:,}, each with a row; give the lookup table whose "
+                             "nodes are the rows (--connectome-nodes), or convert the labels")  # fmt: skip
+        self.nodes = np.array(list(named or range(1, greatest + 1)), np.int64)
+        self.names = tuple((named or {int(label): str(label) for label in self.nodes}).values())
+        row = np.zeros(max(greatest, int(self.nodes.max())) + 1, np.int32)
+        row[self.nodes] = np.arange(1, len(self.nodes) + 1)
+        rows = row[labels].ravel()
+        self.volumes = np.bincount(rows, minlength=len(self.nodes) + 1)[1:]
+        if not self.volumes.any():
+            raise InputError(f"{path}: has no label of {table}; check that the table belongs to it")
+        self.rule, self._radius = rule, radius
+        to_voxel = np.linalg.inv(self.space.affine)
+        across, deep, high = self.space.shape
+        self._own = spread("parcels", Parcels(
+            **_affine(to_voxel), across=across, deep=deep, high=high, back=Affine(**_affine(self.space.affine)),
+            nodes=rows,
+        )) | spread("search", _search(self.space, radius if rule == RADIAL else 0.0))  # fmt: skip
+
+    @property
+    def needs_points(self) -> bool:
+        """Whether its rule looks at other points than the ends."""
+        return self.rule == REVERSE
+
+    def of_ends(self, ends: Array) -> Array:
+        """Return the node of each end, (n, 2), from points in RASmm, (n, 2, 3); 0 for none."""
+        found = np.zeros(2 * len(ends), np.int32)
+        kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
+        _program().run(kernel, len(found), self._own | {"ends": ends.astype(np.float64).ravel(), "found": found})
+        return found.reshape(-1, 2)
+
+    def of_batch(self, batch: Batch) -> Array:
+        """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
+        if not self.needs_points:
+            return self.of_ends(ends_of(batch))
+        found = np.zeros(2 * len(batch), np.int32)
+        steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
+        values = self._own | {
+            "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32), "steps": steps,
+            "radius": float(self._radius), "found": found,
+        }  # fmt: skip
+        _program().run("node_along", len(found), values)
+        return found.reshape(-1, 2)
+
+
+def ends_of(batch: Batch) -> Array:
+    """Return the first and the last point of each streamline, (n, 2, 3) float32, RASmm."""
+    return batch.points[np.stack([batch.offsets[:-1], batch.offsets[1:] - 1], axis=1)]
+
+
+def _affine(matrix: Array) -> dict[str, float]:
+    return dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True))
+
+
+def _whole(path: Path, values: Array) -> npt.NDArray[np.int64]:
+    """Return the labels of an image as whole numbers; labels below 0 are none."""
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
+        raise InputError(f"{path}: has values that are not whole numbers; give a parcellation")
+    if np.abs(values).max() >= 2**31:
+        raise InputError(f"{path}: has a label of {np.abs(values).max():.3g}; give smaller ones")
+    labels = np.maximum(values.astype(np.int64), 0)
+    if not labels.any():
+        raise InputError(f"{path}: has no label above 0; give a parcellation")
+    return labels
+
+
+def _search(space: Space, radius: float) -> Search:
+    """Return the voxels around that of an end, from near to far, in the order in which tck2connectome looks at them."""
+    beside = float(np.linalg.norm(space.voxel_sizes)) / 2  # of an end from the centre of its voxel, at most
+    axes = space.affine[:3, :3]
+    most = np.ceil((radius + beside) * np.linalg.norm(np.linalg.inv(axes), axis=1)).astype(int)
+    high, deep, across = np.mgrid[-most[2] : most[2] + 1, -most[1] : most[1] + 1, -most[0] : most[0] + 1]
+    offsets = np.stack([across, deep, high], axis=-1).reshape(-1, 3)
+    reach = np.linalg.norm(offsets @ axes.T, axis=1)
+    # equal distances must not be told apart by their last digits
+    order = np.argsort(np.round(reach, 6), kind="stable")
+    order = order[reach[order] < radius + beside]
+    beyond = np.maximum(reach[order] - beside * (1 + 1e-6), 0) ** 2
+    return Search(
+        offsets=offsets[order].astype(np.int32).ravel(), beyond=beyond, count=len(order), radius=float(radius)
+    )
