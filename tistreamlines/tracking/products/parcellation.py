@@ -116,7 +116,7 @@ def _affine(matrix: Array) -> dict[str, float]:
 def _whole(path: Path, values: Array) -> npt.NDArray[np.int64]:
     """Return the labels of an image as whole numbers; labels below 0 are none."""
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
-        raise InputError(f"{path}: has values that are not whole numbers; give a parcellation")
+        raise InputError(f"{path}: has values that are not whole numbers; give labels")
     if np.abs(values).max() >= 2**31:
         raise InputError(f"{path}: has a label of {np.abs(values).max():.3g}; give smaller ones")
     labels = np.maximum(values.astype(np.int64), 0)
