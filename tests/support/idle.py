@@ -46,6 +46,9 @@ SAME_STREAMLINES = {
     "density": "it is a file",
     "density_voxel": "it is the grid of that file",
     "density_grid": "it is the grid of that file",
+    "density_kind": "it is what that file has",
+    "density_sample": "it is what that file has",
+    "ends": "it is a file",
     "resume": "it keeps pieces of the same streamlines",
 }
 
@@ -153,6 +156,7 @@ def values(folder: Path) -> dict[str, Any]:
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "compiler": "taichi", "devices": "0",
         "part": "1/2", "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
         "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
+        "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler")  # fmt: skip

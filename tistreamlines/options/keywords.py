@@ -122,6 +122,9 @@ class Options(TypedDict, total=False):
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
+    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
+    density_sample: ImageLike | None
+    ends: PathLike | None
     # Running
     part: str | None
     resume: bool | None
@@ -144,3 +147,6 @@ class ProductOptions(TypedDict, total=False):
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
+    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
+    density_sample: ImageLike | None
+    ends: PathLike | None
