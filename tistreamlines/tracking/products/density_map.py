@@ -130,6 +130,11 @@ class DensityMap(CountMap):
         sampled = None if options.density_sample is None else load_sampled(options.density_sample)
         return WEIGHTED[self._kind](space, step_mm, threads, sampled)
 
+    def write(self, *, force: bool) -> None:
+        """Write the map; the record says of which kind it is."""
+        super().write(force=force)
+        self.told["kind"] = self._kind
+
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
         """Have the devices count; other kinds need points."""
         return super().collector(space, settings) if self._kind == "count" else None
