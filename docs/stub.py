@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tistreamlines.options import objects
-from tistreamlines.options.definitions import options, joined_options
+from tistreamlines.options.definitions import joined_options, options
 from tistreamlines.options.parameters import Parameters
 
 SOURCE = Path(objects.__file__)

@@ -25,7 +25,7 @@ class TrkSink:
     """Appends batches to a TRK file."""
 
     STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
-    beside = None
+    beside: Path | None = None
 
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
@@ -81,7 +81,7 @@ def _header(space: Space) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
 
 
 def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Return the records (number of points, points with their values, properties) of all streamlines as 32-bit words."""
+    """Return the records of all streamlines as 32-bit words: number of points, points with their values, properties."""
     n = len(batch)
     properties = [column for name, values in PROPERTIES.items() for column in getattr(batch, name).reshape(n, values).T]
     properties += batch.data_per_streamline.values()

@@ -45,7 +45,7 @@ class TrxSink:
     """Appends batches to a TRX file."""
 
     STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
-    beside = None
+    beside: Path | None = None
 
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
@@ -88,7 +88,7 @@ class TrxSink:
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
-            header, points = _entry("header.json"), _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
+            header, points = _entry("header.json"), self._entry_of_points()
             points.header_offset = POINTS_START - len(points.FileHeader())
             target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
@@ -100,6 +100,9 @@ class TrxSink:
                     _store(target, self._folder / member, member)
         self._archive.close()
         return Path(self._archive.name)
+
+    def _entry_of_points(self) -> zipfile.ZipInfo:
+        return _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
 
     def _header(self) -> str:
         return json.dumps(

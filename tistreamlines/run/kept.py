@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
 from ..io.trx import MEMBERS, POINTS_START, contents, crc32, member_of_points
-from ..space.batch import Batch, Space
+from ..space.batch import DATA, Batch, Space
 from .schema import Record, RecordError, read
 
 POINTS_AT_ONCE = 1 << 22
@@ -77,7 +77,7 @@ class Stored:
             ranges = slice(a, b), slice(starts[a], starts[b])
             data = ({n: v[some] for n, v in one.items()} for one, some in zip(sampled, ranges, strict=True))
             own_rows = (each[a:b] for each in read.values())
-            yield Batch(own, starts[a : b + 1] - starts[a], *own_rows, *data)
+            yield Batch(own, starts[a : b + 1] - starts[a], *own_rows, **dict(zip(DATA, data, strict=True)))
         if crc != expected:
             raise self._damaged("its points have changed")
 

@@ -53,7 +53,9 @@ def save(
         sidecar.write_record(sidecar.sidecar_path(output), told, force=force)
 
 
-def _write(source: Iterable[Batch] | Path, output: Path, space: Space, layout: Mapping[str, Any], *, force: bool) -> None:
+def _write(
+    source: Iterable[Batch] | Path, output: Path, space: Space, layout: Mapping[str, Any], *, force: bool
+) -> None:  # fmt: skip
     """Write the tractogram: from memory, from a .trx file, which has all that other formats have, or as a copy."""
     if isinstance(source, Path) and source.suffix.lower() != ".trx":
         if source.suffix.lower() != output.suffix.lower():

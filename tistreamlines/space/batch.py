@@ -49,8 +49,8 @@ class Batch:
     seed_number: npt.NDArray[np.uint32]
     direction_number: npt.NDArray[np.uint16]
     stop_reasons: npt.NDArray[np.uint8]
-    data_per_streamline: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
-    data_per_point: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    data_per_streamline: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
+    data_per_point: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
     has_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -98,7 +98,8 @@ class Batch:
             places = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
             points, data = points[places], {name: values[places] for name, values in data.items()}
         others = (getattr(self, name)[rows] for name in PER_STREAMLINE)
-        return type(self)(points, offsets, *others, {n: v[rows] for n, v in self.data_per_streamline.items()}, data)
+        own = {name: values[rows] for name, values in self.data_per_streamline.items()}
+        return type(self)(points, offsets, *others, data_per_streamline=own, data_per_point=data)
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""
@@ -122,7 +123,7 @@ class Batch:
         offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
         names = ("points", *PER_STREAMLINE)
         points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(points, offsets, *others, *(_joined(parts, name) for name in DATA))
+        return cls(points, offsets, *others, **{name: _joined(parts, name) for name in DATA})
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:

@@ -121,7 +121,7 @@ def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
 
 
 def names_of(images: Iterable[Any]) -> dict[str, Any]:
-    """Return maps by the name of their file, of letters, digits, ``-`` and ``_``; a name that is taken gets a number."""
+    """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
     named: dict[str, Any] = {}
     for image in images:
         file = Path(image).name
@@ -148,7 +148,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
     longest = max((f"{name}_{which}" for name, which in product(names, STATISTICS)), key=len, default="")
     if len(longest) > NAME_CHARACTERS:
         raise OutputError(
-            f"{output}: {longest} of --sample is longer than the {NAME_CHARACTERS} characters of a name in a .trk file; "
+            f"{output}: {longest} of --sample exceeds the {NAME_CHARACTERS} characters of a name in a .trk file; "
             "give the map a shorter name, or write a .trx file"
         )
 
