@@ -142,6 +142,15 @@ def test_a_trk_file_has_room_for_one_map_of_a_short_name(options, fa, tmp_path):
             ts.track(output=tmp_path / "a.trk", **options, sample=maps)
 
 
+def test_an_estimate_knows_the_size(options, fa, tmp_path):
+    given = {"sample": fa, "sample_points": True, "points": "float16"}
+    sizes = ts.estimate(**options, **given).file_bytes
+    for suffix, more in ((".trx", given), (".trk", {"sample": fa, "sample_points": True}), (".tck", {})):
+        ts.track(output=tmp_path / f"a{suffix[1:]}{suffix}", **options, **more)
+        # headers and names are not counted
+        assert 0 < (tmp_path / f"a{suffix[1:]}{suffix}").stat().st_size - sizes[suffix] < 4096
+
+
 def test_names_of_maps():
     files = ["a/FA.nii.gz", "fa.mif", "b/FA.mif.gz", "sub-1.T1 w.nii"]
     assert list(names_of(files)) == ["FA", "fa_2", "FA_3", "sub-1_T1_w"]

@@ -109,7 +109,7 @@ def make_estimate(
         points=points,
         spread=spread,
         file_bytes={
-            one: content.size(points, streamlines) + SINKS[one].STREAMLINE_BYTES * streamlines for one in formats
+            one: content.size(one, points, streamlines) + SINKS[one].STREAMLINE_BYTES * streamlines for one in formats
         },
         process_bytes=peak_bytes(),
         device_bytes=engine.growth.bytes_for(count, pilot.seeds),

@@ -37,7 +37,7 @@ class ContentOptions:
         "trilinearly and 0 outside the map, and the mean is weighted by length. A .trx or a .trk file holds the "
         "values; beside a .tck file, they are written to *_samples.csv. The map can have any grid. For a run in parts, "
         "this and the other options of what a tractogram holds are given to tistreamlines join.", unit="FILE",
-        absent="none", excludes=("part",), affects="run",
+        absent="none", excludes=("part",), common=True, affects="run",
     )  # fmt: skip
     sample_points: bool = option(
         False, OUTPUT, "Write the values of --sample at each point, too. This needs a .trx or a .trk file.",
@@ -106,11 +106,11 @@ class Content:
         """Return what :func:`layout_of` returns of the options."""
         return layout_of(self._options, step_mm)
 
-    def size(self, points: int, streamlines: int) -> int:
-        """Return the bytes of points and samples in a .trx file; those that --compress leaves out are counted."""
-        chosen, maps = self._options, 0 if self._sampler is None else len(self.told["samples"])
+    def size(self, suffix: str, points: int, streamlines: int) -> int:
+        """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
+        chosen, maps = self._options, 0 if suffix == ".tck" else len(self.told.get("samples", ()))
         left = min(points, 2 * streamlines) if chosen.endpoints_only else points
-        each = 3 * np.dtype(chosen.points).itemsize + (4 * maps if chosen.sample_points else 0)
+        each = 3 * (np.dtype(chosen.points).itemsize if suffix == ".trx" else 4) + 4 * maps * chosen.sample_points
         return each * left + 4 * len(STATISTICS) * maps * streamlines
 
 
