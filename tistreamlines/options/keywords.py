@@ -119,6 +119,11 @@ class Options(TypedDict, total=False):
     # Output
     force: bool | None
     json_stats: PathLike | None
+    sample: OneOrMore[ImageLike] | None
+    sample_points: bool | None
+    endpoints_only: bool | None
+    compress: float | None
+    points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
@@ -142,8 +147,13 @@ class Options(TypedDict, total=False):
 
 
 class ProductOptions(TypedDict, total=False):
-    """Those of what is made of the streamlines besides a tractogram."""
+    """Those of what a tractogram holds, and of what is made of the streamlines besides."""
 
+    sample: OneOrMore[ImageLike] | None
+    sample_points: bool | None
+    endpoints_only: bool | None
+    compress: float | None
+    points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None

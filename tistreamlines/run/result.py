@@ -45,7 +45,7 @@ class TrackResult(Result):
     seeds : int
         Number of seeds.
     n_streamlines, points : int
-        Number of streamlines, and of their points in total.
+        Number of streamlines, and of the points that were tracked, in total.
     mean_points, median_points : float
         Points per streamline.
     mean_mm, median_mm : float
@@ -68,7 +68,8 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, if neither a tractogram nor a product was written; otherwise empty.
+        All streamlines, with what was sampled along them, if neither a tractogram nor a product was written; otherwise
+        empty.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
     products : dict
