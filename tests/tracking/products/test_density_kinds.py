@@ -13,10 +13,9 @@ from streamlines import batch_of
 from tistreamlines.errors import ParameterError
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.products import density
-from tistreamlines.tracking.products.density import Density
+from tistreamlines.tracking.products.density import Density, Ends
 from tistreamlines.tracking.products.density_kinds import WEIGHTED, Directions, MeanLength, MeanSample, TotalLength
-from tistreamlines.tracking.products.density_map import grid_of_map
-from tistreamlines.tracking.products.ends import Ends
+from tistreamlines.tracking.products.density_map import KINDS, grid_of_map
 from tistreamlines.tracking.products.samples import load_sampled
 
 GRID = Space(np.eye(4), (6, 5, 7))
@@ -90,6 +89,10 @@ def kept_in(folder):
     rng = np.random.default_rng(5)
     nib.save(nib.Nifti1Image(rng.random((4, 5, 6), np.float32) * 1e-3, np.diag([2.0, 2, 2, 1])), folder / "map.nii")
     return load_sampled(folder / "map.nii")
+
+
+def test_every_kind_has_a_class():
+    assert ("count", *WEIGHTED) == KINDS
 
 
 @pytest.mark.parametrize("kind", WEIGHTED)

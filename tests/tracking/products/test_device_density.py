@@ -18,9 +18,8 @@ from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.products import device_density
-from tistreamlines.tracking.products.density import Density
+from tistreamlines.tracking.products.density import Density, Ends
 from tistreamlines.tracking.products.device_density import DeviceDensity, DeviceEnds
-from tistreamlines.tracking.products.ends import Ends
 from tistreamlines.workers.several import Several
 
 PRESENT = {one.arch for one in list_devices() if one.available}

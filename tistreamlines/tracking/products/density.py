@@ -1,4 +1,4 @@
-"""The density of streamlines: how many pass through each voxel of a grid, counted as batches or chunks pass.
+"""The density of streamlines: how many pass through each voxel of a grid, or end there, counted as batches pass.
 
 :class:`Density` counts the points of batches on the host, :class:`DeviceDensity` the streamlines that are still on the
 device, and no point comes back.  Both run the same kernel functions (:mod:`...kernels.products.density`).
@@ -22,6 +22,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels.products.density import Affine, Grid, count_points
+from ...kernels.products.ends import count_end_points
 from ...linker.lang import LANES, Func, fields_of
 from ...linker.records import spread
 from ...linker.source import Source
@@ -169,6 +170,18 @@ class Density:
         self._wait()
         self.add_counts(self._cells)
         self._cells[:], self._streamlines = 0, 0
+
+
+class Ends(Density):
+    """Counts the ends of streamlines in each voxel; see :class:`Density`."""
+
+    each = 2
+
+    def _add(self, batch: Batch, some: slice) -> None:
+        """Count the ends of some streamlines of a batch."""
+        for values in self._listed(batch, some):
+            count = len(values["slot"])
+            program_of(count_end_points).run("count_end_points", count, values | {"counts": self._cells})
 
 
 def check_size(space: Space) -> int:

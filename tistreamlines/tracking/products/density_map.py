@@ -16,16 +16,15 @@ from ...io.maps import write_map
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings
-from .density import Density, check_size, finer
-from .density_kinds import WEIGHTED
+from .density import Density, Ends, check_size, finer
 from .device_density import DeviceDensity, DeviceEnds
-from .ends import Ends, EndsOptions
 from .samples import load_sampled
 
 if TYPE_CHECKING:
     from ...option import ImageLike
 
 MAPS = ("density", "ends")
+KINDS = ("count", "direction", "length", "mean-length", "sample")
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,22 @@ class DensityOptions:
     density_kind: str = option(
         "count", OUTPUT, "What --density has in each voxel: the count of the streamlines that pass it, their mean "
         "direction as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or "
-        "the mean of a sampled map along them.", choices=("count", *WEIGHTED), requires=("density",), affects="run",
+        "the mean of a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
     )  # fmt: skip
     density_sample: ImageLike | None = option(
         None, OUTPUT, "Map that is sampled along streamlines for --density-kind sample, on any grid.", unit="FILE",
         absent="none", requires=("density", "density_kind"), affects="run",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EndsOptions:
+    """The option that names the map, a part of :class:`tistreamlines.Parameters`."""
+
+    ends: PathLike | None = option(
+        None, OUTPUT, "Write a map of how many streamlines end in each voxel, .nii or .nii.gz. Both ends of a "
+        "streamline count. Without --output, only maps are written, and no streamline is kept.", unit="FILE",
+        absent="not written", affects="run",
     )  # fmt: skip
 
 
@@ -127,6 +137,8 @@ class DensityMap(CountMap):
         check_sample(options)
         if self._kind == "count":
             return Density(space, step_mm, threads)
+        from .density_kinds import WEIGHTED
+
         sampled = None if options.density_sample is None else load_sampled(options.density_sample)
         return WEIGHTED[self._kind](space, step_mm, threads, sampled)
 
