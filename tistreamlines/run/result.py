@@ -95,7 +95,10 @@ class TrackResult(Result):
 
     @property
     def density(self) -> npt.NDArray[Any] | None:
-        """How many streamlines pass through each voxel, (x, y, z) int32, if ``density`` names a file for this map."""
+        """How many streamlines pass through each voxel, (x, y, z) int32, if ``density`` names a file for this map.
+
+        With a ``density_kind``, what the map has in its place: (x, y, z) float32, or (x, y, z, 3) of directions.
+        """
         return self.products.get("density")
 
     @property
