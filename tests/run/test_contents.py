@@ -93,6 +93,8 @@ def test_parts_pieces_and_saved_results_have_the_same_bytes(options, fa, tmp_pat
     ts.track(output=tmp_path / "e.trx", **options | {"threads": 2}, **given, resume=True)
     assert all(filecmp.cmp(tmp_path / "a.trx", tmp_path / f"{name}.trx", False) for name in "bcde")
     assert whole.points > len(whole.streamlines._data)
+    hashes = [json.loads((tmp_path / f"{name}.json").read_text())["inputs"]["sample 1"] for name in "abcde"]
+    assert all(one == hashes[0] for one in hashes)
 
 
 def test_ends_alone(options, fa, plain, tmp_path):

@@ -20,6 +20,7 @@ from ..space.batch import Batch, Space
 from ..tracking.products.content import Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
+from .inputs import hashing
 from .kept import Stored, damaged
 from .outputs import check_names, reserved, table_beside
 from .products import asked, products_of
@@ -116,6 +117,7 @@ def join(
     with reserved(target, check_joined, others):
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
+        files, hashes = chosen.inputs(), hashing(chosen.inputs())
         made, content = products_of(chosen, space, step_mm), Content(chosen, chosen.threads)
 
         def count(batch: Batch) -> None:
@@ -126,6 +128,7 @@ def join(
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
         record["tractogram"] = tractogram(target)
         record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in joined_options()}
+        record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
