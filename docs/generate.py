@@ -183,8 +183,11 @@ RECORD = {
     "part": "With `--part`: `number` and `of`, the part's `first_seed` and its number of `seeds`.",
     "piece": "Only in the pieces that `--resume` keeps: the `first_seed` of the piece and its number of `seeds`.",
     "compiler": "On a GPU: the compiler of the kernels and its version.",
-    "density": "With `--density`: `path` and `sha256` of the map, its `shape` and `affine`.",
-    "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds.",
+    "density": "With `--density`: `path` and `sha256` of the map, its `shape`, `affine` and `kind`.",
+    "ends": "With `--ends`: `path` and `sha256` of the map, its `shape` and `affine`.",
+    "samples": "With `--sample`: the map of each name.",
+    "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds, and its number "
+    "of `points`, which are fewer than those that were tracked with `--endpoints-only` or `--compress`.",
     "checksum": "SHA-256 of the rest of the record. `tistreamlines join` and `--resume` refuse an edited record.",
 }
 

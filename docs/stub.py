@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tistreamlines.options import objects
-from tistreamlines.options.definitions import options, product_options
+from tistreamlines.options.definitions import joined_options, options
 from tistreamlines.options.parameters import Parameters
 
 SOURCE = Path(objects.__file__)
@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
 PRODUCTS_HEAD = '''
 
 class ProductOptions(TypedDict, total=False):
-    """Those of what is made of the streamlines besides a tractogram."""
+    """Those of what a tractogram holds, and of what is made of the streamlines besides."""
 
 '''
 HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
@@ -96,7 +96,7 @@ def keywords() -> str:
             line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None  # fmt: skip"
         lines.append(line)
     lines += ["# objects that stand for several of these options", f"{objects.MADE}: Sequence[Product] | None"]
-    own = [f"{name}: {row}" for name, row in types().items() if name in product_options()]
+    own = [f"{name}: {row}" for name, row in types().items() if name in joined_options()]
     whole, some = (textwrap.indent("\n".join(rows), " " * 4) + "\n" for rows in (lines, own))
     return KEYWORDS_HEAD + whole + PRODUCTS_HEAD + some
 

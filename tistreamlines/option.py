@@ -56,6 +56,8 @@ class Option:
         Name of the flag that turns a flag off.
     excludes, requires : tuple of str
         Options that must not, or must, be given together with this one.
+    needs_one : tuple of str
+        Options of which at least one must be given together with this one.
     only : mapping
         Values of 'model' or 'source' (of the orientations) with which the option has an effect; empty for all. Which
         direction getters and stopping rules have an option follows from their options classes.
@@ -82,6 +84,7 @@ class Option:
     off: str = ""
     excludes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    needs_one: tuple[str, ...] = ()
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
     one_of: str = ""
     otherwise: Any = None

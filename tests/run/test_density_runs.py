@@ -133,6 +133,44 @@ def test_a_run_that_goes_on(whole, options, tmp_path, monkeypatch):
         ts.track(**options, resume=True, density=tmp_path / "c.nii.gz")
 
 
+@pytest.mark.parametrize("kind", ["direction", "length", "mean-length", "sample"])
+def test_kinds_and_ends_of_runs_and_parts(whole, options, tmp_path, kind):
+    """With a tractogram or without, in parts or in one run, on one grid; without a tractogram, points come back."""
+    shape = whole[1].density.shape
+    image = nib.load(whole[0] / "a.nii.gz")
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    nib.save(nib.Nifti1Image(values, image.affine), tmp_path / "v.nii")
+
+    def maps(name):
+        given = SIZE | {"density_sample": tmp_path / "v.nii"} if kind == "sample" else SIZE
+        files = {"density": tmp_path / f"{name}.nii", "ends": tmp_path / f"{name}-ends.nii"}
+        return given | files | {"density_kind": kind}
+
+    made = ts.track(**options, **maps("a"))
+    assert made.density.shape == (*shape, 3) if kind == "direction" else shape
+    assert made.density.dtype == np.float32
+    assert ((made.density > 0).reshape(*shape, -1).any(-1) <= (whole[1].density > 0)).all()
+    assert made.density.max() > 1
+    assert made.products["ends"].sum() == 2 * made.n_streamlines
+    assert json.loads((tmp_path / "a.json").read_text())["density"]["kind"] == kind
+    parts = [tmp_path / f"part{k}.trx" for k in (1, 2)]
+    for k, part in enumerate(parts, 1):
+        ts.track(output=part, **options | {"chunk_size": 7}, part=f"{k}/2")
+    ts.join(parts, tmp_path / "b.trx", **maps("b"))
+    for end in (".nii", "-ends.nii"):
+        assert (tmp_path / f"a{end}").read_bytes() == (tmp_path / f"b{end}").read_bytes()
+
+
+def test_the_ends_alone(whole, options, tmp_path):
+    made = ts.track(**options, products=[ts.Ends(tmp_path / "e.nii")], density_grid=whole[0] / "a.nii.gz")
+    ends = np.asarray(nib.load(tmp_path / "e.nii").dataobj)
+    assert ends.shape == whole[1].density.shape
+    assert (ends[whole[1].density == 0] == 0).all()
+    assert ends.sum() == 2 * made.n_streamlines
+    assert made.batches == ()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e.json", "e.nii"]
+
+
 def test_any_grid(options, tmp_path):
     turned = np.array([[0.8, -0.9, 0.1, -3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, -4], [0, 0, 0, 1.0]])
     nib.save(nib.Nifti1Image(np.zeros((12, 11, 9), np.uint8), turned), tmp_path / "grid.nii")
@@ -154,7 +192,13 @@ def test_names_that_are_refused(options, tmp_path):
     refused("unknown suffix", density=tmp_path / "a.mif")
     refused("no folder", density=tmp_path / "none" / "a.nii")
     refused("another output", ts.ParameterError, density=tmp_path / "a.nii", json_stats=tmp_path / "a.nii")
-    refused("density", ts.ParameterError, density_voxel=1.0)
+    refused("density_voxel needs density or ends", ts.ParameterError, density_voxel=1.0)
+    refused("density_kind needs density", ts.ParameterError, ends=tmp_path / "a.nii", density_kind="length")
+    sampled = {"density": tmp_path / "a.nii", "density_kind": "sample"}
+    refused("belong together", ts.ParameterError, **sampled)
+    refused("belong together", ts.ParameterError, **sampled | {"density_kind": "length", "density_sample": "b.nii"})
+    refused(r"b\.nii: no such file", ts.InputError, **sampled, density_sample=tmp_path / "b.nii")
+    refused("also the name", ts.ParameterError, density=tmp_path / "a.nii", ends=tmp_path / "a.nii")
     both = {"density_voxel": 1.0, "density_grid": "b.nii"}
     refused("exclude each other", ts.ParameterError, density=tmp_path / "a.nii", **both)
     with pytest.raises(ts.ParameterError, match="density is written by track"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from functools import cache
 
 import numpy as np
@@ -153,10 +152,7 @@ def tracked(
 
 def whole(some: Iterable[Batch]) -> Batch:
     """Batches as one."""
-    batches = list(some)
-    parts = (np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(Batch) if f.name != "offsets")
-    points, *others = parts
-    return Batch(points, np.cumsum([0, *(n for b in batches for n in b.lengths)]), *others)
+    return Batch.concatenate(list(some))
 
 
 def greatest(batch: Batch) -> Batch:

@@ -46,6 +46,12 @@ SAME_STREAMLINES = {
     "density": "it is a file",
     "density_voxel": "it is the grid of that file",
     "density_grid": "it is the grid of that file",
+    "density_kind": "it is what that file has",
+    "density_sample": "it is what that file has",
+    "ends": "it is a file",
+    "sample": "its values are held with the streamlines",
+    "sample_points": "its values are held with the points",
+    "points": "it is the type of the points of a file",
     "resume": "it keeps pieces of the same streamlines",
 }
 
@@ -140,7 +146,7 @@ def values(folder: Path) -> dict[str, Any]:
     d = data()
     images = {
         "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4),
-        "seed_image": d["white"],
+        "seed_image": d["white"], "sample": d["white"],
         "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
@@ -153,9 +159,11 @@ def values(folder: Path) -> dict[str, Any]:
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "compiler": "taichi", "devices": "0",
         "part": "1/2", "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
         "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
+        "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
+        "points": "float16",
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
-             "use_f", "random_fibre", "modified_euler")  # fmt: skip
+             "use_f", "random_fibre", "modified_euler", "sample_points", "endpoints_only")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
@@ -166,7 +174,7 @@ def values(folder: Path) -> dict[str, Any]:
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
-        "min_f": 0.45,
+        "min_f": 0.45, "compress": 0.5,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

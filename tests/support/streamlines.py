@@ -25,3 +25,9 @@ def lines(batch: Batch) -> list[np.ndarray]:
 
 def fingerprint(batch: Batch) -> str:
     return hashlib.sha256(batch.points.tobytes() + batch.offsets.tobytes() + batch.stop_reasons.tobytes()).hexdigest()
+
+
+def batch_of(lines) -> Batch:
+    """A batch of arrays of points, (n, 3), RASmm."""
+    n, offsets = len(lines), np.cumsum([0, *map(len, lines)])
+    return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros((n, 2)))

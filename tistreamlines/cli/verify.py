@@ -14,7 +14,7 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
 from ..option import listed
-from ..options.definitions import product_options
+from ..options.definitions import joined_options
 from ..options.parameters import Parameters, options
 from ..run.inputs import follows_series
 from ..run.plan import needs_series
@@ -31,7 +31,7 @@ COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines"
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
-    "time_limit", *product_options(),
+    "time_limit", *joined_options(),
 )  # fmt: skip
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")

@@ -22,8 +22,8 @@ def write_map(path: Path, values: npt.NDArray[Any], space: Space, *, force: bool
     ----------
     path : Path
         Name ending in .nii or .nii.gz.
-    values : ndarray, (x, y, z)
-        Integers.
+    values : ndarray, (x, y, z) or (x, y, z, volumes)
+        Integers or float32.
     space : Space
         Grid of the map.
     force : bool

@@ -1,4 +1,7 @@
-"""TCK (MRtrix3): only points, with a row of NaN after each streamline and a row of infinity at the end."""
+"""TCK (MRtrix3): only points, with a row of NaN after each streamline and a row of infinity at the end.
+
+Values of maps along the streamlines are written to a table beside it, with a row for each streamline.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,24 @@ from ..space.batch import Batch, Space
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 128  # size of the header below; the points begin after it
+TABLE = "_samples.csv"  # what its name ends with, in place of .tck
 HEADER = "mrtrix tracks\n{step}count: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
 
 
 class TckSink:
-    """Appends the points of batches to a TCK file; the format has no data per streamline.
+    """Appends the points of batches to a TCK file; the format has no data per streamline, which get a file beside it.
 
     The header contains the step size, which MRtrix3's ``tckmap`` uses to resample streamlines.
     """
 
     STREAMLINE_BYTES: ClassVar[int] = 12  # a row of NaN
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
-        del space  # TCK is in RASmm and has no grid
+    def __init__(
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
+    ) -> None:
+        del space, point_type  # TCK is in RASmm and has no grid, and one type
+        self.beside: Path | None = None
+        self._opened, self._table = files, folder / "samples.csv"
         self._step = "" if step_mm is None else f"step_size: {step_mm:.9g}\n"
         self._path = folder / "tractogram.tck"
         self._streamlines = 0
@@ -43,6 +51,16 @@ class TckSink:
         rows[ends] = np.full(3, np.nan, "<f4").view(ROW)
         self._file.write(rows.data)
         self._streamlines += len(batch)
+        if batch.data_per_streamline:
+            self._tabulate(batch)
+
+    def _tabulate(self, batch: Batch) -> None:
+        """Append a row of values for each streamline to the table."""
+        if self.beside is None:
+            self._rows = self._opened.enter_context(self._table.open("w", encoding="ascii", newline="\n"))
+            self._rows.write(",".join(batch.data_per_streamline) + "\n")
+            self.beside = self._table
+        np.savetxt(self._rows, np.column_stack([*batch.data_per_streamline.values()]), "%.9g", ",")
 
     def finish(self) -> Path:
         """Write the end marker, and the number of streamlines into the header; return the path."""

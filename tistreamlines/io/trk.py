@@ -17,7 +17,7 @@ from ..space.batch import Batch, Space
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
 # so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.
 PROPERTIES = {"direction_number": 1, "seed_number": 1, "seeds": 3, "stop_reasons": 2}
-PROPERTY_WORDS = sum(PROPERTIES.values())
+MOST_NAMES, NAME_CHARACTERS = 10, 20  # names of values per streamline, or per point, and of a name of one value
 POINTS_AT_ONCE = 1 << 16
 
 
@@ -25,9 +25,12 @@ class TrkSink:
     """Appends batches to a TRK file."""
 
     STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
+    beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
-        del step_mm  # the format has no field for it
+    def __init__(
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
+    ) -> None:
+        del step_mm, point_type  # the format has no field for the step, and one type
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))
@@ -35,14 +38,25 @@ class TrkSink:
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
+        if not self._header["nb_streamlines"]:
+            self._name(batch)
         self._file.write(_pack(batch, self._affine).data)
         self._header["nb_streamlines"] += len(batch)
 
+    def _name(self, batch: Batch) -> None:
+        """Name the values per streamline and per point, which are those of every batch."""
+        from nibabel.streamlines.trk import encode_value_in_name
+
+        properties = PROPERTIES | dict.fromkeys(batch.data_per_streamline, 1)
+        self._header["nb_properties_per_streamline"] = sum(properties.values())
+        for i, (name, values) in enumerate(properties.items()):
+            self._header["property_name"][i] = encode_value_in_name(values, name)
+        self._header["nb_scalars_per_point"] = len(batch.data_per_point)
+        for i, name in enumerate(batch.data_per_point):
+            self._header["scalar_name"][i] = encode_value_in_name(1, name)
+
     def finish(self) -> Path:
-        """Write the number of streamlines into the header; return the path."""
-        if not self._header["nb_streamlines"]:  # nibabel cannot read properties if there is no streamline
-            self._header["nb_properties_per_streamline"] = 0
-            self._header["property_name"] = b""
+        """Write the header, with the number of streamlines; return the path."""
         self._file.seek(0)
         self._file.write(self._header.tobytes())
         self._file.close()
@@ -51,7 +65,7 @@ class TrkSink:
 
 def _header(space: Space) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
     from nibabel.orientations import aff2axcodes
-    from nibabel.streamlines.trk import encode_value_in_name, get_affine_trackvis_to_rasmm, header_2_dtype
+    from nibabel.streamlines.trk import get_affine_trackvis_to_rasmm, header_2_dtype
 
     header: npt.NDArray[Any] = np.zeros((), header_2_dtype.newbyteorder("<"))
     header["magic_number"] = b"TRACK"
@@ -61,30 +75,29 @@ def _header(space: Space) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
     header["voxel_sizes"] = space.voxel_sizes
     header["voxel_to_rasmm"] = space.affine
     header["voxel_order"] = "".join(aff2axcodes(space.affine)).encode()
-    header["nb_properties_per_streamline"] = PROPERTY_WORDS
-    for i, (name, values) in enumerate(PROPERTIES.items()):
-        header["property_name"][i] = encode_value_in_name(values, name)
     # The inverse of the float32 matrix that readers apply, which includes the shift from voxel centre to corner.
     to_trackvis = np.linalg.inv(get_affine_trackvis_to_rasmm(header).astype(np.float64))
     return header, to_trackvis
 
 
 def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Return the records (number of points, points, properties) of all streamlines as 32-bit words."""
+    """Return the records of all streamlines as 32-bit words: number of points, points with their values, properties."""
     n = len(batch)
-    words = np.empty(n * (1 + PROPERTY_WORDS) + batch.points.size, "<f4")
-    starts = 3 * batch.offsets[:-1] + np.arange(n) * (1 + PROPERTY_WORDS)
-    ends = starts + 1 + 3 * batch.lengths
+    properties = [column for name, values in PROPERTIES.items() for column in getattr(batch, name).reshape(n, values).T]
+    properties += batch.data_per_streamline.values()
+    points = _moved(batch.points, to_trackvis)
+    if batch.data_per_point:
+        points = np.column_stack([points, *batch.data_per_point.values()])
+    words = np.empty(n * (1 + len(properties)) + points.size, "<f4")
+    starts = points.shape[1] * batch.offsets[:-1] + np.arange(n) * (1 + len(properties))
+    ends = starts + 1 + points.shape[1] * batch.lengths
     is_point = np.ones(len(words), bool)
     is_point[starts] = False
     words.view("<i4")[starts] = batch.lengths
-    column = 0
-    for name, values in PROPERTIES.items():
-        for value in getattr(batch, name).reshape(n, values).T:
-            is_point[ends + column] = False
-            words[ends + column] = value
-            column += 1
-    words[is_point] = _moved(batch.points, to_trackvis).ravel()
+    for column, values in enumerate(properties):
+        is_point[ends + column] = False
+        words[ends + column] = values
+    words[is_point] = points.ravel()
     return words
 
 

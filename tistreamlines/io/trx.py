@@ -12,9 +12,10 @@ import hashlib
 import json
 import shutil
 import zipfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ except ImportError:
     from zlib import crc32
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
-POINTS = "positions.3.float32"
+POINTS = "positions.3.float32"  # or float16, which has as many letters
 MEMBERS = {
     "seeds": "dps/seeds.3.float32",
     "seed_number": "dps/seed_number.uint32",
@@ -44,33 +45,41 @@ class TrxSink:
     """Appends batches to a TRX file."""
 
     STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
+    beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None:
+    def __init__(
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
+    ) -> None:
         del step_mm  # the format has no field for it
         self._folder = folder
         self._space = space
+        self._type = np.dtype(point_type).newbyteorder("<")
+        self._member = f"positions.3.{point_type}"
         self._streamlines = 0
         self._vertices = 0
         self._crc = 0
-        (folder / "dps").mkdir()
-        *opened, self._starts = (
-            files.enter_context((folder / name).open("wb", BUFFER_BYTES)) for name in (*MEMBERS.values(), "starts")
-        )
-        self._files = dict(zip(MEMBERS, opened, strict=True))
+        self._opened, self._files = files, dict[str, IO[bytes]]()
+        self._starts = self._open("starts")
         self._archive = files.enter_context((folder / "tractogram.trx").open("wb"))
         self._archive.seek(POINTS_START)
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
-        points = batch.points.astype("<f4", copy=False)
+        points = batch.points.astype(self._type, copy=False)
         self._crc = crc32(points.data, self._crc)
         self._archive.write(points.data)
-        for field, file in self._files.items():
-            array = getattr(batch, field)
-            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+        for member, array in members_of(batch).items():
+            if member not in self._files:
+                self._files[member] = self._open(member)
+            self._files[member].write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
         self._starts.write((batch.offsets[:-1] + self._vertices).astype("<u8").data)
         self._streamlines += len(batch)
         self._vertices += len(batch.points)
+
+    def _open(self, name: str) -> IO[bytes]:
+        path = self._folder / name
+        path.parent.mkdir(exist_ok=True)
+        return self._opened.enter_context(path.open("wb", BUFFER_BYTES))
 
     def finish(self) -> Path:
         """Complete the archive; return its path."""
@@ -79,7 +88,7 @@ class TrxSink:
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
-            header, points = _entry("header.json"), _entry(POINTS, 12 * self._vertices, self._crc)
+            header, points = _entry("header.json"), self._entry_of_points()
             points.header_offset = POINTS_START - len(points.FileHeader())
             target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
@@ -87,10 +96,13 @@ class TrxSink:
                 self._archive.write(points.FileHeader())
                 target.filelist.append(points)
                 target.start_dir = POINTS_START + points.file_size  # where zipfile puts what follows
-                for member in (self._write_offsets(), *MEMBERS.values()):
+                for member in (self._write_offsets(), *self._files):
                     _store(target, self._folder / member, member)
         self._archive.close()
         return Path(self._archive.name)
+
+    def _entry_of_points(self) -> zipfile.ZipInfo:
+        return _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
 
     def _header(self) -> str:
         return json.dumps(
@@ -112,12 +124,24 @@ class TrxSink:
         return member
 
 
-def mapped(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def members_of(batch: Batch) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a batch besides points and offsets, by the name of their member."""
+    found: dict[str, npt.NDArray[Any]] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
+    found |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
+    return found | {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
+
+
+def member_of_points(names: Iterable[str]) -> str:
+    """Return the name of the member that holds the points, which says their type; '' if there is none."""
+    return next((name for name in names if name.startswith("positions.3.float")), "")
+
+
+def mapped(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Map the points of a file of :class:`TrxSink`; what is changed in them stays in memory.
 
     Returns
     -------
-    points : (p, 3) float32, RASmm
+    points : (p, 3) float32 or float16, RASmm
     offsets : (n + 1,) int64
         Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``.
 
@@ -130,11 +154,12 @@ def mapped(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         sizes = {one.filename: one.file_size for one in archive.infolist()}
         if sizes.keys() == {"header.json"}:
             return np.empty((0, 3), np.float32), np.zeros(1, np.int64)
-        found = next((name for name in sizes if name.startswith("offsets.")), "")
-        if POINTS not in sizes or not found or archive.getinfo(POINTS).header_offset != POINTS_BEFORE:
+        found, member = next((name for name in sizes if name.startswith("offsets.")), ""), member_of_points(sizes)
+        if not member or not found or archive.getinfo(member).header_offset != POINTS_BEFORE:
             raise ValueError("another program has written it")
         offsets = np.frombuffer(archive.read(found), np.dtype(found.split(".")[1]).newbyteorder("<")).astype(np.int64)
-    points = np.memmap(path, "<f4", "c", POINTS_START, (sizes[POINTS] // 12, 3))
+    kind = np.dtype(member.split(".")[-1]).newbyteorder("<")
+    points = np.memmap(path, kind, "c", POINTS_START, (sizes[member] // (3 * kind.itemsize), 3))
     if offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
         raise ValueError("its arrays do not fit each other")
     return points.view(np.ndarray), offsets

@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import hidden_folder
-from .tck import TckSink
+from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import TrxSink
 
@@ -24,9 +24,12 @@ from .trx import TrxSink
 class Sink(Protocol):
     """The interface of a tractogram format."""
 
-    STREAMLINE_BYTES: ClassVar[int]  # in the file, besides 12 for each of its points
+    STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
+    beside: Path | None  # a table of what is sampled, if that is a file of its own
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None) -> None: ...
+    def __init__(
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
+    ) -> None: ...
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -41,7 +44,8 @@ SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSin
 
 
 def open_writer(
-    path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None
+    path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None,
+    point_type: str = "float32",
 ) -> TractogramWriter:
     """Open a tractogram for writing; the suffix determines the format.
 
@@ -57,6 +61,8 @@ def open_writer(
         Step size, mm, for formats that record it.
     drafts : Path, optional
         Folder on the same disk in which the file is written; by default that of the file.
+    point_type : str
+        'float32', or 'float16' for a .trx file.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def open_writer(
     OutputError
         If the suffix is unknown, the folder is missing, or the file exists and ``force`` is false.
     """
-    return TractogramWriter(path, space, force=force, step_mm=step_mm, drafts=drafts)
+    return TractogramWriter(path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type)
 
 
 class TractogramWriter:
@@ -80,14 +86,14 @@ class TractogramWriter:
 
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
-        drafts: Path | None = None,
+        drafts: Path | None = None, point_type: str = "float32",
     ) -> None:  # fmt: skip
         self.path = Path(path)
         self._draft = self.path if drafts is None else drafts / self.path.name
-        self._space, self._step_mm = space, step_mm
+        self._space, self._layout = space, (step_mm, point_type)
         self._force = force
         self._sink: Sink | None = None
-        self._finished: Path | None = None
+        self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets
         self._resources = ExitStack()
         self._files = ExitStack()
         if self.path.suffix.lower() not in SINKS:
@@ -99,7 +105,7 @@ class TractogramWriter:
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self._draft))
             self._files = resources.enter_context(ExitStack())
-            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, self._step_mm)
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, *self._layout)
             self._resources = resources.pop_all()
         return self
 
@@ -115,8 +121,10 @@ class TractogramWriter:
         """Complete the file, which stays hidden until the end of the block; nothing more can be written."""
         if self._sink is not None:
             with explained(self.path):
-                self._finished = self._sink.finish()
+                self._finished = {self.path: self._sink.finish()}
                 self._files.close()
+                if self._sink.beside is not None:
+                    self._finished = {table_of(self.path): self._sink.beside} | self._finished
         self._sink = None
 
     def __exit__(
@@ -131,9 +139,15 @@ class TractogramWriter:
             return
         with explained(self.path), self._resources:
             self.finish()
-            assert self._finished is not None
-            check_target(self.path, force=self._force)
-            os.replace(self._finished, self.path)  # noqa: PTH105  (one atomic call on every system)
+            for path in self._finished:
+                check_target(path, force=self._force)
+            for path, draft in self._finished.items():
+                os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+
+def table_of(path: Path) -> Path:
+    """Return the name of the table of what is sampled, beside a tractogram that has no room for it."""
+    return path.with_name(path.stem + TABLE)
 
 
 @contextmanager

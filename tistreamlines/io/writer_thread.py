@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -33,14 +34,18 @@ class WriterThread:
     force : whether an existing file may be replaced.
     step_mm : distance between points, which some formats record.
     drafts : folder in which the file is written until it is complete.
+    point_type : of the points in the file.
+    content : makes of each batch what is written of it.
     """
 
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
-        drafts: Path | None = None,
+        drafts: Path | None = None, point_type: str = "float32", content: Callable[[Batch], Batch] | None = None,
     ) -> None:  # fmt: skip
-        self.seconds = 0.0
-        self._writer = open_writer(path, space, force=force, step_mm=step_mm, drafts=drafts)
+        self.seconds, self._content = 0.0, content
+        self._writer = open_writer(
+            path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type
+        )
         self._queue: Queue[Batch | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None
@@ -93,7 +98,7 @@ class WriterThread:
             with self._writer as writer:
                 while (batch := self._next()) is not None:
                     begun = time.perf_counter()
-                    writer.write(batch)
+                    writer.write(batch if self._content is None else self._content(batch))
                     self.seconds += time.perf_counter() - begun
                 begun = time.perf_counter()
                 writer.finish()

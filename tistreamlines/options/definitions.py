@@ -19,7 +19,8 @@ from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
 from ..tracking.products.connectome import ConnectomeOptions
-from ..tracking.products.density_map import DensityOptions
+from ..tracking.products.content import ContentOptions
+from ..tracking.products.density_map import MapOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
@@ -33,9 +34,9 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an inpu
 
 @dataclass(frozen=True)
 class OwnOptions(
-    ConnectomeOptions, DensityOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions,
-    FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
-    SeedOptions,
+    ConnectomeOptions, MapOptions, ContentOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
+    BedpostxOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions,
+    MethodChoice, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 
@@ -64,6 +65,12 @@ def product_options() -> tuple[str, ...]:
     """Return the options of all products, in the order of the help."""
     own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}
     return tuple(name for name in options() if name in own)
+
+
+def joined_options() -> tuple[str, ...]:
+    """Return the options that parts of a run are joined with: what the tractogram holds, and those of all products."""
+    content = {one.name for one in fields(ContentOptions)}
+    return tuple(name for name in options() if name in content or name in product_options())
 
 
 def saying(what: str) -> tuple[str, ...]:

@@ -119,9 +119,17 @@ class Options(TypedDict, total=False):
     # Output
     force: bool | None
     json_stats: PathLike | None
+    sample: OneOrMore[ImageLike] | None
+    sample_points: bool | None
+    endpoints_only: bool | None
+    compress: float | None
+    points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
+    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
+    density_sample: ImageLike | None
+    ends: PathLike | None
     connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
@@ -144,11 +152,19 @@ class Options(TypedDict, total=False):
 
 
 class ProductOptions(TypedDict, total=False):
-    """Those of what is made of the streamlines besides a tractogram."""
+    """Those of what a tractogram holds, and of what is made of the streamlines besides."""
 
+    sample: OneOrMore[ImageLike] | None
+    sample_points: bool | None
+    endpoints_only: bool | None
+    compress: float | None
+    points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
+    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
+    density_sample: ImageLike | None
+    ends: PathLike | None
     connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None

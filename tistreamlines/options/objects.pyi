@@ -257,6 +257,15 @@ class Density(Product):
         *,
         voxel: float | None = ...,
         grid: ImageLike | None = ...,
+        kind: Literal["count", "direction", "length", "mean-length", "sample"] | None = ...,
+        sample: ImageLike | None = ...,
+    ) -> None: ...
+
+class Ends(Product):
+    """Product 'ends': map of how many streamlines end in each voxel."""
+    def __init__(
+        self,
+        path: PathLike,
     ) -> None: ...
 
 class Connectome(Product):

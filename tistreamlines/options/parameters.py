@@ -253,6 +253,8 @@ class Parameters(OwnOptions):
             for other in known[name].requires:
                 if named.get(other, False) is False:
                     raise ParameterError(f"{flag(name)} needs {flag(other)}: give both or neither")
+            if known[name].needs_one and not set(known[name].needs_one) & set(named):
+                raise ParameterError(f"{flag(name)} needs {listed(map(flag, known[name].needs_one))}: give one of them")
         made = cls(**named)
         for name in named:
             if not made.applies(name):

@@ -24,6 +24,7 @@ from ..options.objects import MADE
 from ..options.parameters import Parameters, defaults, input_names, kind, options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from ..tracking.products.content import check_written
 from ..tracking.registry import PRODUCTS
 from ..tracking.sources import SOURCES
 from .estimate import Estimate, make_estimate
@@ -168,7 +169,7 @@ def stream(
     ...         print(streamline.shape)
     """
     run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, watcher, options, hands_out=True)
-    return run.batches()
+    return run.contents()
 
 
 @_with_options
@@ -214,6 +215,7 @@ def estimate(
     return make_estimate(
         run.engine, run.plan.seeds, run.seed_range, run.log.watcher.progress, select=chosen.select,
         time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()], prepare_seconds=seconds,
+        content=run.content,
     )  # fmt: skip
 
 
@@ -241,6 +243,8 @@ def _start(
     for name in ("resume", *(("part",) if products else ())):
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
+    if path is None and products:
+        check_written(chosen)
     series = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))

@@ -33,7 +33,7 @@ from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
-from ..options.definitions import product_options
+from ..options.definitions import joined_options
 from ..options.objects import expanded
 from ..options.parameters import Parameters, input_names, kind, options
 from ..tracking.selection.files import sphere_in
@@ -263,7 +263,7 @@ def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | Trackin
         arguments["threads"] = get_worker().state.nthreads
     if job.parts > 1:
         arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None}
-        arguments |= dict.fromkeys(product_options())  # join makes them of all parts
+        arguments |= dict.fromkeys(joined_options())  # join makes them of all parts
     try:
         with _one_at_a_time:
             result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))
@@ -281,7 +281,7 @@ def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
-        products = {name: job.arguments.get(name) for name in product_options()}
+        products = {name: job.arguments.get(name) for name in joined_options()}
         return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **products))
     except InputError as error:
         return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from ..errors import InputError, ParameterError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
+from ..tracking.products.content import compressed
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
@@ -102,9 +103,12 @@ def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
     if not len(whole):
         return StatefulTractogram([], reference, Frame.RASMM)
     data = {name: getattr(whole, name).reshape(len(whole), -1) for name in PER_STREAMLINE}
+    data |= {name: values[:, None] for name, values in whole.data_per_streamline.items()}
+    at_points = {name: sequence(values[:, None], whole.lengths) for name, values in whole.data_per_point.items()}
     return StatefulTractogram(
-        sequence(whole.points, whole.lengths), reference, Frame.RASMM, data_per_streamline=data
-    )
+        sequence(whole.points, whole.lengths), reference, Frame.RASMM, data_per_streamline=data,
+        data_per_point=at_points,
+    )  # fmt: skip
 
 
 def reference_image(space: Space) -> Any:
@@ -123,7 +127,8 @@ def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxF
         path = Path(folder.name) / "tractogram.trx"
         with WriterThread(path, space) as writer:
             for batch in batches:
-                writer.put(_linear(batch, packing) if packing.linearize else batch)
+                linear = packing.linearize
+                writer.put(compressed(batch, packing.tolerance_mm, packing.segment_mm) if linear else batch)
         trx: Any = trx_file_memmap.load(str(path))
         if packing.dtype != np.float32 and len(trx.streamlines):
             trx.streamlines._data = _converted(trx.streamlines._data, packing.dtype, Path(folder.name) / "points")
@@ -132,19 +137,6 @@ def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxF
         folder.cleanup()
         raise
     return trx
-
-
-def _linear(batch: Batch, packing: Packing) -> Batch:
-    """Remove points that lie on a line between others, within the tolerance."""
-    from dipy.tracking.streamlinespeed import compress_streamlines
-
-    if not len(batch):
-        return batch
-    kept: Any = compress_streamlines(
-        sequence(batch.points, batch.lengths), tol_error=packing.tolerance_mm, max_segment_length=packing.segment_mm
-    )
-    offsets = np.concatenate([[0], np.cumsum([len(streamline) for streamline in kept])])
-    return replace(batch, points=np.concatenate(list(kept)), offsets=offsets)
 
 
 def _converted(points: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:

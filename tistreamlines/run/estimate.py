@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from ..devices.host import peak_bytes
 from ..io.writer import SINKS
 from ..tracking.engine.engine import Engine
+from ..tracking.products.content import Content
 from ..tracking.seeding.seeds import Seeds
 from .pilot import track_pilot
-
-POINT_BYTES = 12  # three float32, in every format
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Estimate:
 
 def make_estimate(
     engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None], *, select: int | None,
-    time_limit: float | None, formats: Iterable[str], prepare_seconds: float,
+    time_limit: float | None, formats: Iterable[str], prepare_seconds: float, content: Content,
 ) -> Estimate:  # fmt: skip
     """Track a pilot of a run, and estimate the whole.
 
@@ -89,6 +88,7 @@ def make_estimate(
     select, time_limit : what ends the run early: accepted streamlines, and seconds of tracking.
     formats : suffixes of tractograms.
     prepare_seconds : time until the engine was ready.
+    content : what the tractogram holds of each streamline.
     """
     pilot, count = track_pilot(engine, seeds, numbers, told), len(numbers)
     each, enough = float(pilot.streamlines.mean()), False
@@ -108,7 +108,9 @@ def make_estimate(
         streamlines=streamlines,
         points=points,
         spread=spread,
-        file_bytes={one: POINT_BYTES * points + SINKS[one].STREAMLINE_BYTES * streamlines for one in formats},
+        file_bytes={
+            one: content.size(one, points, streamlines) + SINKS[one].STREAMLINE_BYTES * streamlines for one in formats
+        },
         process_bytes=peak_bytes(),
         device_bytes=engine.growth.bytes_for(count, pilot.seeds),
         prepare_seconds=prepare_seconds,

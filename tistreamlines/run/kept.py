@@ -17,8 +17,8 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
-from ..io.trx import MEMBERS, POINTS, POINTS_START, contents, crc32
-from ..space.batch import Batch, Space
+from ..io.trx import MEMBERS, POINTS_START, contents, crc32, member_of_points
+from ..space.batch import DATA, Batch, Space
 from .schema import Record, RecordError, read
 
 POINTS_AT_ONCE = 1 << 22
@@ -49,10 +49,9 @@ class Stored:
             header, found = json.loads(archive.read("header.json")), contents(archive)
             self.space = Space(header["VOXEL_TO_RASMM"], tuple(header["DIMENSIONS"]))
             self.streamlines, self.points = int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
-        told = self.record
-        if (self.streamlines, self.points, found) != (
-            told.result.n_streamlines, told.result.points, told.tractogram.contents,
-        ):  # fmt: skip
+        told, file = self.record, self.record.tractogram
+        points = told.result.points if file.points is None else file.points  # which may be fewer than were tracked
+        if (self.streamlines, self.points, found) != (told.result.n_streamlines, points, file.contents):
             raise InputError(
                 f"{path}: is not the tractogram that {sidecar.sidecar_path(path).name} describes: track it again"
             )
@@ -62,16 +61,23 @@ class Stored:
         if not self.streamlines:
             return
         with self._opened() as archive:
-            expected, crc = archive.getinfo(POINTS).CRC, 0
+            names = archive.namelist()
+            member = member_of_points(names)
+            expected, crc = archive.getinfo(member).CRC, 0
             read = {field: _member(archive, name) for field, name in MEMBERS.items()}
-            starts = _member(archive, next(n for n in archive.namelist() if n.startswith("offsets."))).astype(np.int64)
+            sampled = [_data(archive, kind) for kind in ("dps", "dpv")]
+            starts = _member(archive, next(n for n in names if n.startswith("offsets."))).astype(np.int64)
             self._check(starts, read)
-            points = np.memmap(archive.fp, "<f4", "r", POINTS_START, (self.points, 3))  # type: ignore[arg-type]
+            kind = np.dtype(member.split(".")[-1]).newbyteorder("<")
+            points = np.memmap(archive.fp, kind, "r", POINTS_START, (self.points, 3))  # type: ignore[arg-type]
         cuts = np.unique(np.searchsorted(starts, [*range(0, self.points, POINTS_AT_ONCE), self.points]))
         for a, b in pairwise(cuts):
             own = np.array(points[starts[a] : starts[b]])
             crc = crc32(own.data, crc)
-            yield Batch(own, starts[a : b + 1] - starts[a], **{name: each[a:b] for name, each in read.items()})
+            ranges = slice(a, b), slice(starts[a], starts[b])
+            data = ({n: v[some] for n, v in one.items()} for one, some in zip(sampled, ranges, strict=True))
+            own_rows = (each[a:b] for each in read.values())
+            yield Batch(own, starts[a : b + 1] - starts[a], *own_rows, **dict(zip(DATA, data, strict=True)))
         if crc != expected:
             raise self._damaged("its points have changed")
 
@@ -110,6 +116,12 @@ def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     _, *columns, dtype = name.split(".")
     array = np.frombuffer(archive.read(name), np.dtype(dtype).newbyteorder("<"))
     return array.reshape(-1, int(columns[0])) if columns else array
+
+
+def _data(archive: zipfile.ZipFile, folder: str) -> dict[str, npt.NDArray[Any]]:
+    """Read what was sampled: arrays of a folder besides those that every file has."""
+    names = (name for name in archive.namelist() if name.startswith(f"{folder}/") and name not in MEMBERS.values())
+    return {name.split("/")[1].split(".")[0]: _member(archive, name) for name in names}
 
 
 def record_of(path: Path, *, own: bool = False) -> Record:

@@ -11,9 +11,10 @@ from typing import Any
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.in_memory import InMemory
-from ..io.writer import SINKS, check_target, explained
+from ..io.writer import SINKS, check_target, explained, table_of
 from ..option import flag
 from ..options.parameters import Parameters
+from ..tracking.products.content import check_content
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of
 from .schema import RecordError, loaded
@@ -39,14 +40,17 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     goes_on = output is not None and parameters.resume and unfinished(output).is_dir()
     force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
     inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
-    check_names(output, stats, dict.fromkeys(inputs, "is an input"), force=force, products=asked(parameters))
+    taken, table = dict.fromkeys(inputs, "is an input"), table_beside(output, parameters)
+    check_names(output, stats, taken, force=force, products=asked(parameters), table=table)
+    if output is not None:
+        check_content(parameters, output)
     if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
         raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
 
 
 def check_names(
     output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool,
-    products: Mapping[str, tuple[Path, ...]],
+    products: Mapping[str, tuple[Path, ...]], table: Path | None = None,
 ) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
@@ -57,6 +61,7 @@ def check_names(
     taken : files that are not replaced, each with what it is.
     force : whether existing outputs are replaced.
     products : files of products, by the name of their row; without a tractogram, the record lies beside the first.
+    table : what is sampled along the streamlines of a .tck file, if anything.
 
     Raises
     ------
@@ -70,7 +75,7 @@ def check_names(
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
     beside = record_path(output, products)
-    given = [path for path in (stats, *(path for _, path in made), output, beside) if path is not None]
+    given = [path for path in (stats, *(path for _, path in made), output, beside, table) if path is not None]
     for path in given:
         _check_name(path, taken)
     if output is not None and output.suffix.lower() not in SINKS:
@@ -78,12 +83,13 @@ def check_names(
     for name, path in made:
         if not suffix_of(path, suffixes := PRODUCTS[name].suffixes):
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
-        if any(_same_name(path, other) for _, other in made if other is not path):
+        others = [other for other in (*(path for _, path in made), table) if other is not None and other is not path]
+        if any(_same_name(path, other) for other in others):
             raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in given:
         check_target(path, force=force)
     if stats is not None:
-        if any(_same_name(stats, path) for path in (output, beside, *(path for _, path in made)) if path is not None):
+        if any(_same_name(stats, path) for path in (output, beside, table, *(path for _, path in made)) if path):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
         if record_at(stats) is not None:
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
@@ -124,6 +130,11 @@ def reserved(
                     ) from None
         check()  # that run may have ended meanwhile
         yield
+
+
+def table_beside(output: Path | None, parameters: Parameters) -> Path | None:
+    """Return the table of what is sampled beside a .tck file, which has no room for it."""
+    return table_of(output) if output is not None and output.suffix.lower() == ".tck" and parameters.sample else None
 
 
 def unfinished(output: Path) -> Path:

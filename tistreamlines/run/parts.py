@@ -14,13 +14,15 @@ from ..io import sidecar
 from ..io.in_memory import InMemory
 from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
-from ..options.definitions import names_affecting, product_options
+from ..options.definitions import joined_options, names_affecting
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
+from ..tracking.products.content import Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
+from .inputs import hashing
 from .kept import Stored, damaged
-from .outputs import check_names, reserved
+from .outputs import check_names, reserved, table_beside
 from .products import asked, products_of
 from .record import OURS, tractogram
 from .schema import Part
@@ -40,7 +42,7 @@ def identity(record: Mapping[str, Any]) -> dict[str, Any]:
     given, free = record["inputs"], names_affecting("run")
     versions = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
     code = {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
-    inputs = {f"the content of {name}": one["sha256"] for name, one in given.items() if name not in free}
+    inputs = {f"the content of {n}": one["sha256"] for n, one in given.items() if n.split()[0] not in free}
     named = {
         flag(name): [one for i, one in enumerate(value, 1) if f"{name} {i}" not in given]  # spheres
         if isinstance(value, list) else value
@@ -76,8 +78,8 @@ def join(
         File for counts, lengths, stop reasons, dropped streamlines and run times (seconds, summed over the parts) as
         JSON.
     **products
-        Options of what is made of the streamlines besides, such as ``density``, as for :func:`track`. The files have
-        the bytes of those that one run would have written.
+        Options of what the tractogram holds, such as ``sample``, and of what is made of the streamlines besides, such
+        as ``density``, as for :func:`track`. The files have the bytes of those that one run would have written.
 
     Returns
     -------
@@ -107,20 +109,27 @@ def join(
     chosen = _product_options(products)
     taken |= {Path(path): "is an input" for path in chosen.inputs().values() if not isinstance(path, InMemory)}
     others = asked(chosen)
-    with reserved(target, lambda: check_names(target, stats, taken, force=force, products=others), others):
+
+    def check_joined() -> None:
+        check_names(target, stats, taken, force=force, products=others, table=table_beside(target, chosen))
+        check_content(chosen, target)
+
+    with reserved(target, check_joined, others):
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
-        made = products_of(chosen, space, step_mm)
+        files, hashes = chosen.inputs(), hashing(chosen.inputs())
+        made, content = products_of(chosen, space, step_mm), Content(chosen, chosen.threads)
 
         def count(batch: Batch) -> None:
             counts.add(batch)
             made.add(batch)
 
-        write(ordered, target, space, step_mm, count, force=force, written=lambda: made.write(force=force))
+        write(ordered, target, space, step_mm, count, content, force=force, written=lambda: made.write(force=force))
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
         record["tractogram"] = tractogram(target)
-        record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in product_options()}
-        record |= made.told
+        record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in joined_options()}
+        record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
+        record |= made.told | content.told
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
@@ -129,7 +138,7 @@ def join(
 
 def _product_options(given: Mapping[str, Any]) -> Parameters:
     """Check the options of products as those of a run."""
-    if unknown := set(given) - set(product_options()):
+    if unknown := set(given) - set(joined_options()):
         raise TypeError(f"join() got an unexpected keyword argument {min(unknown)!r}")
     chosen = Parameters.given(given)
     for name, value in chosen.inputs().items():
@@ -178,14 +187,15 @@ def _part(one: Stored) -> Part:
 
 
 def write(
-    parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None], *, force: bool,
-    drafts: Path | None = None, written: Callable[[], object] = lambda: None,
+    parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None],
+    content: Content, *, force: bool, drafts: Path | None = None, written: Callable[[], object] = lambda: None,
 ) -> float:  # fmt: skip
-    """Write the streamlines of parts, in this order, and count them; return the seconds that the writer took.
+    """Write the content of the streamlines of parts, in this order, and count them; return the seconds that this took.
 
     ``written`` is called when the tractogram is complete, before it gets its name.
     """
-    with WriterThread(output, space, force=force, step_mm=step_mm, drafts=drafts) as writer:
+    layout = content.layout(step_mm)
+    with WriterThread(output, space, force=force, drafts=drafts, content=content.of, **layout) as writer:
         for part in parts:
             for batch in part.batches():
                 count(batch)

@@ -10,13 +10,14 @@ from ..backends import import_beside, notes, take_compiler
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
+from ..tracking.products.content import rounding_mm
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
 from .precompiling import Precompiling
 from .products import products_of
 from .run import Run
-from .setup import devices_of, selection_of, session_on, settings_on
+from .setup import content_of, devices_of, selection_of, session_on, settings_on
 from .tables import make_tables
 from .tables_process import process_for
 from .tracking import threads_explained
@@ -40,7 +41,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
         devices = devices_of(parameters)
         for one in devices:
             watcher.device(one)
-        selection = selection_of(parameters, log)
+        selection, content = selection_of(parameters, log), content_of(parameters, log)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
         with Precompiling(parameters, selection, session, only_products=only_products) as precompiling:
@@ -57,13 +58,15 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes():
         log.note(note)
-    return Run(series, parameters, devices, log, plan, engine, begun, products)
+    return Run(series, parameters, devices, log, plan, engine, begun, products, content)
 
 
 def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:
-    """Say what an option does not change, or that streamlines cannot bend."""
+    """Say what an option does not change, what it changes, or that streamlines cannot bend."""
     from .ends import cannot_bend
 
+    if parameters.points == "float16":
+        log.note(f"--points float16: points are rounded by up to {rounding_mm(plan.space):.2g} mm along each axis")
     if plan.prepared.fill["CARRIED"]:
         if not parameters.exact:
             log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")

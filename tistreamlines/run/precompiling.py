@@ -70,5 +70,6 @@ class Precompiling:
                 made = []
                 if self._only_products:
                     rows = [PRODUCTS[name].collector for name in asked(self._parameters)]
-                    made = [] if None in rows else [row(space, settings) for row in rows if row is not None]
+                    found = [None if row is None else row(self._parameters, space, settings) for row in rows]
+                    made = [] if None in found else [one for one in found if one is not None]
                 self._session.open(prepared, space, settings, self._selection.filters(), made, points=not made)

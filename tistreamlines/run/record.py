@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import zipfile
 from collections.abc import Mapping
@@ -80,9 +81,10 @@ def record(
     }
 
 
-def tractogram(path: Path) -> dict[str, str]:
+def tractogram(path: Path) -> dict[str, Any]:
     """Return what a record says of the tractogram that it lies beside, so that no other one is taken for it."""
     if path.suffix.lower() != ".trx":
         return {"format": path.suffix}
     with explained(path), zipfile.ZipFile(path) as archive:
-        return {"format": path.suffix, "contents": contents(archive)}
+        points = json.loads(archive.read("header.json"))["NB_VERTICES"]
+        return {"format": path.suffix, "contents": contents(archive), "points": points}

@@ -46,7 +46,7 @@ class TrackResult(Result):
     seeds : int
         Number of seeds.
     n_streamlines, points : int
-        Number of streamlines, and of their points in total.
+        Number of streamlines, and of the points that were tracked, in total.
     mean_points, median_points : float
         Points per streamline.
     mean_mm, median_mm : float
@@ -69,7 +69,8 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, if neither a tractogram nor a product was written; otherwise empty.
+        All streamlines, with what was sampled along them, if neither a tractogram nor a product was written; otherwise
+        empty.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
     products : dict
@@ -95,7 +96,10 @@ class TrackResult(Result):
 
     @property
     def density(self) -> npt.NDArray[Any] | None:
-        """How many streamlines pass through each voxel, (x, y, z) int32, if ``density`` names a file for this map."""
+        """How many streamlines pass through each voxel, (x, y, z) int32, if ``density`` names a file for this map.
+
+        With a ``density_kind``, what the map has in its place: (x, y, z) float32, or (x, y, z, 3) of directions.
+        """
         return self.products.get("density")
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,14 @@ class Run(Tracking):
 
     def collect(self) -> TrackResult:
         """Track all seeds and keep the streamlines in memory."""
-        with closing(self.batches()) as batches:
+        with closing(self.contents()) as batches:
             return self.result(None, tuple(batches), 0.0)
+
+    def contents(self) -> Generator[Batch, None, None]:
+        """Track all seeds, and make of the streamlines what a tractogram would hold."""
+        with closing(self.batches()) as batches:
+            for batch in batches:
+                yield self.content.of(batch)
 
     def make(self) -> TrackResult:
         """Track all seeds, and write the products and the records; keep no streamline."""
@@ -49,9 +55,10 @@ class Run(Tracking):
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
         force = self.parameters.force
+        layout = self.content.layout(self.step_mm)
         with (
             threads_explained(self.parameters),
-            WriterThread(output, self.plan.space, force=force, step_mm=self.step_mm) as writer,
+            WriterThread(output, self.plan.space, force=force, content=self.content.of, **layout) as writer,
         ):
             with closing(self.batches()) as batches:
                 for batch in batches:
@@ -109,7 +116,7 @@ class Run(Tracking):
         devices = [device.as_dict() for device in self.devices]
         told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
         told |= {"devices": devices} if len(devices) > 1 else {}
-        told |= compiler_told(self.devices[0])
+        told |= compiler_told(self.devices[0]) | self.content.told
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}

@@ -16,6 +16,7 @@ from ..io.writer_thread import WriterThread
 from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
+from ..tracking.products.content import layout_of
 from .kept import Stored
 from .outputs import check_outputs, reserved
 from .record import tractogram
@@ -47,12 +48,14 @@ def save(
     others = dict.fromkeys(("json_stats", *product_options()))  # no other file is written
     chosen = parameters.changed(force=force, resume=False, **others)
     with reserved(output, partial(check_outputs, output, chosen, series), {}):
-        _write(streamlines, output, space, record["step_mm"], force=force)
+        _write(streamlines, output, space, layout_of(chosen, record["step_mm"]), force=force)
         told = {**record, "tractogram": tractogram(output)}
         sidecar.write_record(sidecar.sidecar_path(output), told, force=force)
 
 
-def _write(source: Iterable[Batch] | Path, output: Path, space: Space, step_mm: float, *, force: bool) -> None:
+def _write(
+    source: Iterable[Batch] | Path, output: Path, space: Space, layout: Mapping[str, Any], *, force: bool
+) -> None:  # fmt: skip
     """Write the tractogram: from memory, from a .trx file, which has all that other formats have, or as a copy."""
     if isinstance(source, Path) and source.suffix.lower() != ".trx":
         if source.suffix.lower() != output.suffix.lower():
@@ -64,6 +67,6 @@ def _write(source: Iterable[Batch] | Path, output: Path, space: Space, step_mm: 
             shutil.copyfile(existing(source), draft)
         return
     batches = Stored(source).batches() if isinstance(source, Path) else source
-    with WriterThread(output, space, force=force, step_mm=step_mm) as writer:
+    with WriterThread(output, space, force=force, **layout) as writer:
         for batch in batches:
             writer.put(batch)

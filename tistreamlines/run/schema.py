@@ -75,10 +75,11 @@ class Part(Piece):
 
 @dataclass(frozen=True)
 class Tractogram:
-    """The file that a record describes; what it contains is known of .trx files."""
+    """The file that a record describes; what it contains, and how many points, is known of .trx files."""
 
     format: str
     contents: str = ""
+    points: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings, steps_within
+from ..tracking.products.content import Content
 from ..tracking.selection.files import load_region
 from ..tracking.selection.regions import ROLES
 from ..tracking.selection.selection import Selection
@@ -46,6 +47,11 @@ def selection_of(parameters: Parameters, log: Log) -> Selection:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
     regions = {name: [load_region(name, one, log.note, log.warn) for one in some] for name, some in given.items()}
     return Selection(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
+
+
+def content_of(parameters: Parameters, log: Log) -> Content:
+    """Read the maps that are sampled, and return what the tractogram holds."""
+    return Content(parameters, parameters.threads, log.note)
 
 
 def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:

@@ -18,6 +18,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.growth.statistics import Statistics
+from ..tracking.products.content import Content
 from .counts import Counts
 from .inputs import Series
 from .log import Log
@@ -45,6 +46,7 @@ class Tracking:
     engine : grows the streamlines.
     begun : ``time.perf_counter()`` when the run began.
     products : what is made of the streamlines besides a tractogram.
+    content : what the tractogram holds of them.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
     kept : counts of an earlier run that goes on.
     """
@@ -57,6 +59,7 @@ class Tracking:
     engine: Engine | Several
     begun: float
     products: Products
+    content: Content
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
     kept: Statistics = field(default_factory=Statistics)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
+DATA = ("data_per_streamline", "data_per_point")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +34,8 @@ class Batch:
         Index of the initial direction among those of the seed.
     stop_reasons : (n, 2) uint8
         Why the backward and the forward half stopped: see ``kernels/stop_reasons.py``.
+    data_per_streamline, data_per_point : mapping of str to ndarray, (n,) and (p,) float32
+        What was sampled along the streamlines, by name.
 
     Raises
     ------
@@ -46,6 +49,8 @@ class Batch:
     seed_number: npt.NDArray[np.uint32]
     direction_number: npt.NDArray[np.uint16]
     stop_reasons: npt.NDArray[np.uint8]
+    data_per_streamline: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
+    data_per_point: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
     has_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -62,12 +67,12 @@ class Batch:
         self._shape("seed_number", np.uint32, (n,))
         self._shape("direction_number", np.uint16, (n,))
         self._shape("stop_reasons", np.uint8, (n, 2))
+        for name, count in zip(DATA, (n, len(self.points)), strict=True):
+            data = {one: _shaped(one, array, np.float32, (count,)) for one, array in getattr(self, name).items()}
+            object.__setattr__(self, name, data)
 
     def _shape(self, name: str, dtype: type, shape: tuple[int, ...]) -> None:
-        array = np.ascontiguousarray(getattr(self, name), dtype)
-        if array.shape != shape:
-            raise ValueError(f"{name} must have the shape {shape}, not {array.shape}")
-        object.__setattr__(self, name, array)
+        object.__setattr__(self, name, _shaped(name, getattr(self, name), dtype, shape))
 
     def __len__(self) -> int:
         """Return the number of streamlines."""
@@ -88,10 +93,13 @@ class Batch:
             return self.points[self.offsets[rows] : self.offsets[rows + 1]]
         lengths = self.lengths[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        points = self.points
+        points, data = self.points, self.data_per_point
         if self.has_points:
-            points = points[np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])]
-        return type(self)(points, offsets, *(getattr(self, name)[rows] for name in PER_STREAMLINE))
+            places = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+            points, data = points[places], {name: values[places] for name, values in data.items()}
+        others = (getattr(self, name)[rows] for name in PER_STREAMLINE)
+        own = {name: values[rows] for name, values in self.data_per_streamline.items()}
+        return type(self)(points, offsets, *others, data_per_streamline=own, data_per_point=data)
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""
@@ -115,12 +123,26 @@ class Batch:
         offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
         names = ("points", *PER_STREAMLINE)
         points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(points, offsets, *others)
+        return cls(points, offsets, *others, **{name: _joined(parts, name) for name in DATA})
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Number of points of each streamline, ``(n,)`` int64."""
         return np.diff(self.offsets)
+
+
+def _shaped(name: str, values: npt.ArrayLike, dtype: type, shape: tuple[int, ...]) -> npt.NDArray:
+    array = np.ascontiguousarray(values, dtype)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have the shape {shape}, not {array.shape}")
+    return array
+
+
+def _joined(parts: Iterable[Batch], kind: str) -> dict[str, npt.NDArray]:
+    """Join the data of batches, all of which have the same names, except for batches without streamlines."""
+    data = [getattr(part, kind) for part in parts]
+    names = dict.fromkeys(name for one in data for name in one)
+    return {name: np.concatenate([one[name] for one in data if name in one]) for name in names}
 
 
 class Outline(Batch):

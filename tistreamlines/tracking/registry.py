@@ -157,8 +157,9 @@ class Product:
     suffixes : tuple of str
         What the file's name may end with.
     collector : callable
-        Returns a collector whose kernels are those of any run, from the grid and the settings of the engine, so that
-        they can be compiled before the inputs are read; None if points are always needed.
+        Returns a collector whose kernels are those of any run, from the options, the grid and the settings of the
+        engine, so that they can be compiled before the inputs are read, or None if points are needed with these
+        options; None if they always are.
     check : callable
         Raises an error that the options can tell before the work begins.
     files : callable
@@ -169,7 +170,7 @@ class Product:
     options: type
     make: Callable[[Any, Space, float, int | None], ProductFile]
     suffixes: tuple[str, ...]
-    collector: Callable[[Space, Settings], Collector] | None = None
+    collector: Callable[[Any, Space, Settings], Collector | None] | None = None
     check: Callable[[Any], None] = lambda _: None
     files: Callable[[Any], tuple[Path, ...]] | None = None
 
@@ -234,6 +235,10 @@ PRODUCTS: dict[str, Product] = {
     "density": Product(
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
         maps.SUFFIXES, density_map.blank, density_map.check,
+    ),
+    "ends": Product(
+        "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.EndsMap,
+        maps.SUFFIXES, density_map.blank_ends, density_map.check,
     ),
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,

@@ -107,7 +107,7 @@ def places(points: int, streamlines: int) -> tuple[dict[str, tuple[int, str, tup
     return found, place
 
 
-def arrays_in(memory: Array, points: int, streamlines: int) -> dict[str, Array]:
+def arrays_in(memory: Array, points: int, streamlines: int) -> dict[str, Any]:
     """Return the arrays of a batch as views of shared memory."""
     return {
         name: np.ndarray(shape, kind, memory, place)

@@ -9,22 +9,17 @@ import nibabel as nib
 import numpy as np
 import pytest
 from dipy.tracking.utils import density_map
+from streamlines import batch_of
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.io.writer import open_writer
-from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.batch import Space
 from tistreamlines.tracking.products import density
 from tistreamlines.tracking.products.density import Density, finer
 from tistreamlines.tracking.products.density_map import grid_of_map
 
 GRID = Space(np.eye(4), (6, 5, 7))
 TURNED = np.array([[0.8, -0.9, 0.1, 3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, 1], [0, 0, 0, 1.0]])  # sheared, too
-
-
-def batch_of(lines):
-    """Make a batch of arrays of points."""
-    n, offsets = len(lines), np.cumsum([0, *map(len, lines)])
-    return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros((n, 2)))
 
 
 def counted(lines, space=GRID, step=4.0, threads=2):

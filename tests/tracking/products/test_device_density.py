@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from crossings import crossing
@@ -16,8 +18,8 @@ from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.products import device_density
-from tistreamlines.tracking.products.density import Density
-from tistreamlines.tracking.products.device_density import DeviceDensity
+from tistreamlines.tracking.products.density import Density, Ends
+from tistreamlines.tracking.products.device_density import DeviceDensity, DeviceEnds
 from tistreamlines.workers.several import Several
 
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -61,6 +63,19 @@ def test_counts_are_those_of_the_points(expected, more, part, monkeypatch):
     once = 4 * len(made.total)
     assert once < engine.statistics.copied_bytes <= once + 64 * len(SEEDS) * 2 * 16
     assert "pack" not in engine.growth.program.signatures
+
+
+@pytest.mark.parametrize("chunk_size", [7, 50])
+def test_ends_and_counts_in_one_pass(expected, chunk_size):
+    """No point comes back for the map of the ends either."""
+    chosen = settings(chunk_size=chunk_size)
+    counts, ends = product(chosen), DeviceEnds(SPACE, GRID, chosen.step_mm, 2 * chosen.max_steps)
+    list(Engine(crossing(), SPACE, choose("cpu"), chosen, products=[counts, ends], points=False).track(SEEDS))
+    on_host = Ends(GRID, 0.9)
+    on_host.add(expected[0])
+    assert np.array_equal(ends.total, on_host.counts().ravel())
+    assert np.array_equal(counts.total, expected[1])
+    assert ends.total.max() > 1
 
 
 def test_points_and_counts_of_one_engine(expected):
@@ -114,14 +129,20 @@ def test_two_workers(expected, most):
     assert np.array_equal(made.total, alone.total)
 
 
-def equal(options, folder, **more):
-    """Compare the map of a run with a tractogram, counted on the host, and those that devices count without one."""
-    given = options | more
-    written = ts.track(output=folder / "a.trx", density=folder / "a.nii", density_voxel=0.9, **given)
+def equal(options, folder, ends=False, **more):
+    """Compare the maps of a run with a tractogram, made on the host, and those that devices make without one."""
+    given, kinds = options | more, ("density", "ends")[: 1 + ends]
+
+    def maps(name):
+        return {kind: str(folder / f"{name}-{kind}.nii") for kind in kinds} | {"density_voxel": 0.9}
+
+    written = ts.track(output=folder / "a.trx", **maps("a"), **given)
     assert written.density.max() > 1
     for arch in ARCHS:
-        ts.track(**given | {"density": str(folder / f"{arch}.nii"), "density_voxel": 0.9, "arch": arch})
-        assert (folder / "a.nii").read_bytes() == (folder / f"{arch}.nii").read_bytes(), arch
+        ts.track(**given | maps(arch) | {"arch": arch})
+        for kind in kinds:
+            one, other = (Path(maps(name)[kind]).read_bytes() for name in ("a", arch))
+            assert one == other, (arch, kind)
     if "vulkan" not in ARCHS:
         pytest.skip("no Vulkan device: the map of the cpu is right")
 
@@ -134,7 +155,7 @@ ARCHS = [arch for arch in ("cpu", "vulkan") if arch in PRESENT]
     {"include": ["16,16,14,6"]},
 ])  # fmt: skip
 def test_runs_along_peaks(tmp_path, more):
-    equal(write_inputs(tmp_path), tmp_path, **more)
+    equal(write_inputs(tmp_path), tmp_path, ends="one_way" in more, **more)
 
 
 @pytest.mark.parametrize("dg", ["boot", "prob", "det", "ptt"])

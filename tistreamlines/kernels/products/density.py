@@ -4,11 +4,15 @@ A streamline counts once in each voxel that holds one of its points or a point o
 the border of two voxels belongs to the one with the higher index.  Coordinates on the grid are rounded down to 2^-20 of a
 voxel; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor on
 the number of threads.  The voxels of a streamline are listed, and the lanes of its team look a voxel up together.
+
+The kernels can hand these lists to the host in place of counts (LISTS), and share amounts of each segment, such as its
+length, among the voxels that it passes (SHARES), in proportion to the part of the segment that lies in each of them.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
+from ...linker.maths import divide
 from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
@@ -17,6 +21,8 @@ from .points import Affine, transformed
 BITS = 20  # a coordinate is a whole number of 2^-20 voxels
 WHOLE = 1 << BITS
 SCALE = float(WHOLE)
+LISTS = Constant("1: the voxels of each streamline are listed for the host, 0: streamlines are counted in each voxel")
+SHARES = Constant("amounts of a segment that are shared among its voxels, if these are listed")
 # where no grid ends (NIfTI has at most 32767 voxels along an axis), and no step reaches one from beyond
 LOW, HIGH = -65536.0, 131072.0
 
@@ -27,6 +33,21 @@ class Grid(Affine):
     across: i32
     deep: i32
     high: i32
+
+
+class Passage(Record):
+    """What a streamline leaves in the voxels that it passes, as whole numbers; each amount has SHARES entries.
+
+    For each streamline: ``listed``, how many voxels are listed; ``here``, which of them its last point lies in, -1 outside the
+    grid; ``shared``, the amounts of the current segment up to there.  For each segment, in the order of the points that it
+    begins with: ``spans``, its amounts, from 0 on.  For each listed voxel: ``amounts``.
+    """
+
+    listed: Ints
+    here: Ints
+    shared: Ints
+    spans: Ints
+    amounts: Ints
 
 
 @func
@@ -45,24 +66,55 @@ def beyond_border(c: real) -> i32:
 
 
 @func
-def enter(x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
+def enter(
+    x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, item: i32,
+    passage: Passage,
+) -> i32:  # fmt: skip
     """Add ``by`` to the count of a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
 
     Returns how many voxels are listed then.
     """
     new = listed
+    if LISTS:
+        passage.here[item] = -1
     if (x >= 0) & (x < grid.across) & (y >= 0) & (y < grid.deep) & (z >= 0) & (z < grid.high):
         place = (x * grid.deep + y) * grid.high + z
         found = lanes(0)
         for turn in range((listed + 31) >> 5):
             same = (at(visited, first + 32 * turn) == place) & (32 * turn + lane() < listed)
-            found = where(same, 1, found)
+            if LISTS:
+                found = where(same, 32 * turn + lane() + 1, found)
+            else:
+                found = where(same, 1, found)
+        if LISTS:
+            passage.here[item] = where(team_max(real(found)) == 0.0, listed, i32(team_max(real(found))) - 1)
         if team_max(real(found)) == 0.0:
             # every lane writes it, and so each lane reads what it wrote itself
             visited[first + listed] = place
-            add(counts, place, by)
+            if LISTS:
+                for share in range(SHARES):
+                    passage.amounts[SHARES * (first + listed) + share] = 0
+            else:
+                add(counts, place, by)
             new = listed + 1
     return new
+
+
+@func
+def leave(met: i32, length: i32, segment: i32, first: i32, item: i32, passage: Passage):
+    """Give the voxel that is left its share of a segment, of which ``met / length`` lies up to there."""
+    part = 1.0
+    if met < length:
+        part = where(met > 0, divide(real(maximum(met, 1)), real(length)), 0.0)
+    for share in range(SHARES):
+        whole = passage.spans[SHARES * segment + share]
+        # the parts add up to the whole, whatever is rounded
+        reached = where(met < length, minimum(i32(part * real(whole)), whole), whole)
+        here = passage.here[item]
+        if here >= 0:
+            place = SHARES * (first + here) + share
+            passage.amounts[place] = passage.amounts[place] + (reached - passage.shared[SHARES * item + share])
+        passage.shared[SHARES * item + share] = where(met < length, reached, 0)
 
 
 @func
@@ -98,7 +150,10 @@ def is_next(
 
 
 @func
-def pass_through(a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
+def pass_through(
+    a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, segment: i32, item: i32,
+    passage: Passage,
+) -> i32:  # fmt: skip
     """Count a streamline in each voxel that holds a point of the segment from a to b, except that of a itself."""
     x = i32(floor(a[0]))
     y = i32(floor(a[1]))
@@ -130,6 +185,14 @@ def pass_through(a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited:
         at_x = is_next(left_x, next_x, length_x, down_x, left_y, next_y, length_y, down_y, left_z, next_z, length_z, down_z)
         at_y = is_next(left_y, next_y, length_y, down_y, left_x, next_x, length_x, down_x, left_z, next_z, length_z, down_z)
         at_z = is_next(left_z, next_z, length_z, down_z, left_x, next_x, length_x, down_x, left_y, next_y, length_y, down_y)
+        if LISTS:
+            if at_x == 1:
+                leave(next_x, length_x, segment, first, item, passage)
+            else:
+                if at_y == 1:
+                    leave(next_y, length_y, segment, first, item, passage)
+                else:
+                    leave(next_z, length_z, segment, first, item, passage)
         x = x + at_x * (1 - 2 * down_x)
         y = y + at_y * (1 - 2 * down_y)
         z = z + at_z * (1 - 2 * down_z)
@@ -139,33 +202,45 @@ def pass_through(a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited:
         next_x = next_x + at_x * WHOLE
         next_y = next_y + at_y * WHOLE
         next_z = next_z + at_z * WHOLE
-        new = enter(x, y, z, grid, new, first, visited, counts, by)
+        new = enter(x, y, z, grid, new, first, visited, counts, by, item, passage)
+    if LISTS:
+        leave(1, 1, segment, first, item, passage)
     return new
 
 
 @func
-def begin(c: vec3, grid: Grid, first: i32, visited: Ints, counts: Ints, by: i32) -> i32:
+def begin(
+    c: vec3, grid: Grid, first: i32, visited: Ints, counts: Ints, by: i32, item: i32, passage: Passage
+) -> i32:  # fmt: skip
     """Count a streamline in the voxel of its first point; return how many voxels are listed then."""
-    return enter(i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, counts, by)
+    return enter(
+        i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, counts, by, item, passage
+    )  # fmt: skip
 
 
 @func
-def count_points(item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints, visited: Ints, counts: Ints):
+def count_points(
+    item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints, visited: Ints, counts: Ints, passage: Passage
+):  # fmt: skip
     """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
     place = 3 * offsets[item]
     here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-    listed = begin(here, grid, slot[item], visited, counts, 1)
-    for _ in range(offsets[item + 1] - offsets[item] - 1):
+    listed = begin(here, grid, slot[item], visited, counts, 1, item, passage)
+    for segment in range(offsets[item + 1] - offsets[item] - 1):
         place = place + 3
         there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-        listed = pass_through(here, there, grid, listed, slot[item], visited, counts, 1)
+        listed = pass_through(
+            here, there, grid, listed, slot[item], visited, counts, 1, offsets[item] + segment, item, passage
+        )  # fmt: skip
         here = there
+    if LISTS:
+        passage.listed[item] = listed
 
 
 @func
 def count_steps(
     item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32,
+    scratch: Scratch, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32, passage: Passage,
 ):  # fmt: skip
     """Count a streamline that has grown, by repeating its steps from the seed, half by half.
 
@@ -176,7 +251,9 @@ def count_steps(
     place = 3 * halves.seed[streamline]
     seed = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
     c0 = u32(halves.seed[streamline]) + rules.first_seed
-    listed = begin(on_grid(transformed(seed, affine), grid), grid, slot[number], visited, counts, by)
+    listed = begin(
+        on_grid(transformed(seed, affine), grid), grid, slot[number], visited, counts, by, item, passage
+    )  # fmt: skip
     for side in range(2):
         half = 2 * streamline + side
         c2 = u32(halves.branch[streamline] * 2 + side)
@@ -187,5 +264,5 @@ def count_steps(
             code = halves.codes[half * rules.max_steps + k]
             p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
             there = on_grid(transformed(p, affine), grid)
-            listed = pass_through(here, there, grid, listed, slot[number], visited, counts, by)
+            listed = pass_through(here, there, grid, listed, slot[number], visited, counts, by, k, item, passage)
             here = there

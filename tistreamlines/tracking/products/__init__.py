@@ -1,1 +1,1 @@
-"""What is made of the accepted streamlines: their points, and their density."""
+"""What is made of the accepted streamlines: their points, their density, and values of maps along them."""

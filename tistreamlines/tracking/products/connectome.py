@@ -232,9 +232,9 @@ def files(options: ConnectomeOptions) -> tuple[Path, ...]:
     return tuple(out)
 
 
-def blank(space: Space, settings: Settings) -> DeviceEnds:
-    """Return what brings ends back, whatever becomes of them."""
-    return DeviceEnds(space, ())
+def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceEnds | None:
+    """Return what brings ends back, whatever becomes of them; None if other points are needed."""
+    return None if options.connectome_assignment == REVERSE else DeviceEnds(space, ())
 
 
 def check(options: ConnectomeOptions) -> None:

@@ -1,4 +1,4 @@
-"""The density of streamlines: how many pass through each voxel of a grid, counted as batches or chunks pass.
+"""The density of streamlines: how many pass through each voxel of a grid, or end there, counted as batches pass.
 
 :class:`Density` counts the points of batches on the host, :class:`DeviceDensity` the streamlines that are still on the
 device, and no point comes back.  Both run the same kernel functions (:mod:`...kernels.products.density`).
@@ -7,6 +7,7 @@ device, and no point comes back.  Both run the same kernel functions (:mod:`...k
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import cache
 from itertools import pairwise
@@ -21,7 +22,8 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels.products.density import Affine, Grid, count_points
-from ...linker.lang import LANES, fields_of
+from ...kernels.products.ends import count_end_points
+from ...linker.lang import LANES, Func, fields_of
 from ...linker.records import spread
 from ...linker.source import Source
 from ...space.batch import Batch, Space
@@ -37,10 +39,11 @@ LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
 
 
 @cache
-def _program() -> Program:
+def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
+    """Return a kernel of this module's maps for the host; see the constants of ``kernels/products/density.py``."""
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([count_points]), threads=1)
+    return NumbaProgram(Source([kernel], {"LISTS": lists, "SHARES": shares}), threads=1)
 
 
 class MapGrid:
@@ -88,7 +91,7 @@ def in_parts(sizes: Array, most: int) -> list[slice]:
 
 
 class Density:
-    """Counts the streamlines in each voxel.
+    """Counts the streamlines in each voxel; classes of other maps replace what becomes of some streamlines (``_add``).
 
     Parameters
     ----------
@@ -102,6 +105,8 @@ class Density:
         If the grid has too many voxels, or if a step is too long for them.
     """
 
+    each = 1  # the most that a streamline adds to the count of a voxel
+
     def __init__(self, space: Space, step_mm: float, threads: int | None = None) -> None:
         self.space, self._grid = space, MapGrid(space, step_mm)
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
@@ -114,9 +119,10 @@ class Density:
         """Count the streamlines of a batch, in another thread; wait if several batches are not counted yet."""
         while len(self._waiting) > WAITING * self._threads:
             self._waiting.popleft().result()
-        for first in range(0, len(batch), STREAMLINES):
-            count = min(STREAMLINES, len(batch) - first)
-            if self._streamlines + count > STREAMLINES:
+        most = STREAMLINES // self.each
+        for first in range(0, len(batch), most):
+            count = min(most, len(batch) - first)
+            if self._streamlines + count > most:
                 self._settle()
             self._streamlines += count
             pool = thread_pool("density", MOST_THREADS)
@@ -124,22 +130,29 @@ class Density:
 
     def _add(self, batch: Batch, some: slice) -> None:
         """Count some streamlines of a batch; the additions of several threads are atomic."""
-        program, first = _program(), some.start
-        sizes = self._grid.each(batch.lengths[some] - 1)
+        for values in self._listed(batch, some):
+            program_of(count_points).run("count_points", len(values["slot"]), values | {"counts": self._cells})
+
+    def _listed(self, batch: Batch, some: slice) -> Iterator[dict[str, Any]]:
+        """Yield the arguments of ``count_points``, for as many streamlines at a time as their voxels can be listed."""
+        first, sizes = some.start, self._grid.each(batch.lengths[some] - 1)
         for part in in_parts(sizes, LISTED):
             offsets = batch.offsets[first + part.start : first + part.stop + 1]
-            values = self._grid.values | {
-                "points": batch.points[offsets[0] : offsets[-1]].ravel(), "counts": self._cells,
+            yield self._grid.values | {
+                "points": batch.points[offsets[0] : offsets[-1]].ravel(),
                 "offsets": (offsets - offsets[0]).astype(np.int32),
                 "slot": exclusive_sum(sizes[part]).astype(np.int32),
                 "visited": np.empty(int(sizes[part].sum()), np.int32),
             }  # fmt: skip
-            program.run("count_points", part.stop - part.start, values)
 
     def add_counts(self, counts: Array) -> None:
         """Add streamlines that were counted elsewhere."""
         with self._summing:
             self._total = counts.astype(np.int64) if self._total is None else self._total + counts
+
+    def values(self) -> Array:
+        """Wait for all batches; return what the map has in each voxel."""
+        return self.counts()
 
     def counts(self) -> Array:
         """Wait for all batches; return the number of streamlines in each voxel, (x, y, z) int32 (int64 beyond that)."""
@@ -148,12 +161,27 @@ class Density:
         kind = np.int32 if self._total.max(initial=0) <= np.iinfo(np.int32).max else np.int64
         return self._total.astype(kind).reshape(self.space.shape)
 
-    def _settle(self) -> None:
-        """Wait for the threads, and move what they have counted to the total."""
+    def _wait(self) -> None:
         while self._waiting:
             self._waiting.popleft().result()
+
+    def _settle(self) -> None:
+        """Wait for the threads, and move what they have counted to the total."""
+        self._wait()
         self.add_counts(self._cells)
         self._cells[:], self._streamlines = 0, 0
+
+
+class Ends(Density):
+    """Counts the ends of streamlines in each voxel; see :class:`Density`."""
+
+    each = 2
+
+    def _add(self, batch: Batch, some: slice) -> None:
+        """Count the ends of some streamlines of a batch."""
+        for values in self._listed(batch, some):
+            count = len(values["slot"])
+            program_of(count_end_points).run("count_end_points", count, values | {"counts": self._cells})
 
 
 def check_size(space: Space) -> int:

@@ -1,4 +1,4 @@
-"""The density map of a run: its options, its grid, its file and what the record says of it."""
+"""The density map of a run, and that of the ends: their options, grid and files, and what the record says of them."""
 
 from __future__ import annotations
 
@@ -9,58 +9,93 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...errors import InputError, ParameterError
 from ...io import sidecar
 from ...io.images import grid_of, open_image
 from ...io.maps import write_map
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings
-from .density import Density, check_size, finer
-from .device_density import DeviceDensity
+from .density import Density, Ends, check_size, finer
+from .device_density import DeviceDensity, DeviceEnds
+from .samples import load_sampled
 
 if TYPE_CHECKING:
     from ...option import ImageLike
 
+MAPS = ("density", "ends")
+KINDS = ("count", "direction", "length", "mean-length", "sample")
+
 
 @dataclass(frozen=True)
 class DensityOptions:
-    """Options of the map, a part of :class:`tistreamlines.Parameters`."""
+    """Options of the map, a part of :class:`tistreamlines.Parameters`; its grid is that of all maps."""
 
     density: PathLike | None = option(
         None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
-        "counts once in each voxel that it passes. Without --output, only the map is written, and no streamline is "
+        "counts once in each voxel that it passes. Without --output, only maps are written, and no streamline is "
         "kept.", unit="FILE", absent="not written", affects="run",
     )  # fmt: skip
     density_voxel: float | None = option(
-        None, OUTPUT, "Side of the voxels of --density. They cover the image that is tracked, along its axes.",
-        unit="mm", low=0, above=True, absent="the voxels of the image that is tracked", requires=("density",),
+        None, OUTPUT, "Side of the voxels of --density and --ends. They cover the image that is tracked, along its "
+        "axes.", unit="mm", low=0, above=True, absent="the voxels of the image that is tracked", needs_one=MAPS,
         excludes=("density_grid",), affects="run",
     )  # fmt: skip
     density_grid: ImageLike | None = option(
-        None, OUTPUT, "Image whose grid --density has; it may be rotated or sheared.", unit="FILE",
-        absent="that of the image that is tracked", requires=("density",), excludes=("density_voxel",), affects="run",
+        None, OUTPUT, "Image whose grid --density and --ends have; it may be rotated or sheared.", unit="FILE",
+        absent="that of the image that is tracked", needs_one=MAPS, excludes=("density_voxel",), affects="run",
+    )  # fmt: skip
+    density_kind: str = option(
+        "count", OUTPUT, "What --density has in each voxel: the count of the streamlines that pass it, their mean "
+        "direction as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or "
+        "the mean of a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
+    )  # fmt: skip
+    density_sample: ImageLike | None = option(
+        None, OUTPUT, "Map that is sampled along streamlines for --density-kind sample, on any grid.", unit="FILE",
+        absent="none", requires=("density", "density_kind"), affects="run",
     )  # fmt: skip
 
 
-class DensityMap:
-    """Counts the streamlines of a run in each voxel, and writes the map; see :class:`.files.ProductFile`.
+@dataclass(frozen=True)
+class EndsOptions:
+    """The option that names the map, a part of :class:`tistreamlines.Parameters`."""
+
+    ends: PathLike | None = option(
+        None, OUTPUT, "Write a map of how many streamlines end in each voxel, .nii or .nii.gz. Both ends of a "
+        "streamline count. Without --output, only maps are written, and no streamline is kept.", unit="FILE",
+        absent="not written", affects="run",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MapOptions(EndsOptions, DensityOptions):
+    """Options of all maps."""
+
+
+class CountMap:
+    """Counts in each voxel, and writes the map; see :class:`.files.ProductFile`.
 
     Parameters
     ----------
-    options : its options.
+    path : file of the map.
+    options : of all maps.
     space : grid of the series, or of the orientations.
     step_mm : step size, mm.
     threads : how many threads count on the host; None for as many as help.
     """
 
-    def __init__(self, options: DensityOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
+    on_host: type[Density] = Density
+    on_device: type[DeviceDensity] = DeviceDensity
+
+    def __init__(
+        self, path: PathLike | None, options: MapOptions, space: Space, step_mm: float, threads: int | None = None
+    ) -> None:  # fmt: skip
         if options.density_grid is not None:
             space = grid_of_map(options.density_grid)
         elif options.density_voxel is not None:
             space = finer(space, options.density_voxel)
-        assert options.density is not None
-        self._path, self._density = Path(options.density), Density(space, step_mm, threads)
+        assert path is not None
+        self._path, self._density = Path(path), self._counted(options, space, step_mm, threads)
         self.paths = (self._path,)
         self._step_mm = step_mm
         self._device: DeviceDensity | None = None
@@ -68,13 +103,17 @@ class DensityMap:
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
 
+    def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
+        """Return what the host counts with."""
+        return self.on_host(space, step_mm, threads)
+
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch on the host."""
         self._density.add(batch)
 
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
         """Have the devices that track count; return None if they lack the memory."""
-        made = DeviceDensity(space, self._density.space, self._step_mm, 2 * settings.max_steps)
+        made = self.on_device(space, self._density.space, self._step_mm, 2 * settings.max_steps)
         self._device = made if made.fits(settings.memory_limit) else None
         return self._device
 
@@ -82,22 +121,73 @@ class DensityMap:
         """Wait until all streamlines are counted, and write the map."""
         if self._device is not None and len(self._device.total):
             self._density.add_counts(self._device.total)
-        self.value, space = self._density.counts(), self._density.space
+        self.value, space = self._density.values(), self._density.space
         write_map(self._path, self.value, space, force=force)
         self.told = {
             "path": str(self._path), "sha256": sidecar.sha256(self._path), "shape": space.shape, "affine": space.affine,
         }  # fmt: skip
 
 
-def blank(space: Space, settings: Settings) -> DeviceDensity:
-    """Return what counts on any grid: the kernels are the same on all."""
+class DensityMap(CountMap):
+    """The map of --density, of any kind."""
+
+    def __init__(self, options: MapOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
+        self._kind = options.density_kind
+        super().__init__(options.density, options, space, step_mm, threads)
+
+    def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
+        check_sample(options)
+        if self._kind == "count":
+            return Density(space, step_mm, threads)
+        from .density_kinds import WEIGHTED
+
+        sampled = None if options.density_sample is None else load_sampled(options.density_sample)
+        return WEIGHTED[self._kind](space, step_mm, threads, sampled)
+
+    def write(self, *, force: bool) -> None:
+        """Write the map; the record says of which kind it is."""
+        super().write(force=force)
+        self.told["kind"] = self._kind
+
+    def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
+        """Have the devices count; other kinds need points."""
+        return super().collector(space, settings) if self._kind == "count" else None
+
+
+class EndsMap(CountMap):
+    """The map of --ends."""
+
+    on_host, on_device = Ends, DeviceEnds
+
+    def __init__(self, options: MapOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
+        super().__init__(options.ends, options, space, step_mm, threads)
+
+
+def blank(options: MapOptions, space: Space, settings: Settings) -> DeviceDensity | None:
+    """Return what counts on any grid: the kernels are the same on all; None if the map needs points."""
+    if options.density_kind != "count":
+        return None
     return DeviceDensity(space, space, settings.step_mm, 2 * settings.max_steps)
 
 
-def check(options: DensityOptions) -> None:
-    """Open the image whose grid the map has: an error of a small file comes before the work."""
+def blank_ends(_: MapOptions, space: Space, settings: Settings) -> DeviceEnds:
+    """Return what counts the ends on any grid."""
+    return DeviceEnds(space, space, settings.step_mm, 2 * settings.max_steps)
+
+
+def check(options: MapOptions) -> None:
+    """Open the images that maps need: an error of a small file comes before the work."""
     if options.density_grid is not None:
         grid_of_map(options.density_grid)
+    check_sample(options)
+    if options.density_sample is not None:
+        load_sampled(options.density_sample)
+
+
+def check_sample(options: MapOptions) -> None:
+    """Check that there is a map to sample if the kind of map needs one."""
+    if (options.density_kind == "sample") != (options.density_sample is not None):
+        raise ParameterError("--density-kind sample and --density-sample belong together: give both or neither")
 
 
 def grid_of_map(image: Any) -> Space:

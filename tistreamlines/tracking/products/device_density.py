@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...kernels.products.density import count_steps
+from ...kernels.products.ends import count_ends
 from ...kernels.stop_reasons import Stop
+from ...linker.lang import Func
 from ...linker.records import INTS, spread
 from ...space.batch import Space
 from ..growth.chunk import Chunk
@@ -41,11 +44,12 @@ class DeviceDensity(Collector):
     total : (voxels,) int64, what was merged so far.
     """
 
-    roots = (count_steps,)
+    roots: Sequence[Func] = (count_steps,)
+    each = 1  # the most that a streamline adds to the count of a voxel
 
     def __init__(self, space: Space, grid: Space, step_mm: float, most_steps: int) -> None:
         self._grid = MapGrid(grid, step_mm)
-        self._longest = int(self._grid.each(np.array([most_steps]))[0])
+        self._longest = int(self._sizes(np.array([most_steps]))[0])
         self._own = spread("affine", affine_of(space)) | self._grid.values
         # twice, since compilers need memory for a copy that is made for the host
         self.bytes = WORD * (2 * self._grid.voxels + self._longest + PART_WORDS)
@@ -53,6 +57,10 @@ class DeviceDensity(Collector):
         self.total: Array = np.zeros(0, np.int64)
         self._launched: list[tuple[int, int]] = []
         self._streamlines = 0
+
+    def _sizes(self, steps: Array) -> Array:
+        """Return how many voxels are listed of streamlines of so many steps."""
+        return self._grid.each(steps)
 
     def compile(self, growth: Growth) -> None:
         """Count a streamline without steps, and take it back."""
@@ -72,11 +80,11 @@ class DeviceDensity(Collector):
         self._launched.clear()
         if not (count := len(accepted.number)):
             return
-        if self._streamlines + count > STREAMLINES:
+        if self._streamlines + count > STREAMLINES // self.each:
             self.merge(self.take(growth))
         self._streamlines += count
         with growth.statistics.stage("pack"):
-            sizes = self._grid.each(accepted.steps)
+            sizes = self._sizes(accepted.steps)
             parts = in_parts(sizes, PART_WORDS)
             slot = np.concatenate([exclusive_sum(sizes[part]) for part in parts]).astype(np.int32)
             growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
@@ -87,7 +95,7 @@ class DeviceDensity(Collector):
 
     def _launch(self, growth: Growth, earlier: int, count: int, by: int) -> None:
         values = growth.values | self._own | self._arrays | {"slot": growth.values["words_slot"]}
-        growth.program.run("count_steps", count, values | {"earlier": earlier, "by": by})
+        growth.program.run(self.roots[0].__name__, count, values | {"earlier": earlier, "by": by})
 
     def undo(self, growth: Growth) -> None:
         """Take the streamlines of the last chunk back."""
@@ -114,3 +122,13 @@ class DeviceDensity(Collector):
     def fits(self, limit: int | None) -> bool:
         """Whether the counts are small beside what the device may use; else the host counts."""
         return self.bytes <= (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4))
+
+
+class DeviceEnds(DeviceDensity):
+    """Counts the ends of the accepted streamlines in each voxel of a grid, so that no voxel is listed."""
+
+    roots = (count_ends,)
+    each = 2
+
+    def _sizes(self, steps: Array) -> Array:
+        return np.zeros(len(steps), np.int64)

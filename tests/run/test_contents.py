@@ -1,0 +1,158 @@
+"""What tractograms hold: values of maps, and points that are left out or rounded, as other programs read them."""
+
+import filecmp
+import json
+
+import nibabel as nib
+import numpy as np
+import pytest
+from dipy.tracking.streamline import values_from_volume
+from dipy.tracking.streamlinespeed import compress_streamlines
+from small_runs import SHAPE, write_inputs, write_parts
+from trx import trx_file_memmap
+
+import tistreamlines as ts
+from tistreamlines.run import resume
+from tistreamlines.tracking.products.content import names_of, rounding_mm
+
+VALUES = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
+STATISTICS = ("mean", "median", "min", "max")
+REDUCED = [{"endpoints_only": True}, {"compress": 0.1, "points": "float16"}]
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    return write_inputs(tmp_path_factory.mktemp("in"))
+
+
+@pytest.fixture(scope="module")
+def fa(tmp_path_factory):
+    path = tmp_path_factory.mktemp("maps") / "FA.nii.gz"
+    nib.save(nib.Nifti1Image(VALUES, np.diag([2.0, 2, 2, 1])), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def plain(options):
+    return ts.track(**options)
+
+
+@pytest.fixture(scope="module")
+def sampled(options, fa, tmp_path_factory):
+    """A run with two maps of one name, of which one is in memory."""
+    path = tmp_path_factory.mktemp("sampled") / "a.trx"
+    maps = [fa, nib.load(fa)]
+    return ts.track(output=path, **options, sample=maps, sample_points=True)
+
+
+def test_trx_python_reads_values_of_streamlines_and_points(sampled, fa, plain):
+    trx = trx_file_memmap.load(str(sampled.path))
+    expected = values_from_volume(VALUES, plain.streamlines, np.diag([2.0, 2, 2, 1]))
+    assert set(trx.data_per_vertex) == {"FA", "sample"}
+    assert np.allclose(trx.data_per_vertex["FA"]._data[:, 0], np.concatenate(expected), atol=1e-5)
+    for which, of in zip(STATISTICS[1:], (np.median, np.min, np.max), strict=True):
+        assert np.allclose(trx.data_per_streamline[f"FA_{which}"][:, 0], [of(one) for one in expected], atol=1e-5)
+    assert np.array_equal(trx.data_per_streamline["FA_mean"], trx.data_per_streamline["sample_mean"])
+    record = json.loads(sampled.path.with_suffix(".json").read_text())
+    assert record["samples"]["FA"] == str(fa)
+    assert len(record["inputs"]["sample 1"]["sha256"]) == 64
+
+
+def test_a_trk_file_holds_them_too(sampled, options, fa, tmp_path):
+    ts.track(output=tmp_path / "a.trk", **options, sample=fa, sample_points=True)
+    trx, trk = trx_file_memmap.load(str(sampled.path)), nib.streamlines.load(tmp_path / "a.trk").tractogram
+    assert np.array_equal(trk.data_per_point["FA"]._data, trx.data_per_vertex["FA"]._data)
+    for name in (*(f"FA_{which}" for which in STATISTICS), "seeds", "stop_reasons"):
+        assert np.array_equal(trk.data_per_streamline[name], trx.data_per_streamline[name])
+    assert np.allclose(trk.streamlines._data, trx.streamlines._data, atol=1e-4)
+
+
+def test_a_table_lies_beside_a_tck_file(sampled, options, fa, plain, tmp_path):
+    ts.track(output=tmp_path / "a.tck", **options, sample=fa)
+    table = np.genfromtxt(tmp_path / "a_samples.csv", np.float32, delimiter=",", names=True)
+    trx = trx_file_memmap.load(str(sampled.path))
+    assert len(table) == plain.n_streamlines
+    for name in table.dtype.names:
+        assert np.array_equal(table[name], trx.data_per_streamline[name][:, 0])
+    with pytest.raises(ts.OutputError, match=r"a_samples\.csv: exists already"):
+        (tmp_path / "a.tck").unlink(), (tmp_path / "a.json").unlink()
+        ts.track(output=tmp_path / "a.tck", **options, sample=fa)
+    with pytest.raises(ts.ParameterError, match=r"json_stats.*is also the name of another output"):
+        ts.track(output=tmp_path / "b.tck", **options, sample=fa, json_stats=tmp_path / "b_samples.csv")
+
+
+@pytest.mark.parametrize("more", REDUCED)
+def test_parts_pieces_and_saved_results_have_the_same_bytes(options, fa, tmp_path, monkeypatch, more):
+    given = {"sample": fa, "sample_points": True} | more
+    whole = ts.track(output=tmp_path / "a.trx", **options, **given)
+    ts.join(write_parts(tmp_path, options), tmp_path / "b.trx", **given)
+    ts.track(**options, **given).save(tmp_path / "c.trx")
+    whole.save(tmp_path / "d.trx")
+    monkeypatch.setattr(resume, "MOST", 40)
+    monkeypatch.setattr(resume, "FEWEST", 40)
+    ts.track(output=tmp_path / "e.trx", **options | {"threads": 2}, **given, resume=True)
+    assert all(filecmp.cmp(tmp_path / "a.trx", tmp_path / f"{name}.trx", False) for name in "bcde")
+    assert whole.points > len(whole.streamlines._data)
+    hashes = [json.loads((tmp_path / f"{name}.json").read_text())["inputs"]["sample 1"] for name in "abcde"]
+    assert all(one == hashes[0] for one in hashes)
+
+
+def test_ends_alone(options, fa, plain, tmp_path):
+    made = ts.track(output=tmp_path / "a.trx", **options, sample=fa, endpoints_only=True, density=tmp_path / "d.nii")
+    assert all(np.array_equal(two, line[[0, -1]]) for two, line in zip(made, plain, strict=True))
+    whole = ts.track(**options, density=tmp_path / "e.nii")
+    assert np.array_equal(made.density, whole.density)
+    assert made.mean_mm == whole.mean_mm
+
+
+def test_dipys_compress_streamlines_leaves_the_same_points(options, plain, fa, tmp_path):
+    made = ts.track(output=tmp_path / "a.tck", **options, sample=fa, compress=0.1)
+    for ours, theirs in zip(made, compress_streamlines(list(plain), 0.1), strict=True):
+        assert np.array_equal(ours, theirs)
+    assert "step_size" not in nib.streamlines.load(tmp_path / "a.tck").header
+
+
+def test_float16_rounds_by_what_is_told(options, plain, tmp_path):
+    made = ts.track(output=tmp_path / "a.trx", **options, points="float16")
+    error = np.abs(made.streamlines._data.astype(float) - plain.streamlines._data).max()
+    assert made.streamlines._data.dtype == trx_file_memmap.load(str(made.path)).streamlines._data.dtype == np.float16
+    assert 0 < error <= rounding_mm(made.space)
+    assert f"{rounding_mm(made.space):.2g} mm" in made.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"output": "a.tck", "sample_points": True}, "no room for sample_points"),
+        ({"output": "a.tck", "points": "float16"}, r"needs a \.trx file"),
+        ({"output": "a.trx", "part": "1/2"}, "exclude each other"),
+        ({"density": "d.nii"}, "give an output"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused(options, fa, tmp_path, monkeypatch, given, match):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ts.TrackingError, match=match):
+        ts.track(**options, sample=fa, **given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trk_file_has_room_for_one_map_of_a_short_name(options, fa, tmp_path):
+    long = tmp_path / "fractional_anisotropy.nii.gz"
+    long.write_bytes(fa.read_bytes())
+    for maps, match in (([fa, fa], "one map"), ([long], "20 characters")):
+        with pytest.raises(ts.OutputError, match=match):
+            ts.track(output=tmp_path / "a.trk", **options, sample=maps)
+
+
+def test_an_estimate_knows_the_size(options, fa, tmp_path):
+    given = {"sample": fa, "sample_points": True, "points": "float16"}
+    sizes = ts.estimate(**options, **given).file_bytes
+    for suffix, more in ((".trx", given), (".trk", {"sample": fa, "sample_points": True}), (".tck", {})):
+        ts.track(output=tmp_path / f"a{suffix[1:]}{suffix}", **options, **more)
+        # headers and names are not counted
+        assert 0 < (tmp_path / f"a{suffix[1:]}{suffix}").stat().st_size - sizes[suffix] < 4096
+
+
+def test_names_of_maps():
+    files = ["a/FA.nii.gz", "fa.mif", "b/FA.mif.gz", "sub-1.T1 w.nii"]
+    assert list(names_of(files)) == ["FA", "fa_2", "FA_3", "sub-1_T1_w"]

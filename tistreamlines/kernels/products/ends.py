@@ -1,0 +1,51 @@
+"""How many streamlines end in each voxel of a grid: both ends count, also in the same voxel; a single point counts once."""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ..growth import back_to_seed, move
+from ..halves import *
+from ..interpolate import Volume
+from .density import Grid, on_grid
+from .points import Affine, transformed
+
+
+@func
+def mark(c: vec3, grid: Grid, counts: Ints, by: i32):
+    """Add ``by`` to the count of the voxel of a point, unless that is outside."""
+    x = i32(floor(c[0]))
+    y = i32(floor(c[1]))
+    z = i32(floor(c[2]))
+    if (x >= 0) & (x < grid.across) & (y >= 0) & (y < grid.deep) & (z >= 0) & (z < grid.high):
+        add(counts, (x * grid.deep + y) * grid.high + z, by)
+
+
+@func
+def count_end_points(item: i32, points: Reals, offsets: Ints, grid: Grid, counts: Ints):
+    """Count the first and the last point of a streamline, in RASmm."""
+    first = 3 * offsets[item]
+    last = 3 * (offsets[item + 1] - 1)
+    mark(on_grid(vec3(points[first], points[first + 1], points[first + 2]), grid), grid, counts, 1)
+    if last > first:
+        mark(on_grid(vec3(points[last], points[last + 1], points[last + 2]), grid), grid, counts, 1)
+
+
+@func
+def count_ends(
+    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
+    scratch: Scratch, affine: Affine, grid: Grid, counts: Ints, by: i32,
+):  # fmt: skip
+    """Count the ends of a streamline that has grown, by repeating its steps; the arguments are those of ``count_steps``."""
+    streamline = accepted[earlier + item]
+    c0 = u32(halves.seed[streamline]) + rules.first_seed
+    for side in range(2):
+        half = 2 * streamline + side
+        c2 = u32(halves.branch[streamline] * 2 + side)
+        state = State()
+        p = back_to_seed(state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        for k in range(halves.state[2 * half]):
+            code = halves.codes[half * rules.max_steps + k]
+            p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
+        # the seed is the end of a half without steps, and the only point of two such halves
+        if (side == 0) | (halves.state[4 * streamline] + halves.state[4 * streamline + 2] > 0):
+            mark(on_grid(transformed(p, affine), grid), grid, counts, by)

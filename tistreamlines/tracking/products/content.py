@@ -1,0 +1,197 @@
+"""What of each streamline a tractogram holds: its points or some of them, and values of maps along it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import count, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import OutputError, ParameterError
+from ...io.images import Tell, silent
+from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
+from ...option import OUTPUT, flag, option
+from ...space.batch import Batch, Space
+from .samples import STATISTICS, Sampler, load_sampled
+
+if TYPE_CHECKING:
+    from ...option import ImageLike, OneOrMore
+
+NAME_MOST = 64  # characters of the name of a map
+SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
+BELOW = ("endpoints_only", "compress", "points")  # options that leave something of the points out
+
+
+@dataclass(frozen=True)
+class ContentOptions:
+    """Options of what a tractogram holds, a part of :class:`tistreamlines.Parameters`."""
+
+    sample: OneOrMore[ImageLike] | None = option(
+        None, OUTPUT, "Sample this map along each streamline, and write NAME_mean, NAME_median, NAME_min and NAME_max "
+        "with the streamlines, where NAME is that of the file. As in MRtrix3's tcksample, values are interpolated "
+        "trilinearly and 0 outside the map, and the mean is weighted by length. A .trx or a .trk file holds the "
+        "values; beside a .tck file, they are written to *_samples.csv. The map can have any grid. For a run in parts, "
+        "this and the other options of what a tractogram holds are given to tistreamlines join.", unit="FILE",
+        absent="none", excludes=("part",), common=True, affects="run",
+    )  # fmt: skip
+    sample_points: bool = option(
+        False, OUTPUT, "Write the values of --sample at each point, too. This needs a .trx or a .trk file.",
+        requires=("sample",), affects="run",
+    )  # fmt: skip
+    endpoints_only: bool = option(
+        False, OUTPUT, "Write only the first and the last point of each streamline. Maps of --density and values of "
+        "--sample are those of whole streamlines.", excludes=("compress", "part"), affects="run",
+    )  # fmt: skip
+    compress: float | None = option(
+        None, OUTPUT, "Leave out points that are at most so far from the line between those that are left, as DIPY's "
+        "compress_streamlines does. Maps of --density and values of --sample are those of whole streamlines.",
+        unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "part"), affects="run",
+    )  # fmt: skip
+    points: str = option(
+        "float32", OUTPUT, "Type of the points of a .trx file. float16 halves their size, and rounds them by up to "
+        "0.03 mm along an axis at up to 128 mm from the origin, 0.06 mm at up to 256 mm.",
+        choices=("float32", "float16"), excludes=("part",), affects="run",
+    )  # fmt: skip
+
+
+class Content:
+    """Makes of streamlines what the tractogram holds of them.
+
+    Parameters
+    ----------
+    options : ContentOptions
+        What is asked for.
+    threads : int, optional
+        How many threads sample; by default as many as help.
+    note : callable
+        Receives messages about the maps.
+
+    Attributes
+    ----------
+    told : dict
+        What the record says: the map of each name, if maps are sampled.
+
+    Raises
+    ------
+    InputError
+        If a map is missing or damaged, or no 3-D image.
+    """
+
+    def __init__(self, options: ContentOptions, threads: int | None = None, note: Tell = silent) -> None:
+        self._options = options
+        named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
+        maps = {name: load_sampled(image, note) for name, image in named.items()}
+        self._sampler = Sampler(maps, threads) if maps else None
+        self.told: dict[str, Any] = {"samples": {name: str(one) for name, one in named.items()}} if maps else {}
+
+    def of(self, batch: Batch) -> Batch:
+        """Return the streamlines with what is sampled along them, and the points that are written."""
+        made, chosen = batch, self._options
+        if chosen.endpoints_only:
+            made = ends_of(made)
+        elif chosen.compress is not None:
+            made = compressed(made, chosen.compress, SEGMENT_MM)
+        if self._sampler is not None:
+            made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
+            if chosen.sample_points:
+                made = replace(made, data_per_point=self._sampler.per_point(made))
+        return made
+
+    def layout(self, step_mm: float) -> dict[str, Any]:
+        """Return what :func:`layout_of` returns of the options."""
+        return layout_of(self._options, step_mm)
+
+    def size(self, suffix: str, points: int, streamlines: int) -> int:
+        """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
+        chosen, maps = self._options, 0 if suffix == ".tck" else len(self.told.get("samples", ()))
+        left = min(points, 2 * streamlines) if chosen.endpoints_only else points
+        each = 3 * (np.dtype(chosen.points).itemsize if suffix == ".trx" else 4) + 4 * maps * chosen.sample_points
+        return each * left + 4 * len(STATISTICS) * maps * streamlines
+
+
+def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
+    """Return what a writer needs to know: the type of points, and the step in mm if points are still a step apart."""
+    same = not options.endpoints_only and options.compress is None
+    return {"step_mm": step_mm if same else None, "point_type": options.points}
+
+
+def names_of(images: Iterable[Any]) -> dict[str, Any]:
+    """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
+    named: dict[str, Any] = {}
+    for image in images:
+        file = Path(image).name
+        stem = Path(file.removesuffix(" (in memory)").removesuffix(".gz")).stem
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", stem)[:NAME_MOST]
+        taken = {name.lower() for name in named}  # some file systems do not tell letters from capitals
+        candidates = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+        named[next(name for name in candidates if name.lower() not in taken)] = image
+    return named
+
+
+def check_content(options: ContentOptions, output: Path) -> None:
+    """Raise an error if a tractogram of this name cannot hold what is asked for."""
+    suffix = output.suffix.lower()
+    if options.points != "float32" and suffix != ".trx":
+        raise OutputError(f"{output}: --points {options.points} needs a .trx file; give another name, or leave it out")
+    if options.sample_points and suffix == ".tck":
+        raise OutputError(f"{output}: a .tck file has no room for --sample-points; write a .trx or a .trk file")
+    if suffix != ".trk":
+        return
+    names = names_of(options.sample or ())  # type: ignore[arg-type]
+    if len(PROPERTIES) + len(STATISTICS) * len(names) > MOST_NAMES:
+        raise OutputError(f"{output}: a .trk file has room for the values of one map of --sample; write a .trx file")
+    longest = max((f"{name}_{which}" for name, which in product(names, STATISTICS)), key=len, default="")
+    if len(longest) > NAME_CHARACTERS:
+        raise OutputError(
+            f"{output}: {longest} of --sample exceeds the {NAME_CHARACTERS} characters of a name in a .trk file; "
+            "give the map a shorter name, or write a .trx file"
+        )
+
+
+def check_written(options: ContentOptions) -> None:
+    """Raise an error if something is asked of a tractogram, and no streamline is kept."""
+    for name in ("sample", *BELOW):
+        if getattr(options, name) not in (None, False, "float32"):
+            raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
+
+
+def ends_of(batch: Batch) -> Batch:
+    """Return streamlines of their first and last point; one of a single point keeps that."""
+    last = batch.offsets[1:] - 1
+    is_end = np.zeros(len(batch.points), bool)
+    is_end[batch.offsets[:-1]] = is_end[last] = True
+    return _of_points(batch, batch.points[is_end], np.minimum(batch.lengths, 2))
+
+
+def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
+    """Leave out points within a tolerance from the line between others, with DIPY's ``compress_streamlines``.
+
+    Parameters
+    ----------
+    batch : Batch
+        Streamlines.
+    tolerance_mm, segment_mm : float
+        Greatest distance from that line, and greatest length of the line, mm.
+    """
+    from dipy.tracking.streamlinespeed import compress_streamlines
+
+    if not len(batch):
+        return batch
+    kept: Any = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
+    return _of_points(batch, np.concatenate(kept), np.array([len(line) for line in kept]))
+
+
+def _of_points(batch: Batch, points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> Batch:
+    """Return a batch with fewer points, without what was known of each of those before."""
+    return replace(batch, points=points, offsets=np.concatenate([[0], np.cumsum(lengths)]), data_per_point={})
+
+
+def rounding_mm(space: Space) -> float:
+    """Return by how much float16 rounds a coordinate of a point in an image at most, mm."""
+    corners = space.to_ras(list(product(*((-0.5, side - 0.5) for side in space.shape))))
+    return float(np.spacing(np.float16(np.abs(corners).max()))) / 2

@@ -1,0 +1,209 @@
+"""Maps of lengths, directions and sampled values, in place of how many streamlines pass through each voxel.
+
+Lengths are whole numbers of 2^-16 mm, directions and sampled values whole multiples of a power of two.  Their sums are
+whole numbers of 64 bits, so that a map depends neither on the order of the streamlines nor on batches and threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import ParameterError
+from ...kernels.products.density import count_points
+from ...space.batch import Batch, Space
+from ..growth.ordering import exclusive_sum
+from ..stopping.own_grid import OwnMap
+from .density import Density, program_of
+from .samples import Sampler
+
+Array = npt.NDArray[Any]
+OF_MM = float(1 << 16)  # a length of 1 mm
+OF_ONE = float(1 << 30)  # a component of 1 of a direction
+LONGEST_MM = 1 << 15  # of a streamline, so that what it has in a voxel fits 32 bits
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What some streamlines of a batch pass: a row for each voxel of each streamline.
+
+    Parameters
+    ----------
+    voxel : (v,) number of the voxel.
+    streamline : (v,) number of the streamline among those of the batch.
+    amounts : (v, shares) what of the amounts of its segments lies in the voxel.
+    """
+
+    voxel: Array
+    streamline: Array
+    amounts: Array
+
+
+class Weighted(Density):
+    """Sums of whole numbers that streamlines leave in the voxels that they pass; each kind of map has a class.
+
+    Parameters are those of :class:`.density.Density`, and ``sampled``, the map that is sampled, if any.
+    """
+
+    shares: ClassVar[int] = 0  # amounts of a segment that are shared among its voxels
+    channels: ClassVar[int] = 1  # sums of a voxel
+
+    def __init__(
+        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(space, step_mm, threads)
+        self._passes = np.zeros(self._grid.voxels, np.int64)
+        self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
+
+    def _spans(self, points: Array, offsets: Array) -> Array:
+        """Return the amounts of the segment that begins at each point, (p, shares) int32."""
+        return np.zeros((len(points), 0), np.int32)
+
+    def _weights(self, batch: Batch, passed: Passed) -> Array:
+        """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
+        raise NotImplementedError
+
+    def _add(self, batch: Batch, some: slice) -> None:
+        """Sum up what some streamlines of a batch leave; a thread adds while no other does."""
+        whole = batch if len(batch) == some.stop - some.start else batch[some]
+        for passed in self._passed(whole):
+            weights = self._weights(whole, passed)
+            with self._summing:
+                np.add.at(self._passes, passed.voxel, 1)
+                for sums, one in zip(self._sums, weights, strict=True):
+                    np.add.at(sums, passed.voxel, one)
+
+    def _passed(self, batch: Batch) -> Iterator[Passed]:
+        """Yield the voxels that streamlines pass, for as many at a time as can be listed."""
+        program, first = program_of(count_points, 1, self.shares), 0
+        for values in self._listed(batch, slice(0, len(batch))):
+            count, visited, slot = len(values["slot"]), values["visited"], values["slot"]
+            listed = np.zeros(count, np.int32)
+            amounts = np.empty((len(visited), self.shares), np.int32)
+            passage = {
+                "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * self.shares, np.int32),
+                "spans": self._spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(),
+                "amounts": amounts.ravel(),
+            }  # fmt: skip
+            program.run("count_points", count, values | {f"passage_{name}": one for name, one in passage.items()})
+            streamline = np.repeat(np.arange(count), listed)
+            row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
+            yield Passed(visited[row], first + streamline, amounts[row])
+            first += count
+
+    def _shape(self, values: Array) -> Array:
+        """Return the values of all voxels as a float32 image."""
+        return values.astype(np.float32).reshape(*self.space.shape, *values.shape[1:])
+
+
+class TotalLength(Weighted):
+    """The length of all streamlines within each voxel, mm."""
+
+    shares = 1
+
+    def _spans(self, points: Array, offsets: Array) -> Array:
+        return in_fixed_point(norms(segments(points, offsets))[:, None], offsets)
+
+    def _weights(self, batch: Batch, passed: Passed) -> Array:
+        return passed.amounts.T.astype(np.int64)
+
+    def values(self) -> Array:
+        """Wait for all batches; return the length in each voxel, (x, y, z) float32, mm."""
+        self._wait()
+        return self._shape(self._sums[0] / OF_MM)
+
+
+class Directions(Weighted):
+    """The mean direction of the streamlines in each voxel, as colours, with the number of streamlines as its length.
+
+    A streamline has one direction in a voxel, that of the sum of the absolute components of what of it lies there
+    (MRtrix3's ``tckmap -dec``).
+    """
+
+    shares = channels = 3
+
+    def _spans(self, points: Array, offsets: Array) -> Array:
+        return in_fixed_point(np.abs(segments(points, offsets)), offsets)
+
+    def _weights(self, batch: Batch, passed: Passed) -> Array:
+        units = scaled(passed.amounts.astype(float), np.ones(len(passed.voxel)))
+        return np.rint(units * OF_ONE).astype(np.int64).T
+
+    def values(self) -> Array:
+        """Wait for all batches; return the vectors, (x, y, z, 3) float32, along the axes of RASmm."""
+        self._wait()
+        return self._shape(scaled(self._sums.T.astype(float), self._passes))
+
+
+class MeanLength(Weighted):
+    """The mean length of the streamlines that pass a voxel, mm."""
+
+    unit = OF_MM
+
+    def _each(self, batch: Batch) -> Array:
+        """Return the number of each streamline whose mean is mapped, (n,), in units."""
+        lengths = np.rint(norms(segments(batch.points, batch.offsets)) * OF_MM).astype(np.int64)
+        return np.add.reduceat(lengths, batch.offsets[:-1])
+
+    def _weights(self, batch: Batch, passed: Passed) -> Array:
+        low, high = passed.streamline[[0, -1]] if len(passed.streamline) else (0, 0)
+        return self._each(batch[low : high + 1])[passed.streamline - low][None]
+
+    def values(self) -> Array:
+        """Wait for all batches; return the mean in each voxel, (x, y, z) float32; 0 where no streamline passes."""
+        self._wait()
+        return self._shape(self._sums[0] / np.maximum(self._passes, 1) / self.unit)
+
+
+class MeanSample(MeanLength):
+    """The mean, over the streamlines that pass a voxel, of the mean of a map along each of them."""
+
+    def __init__(
+        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(space, step_mm, threads)
+        assert sampled is not None
+        self._sampler = Sampler({"map": sampled}, 1)
+        # the greatest value has 30 bits or 31, so that more than 2^32 streamlines can be summed
+        self.unit = 2.0 ** (30 - int(np.frexp(np.abs(sampled.values).max(initial=0))[1]))
+
+    def _each(self, batch: Batch) -> Array:
+        values = self._sampler.per_streamline(batch)["map_mean"].astype(float)
+        return np.rint(values * self.unit).astype(np.int64)
+
+
+WEIGHTED: dict[str, type[Weighted]] = {
+    "direction": Directions, "length": TotalLength, "mean-length": MeanLength, "sample": MeanSample,
+}  # fmt: skip
+
+
+def segments(points: Array, offsets: Array) -> Array:
+    """Return the vector from each point to the next one of its streamline, (p, 3) float64; 0 from the last one."""
+    vectors = np.zeros((len(points), 3))
+    np.subtract(points[1:], points[:-1], out=vectors[:-1], dtype=float)
+    vectors[offsets[1:] - 1] = 0
+    return vectors
+
+
+def in_fixed_point(lengths: Array, offsets: Array) -> Array:
+    """Return lengths, (p, k) mm, in 2^-16 mm; raise a ParameterError if a streamline is too long."""
+    longest = np.add.reduceat(lengths, offsets[:-1]).max(initial=0)
+    if not longest < LONGEST_MM:
+        raise ParameterError(f"a streamline of {longest:.0f} mm is too long for this --density-kind, which maps those "
+                             f"below {LONGEST_MM} mm: lower --max-length, or leave --density-kind out")  # fmt: skip
+    return np.rint(lengths * OF_MM).astype(np.int32)
+
+
+def scaled(vectors: Array, lengths: Array) -> Array:
+    """Return vectors of whole numbers, (n, 3), with other lengths, (n,); those of 0 stay 0."""
+    return vectors * (lengths / np.maximum(norms(vectors), 1))[:, None]
+
+
+def norms(vectors: Array) -> Array:
+    """Return the lengths of vectors, (n, 3), whose sums have one order everywhere."""
+    x, y, z = vectors.T
+    return np.sqrt((x * x + y * y) + z * z)

@@ -1,0 +1,115 @@
+"""Values of maps along streamlines, as MRtrix3's ``tcksample`` gives them: at each point, and their statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...backends.program import Program
+from ...devices import usable_cores
+from ...errors import InputError
+from ...io.images import Tell, grid_of, open_image, silent
+from ...io.nifti import load_map
+from ...kernels.products.samples import FOUND, GREATEST, LEAST, MEDIAN, TOTAL, WEIGHT, sample_points
+from ...kernels.stopping.own_grid import OwnGrid
+from ...linker.lang import LANES
+from ...linker.records import spread
+from ...linker.source import Source
+from ...space.batch import Batch
+from ..stopping.own_grid import OwnMap
+from .density import MOST_THREADS
+
+Values = npt.NDArray[np.float32]
+STATISTICS = ("mean", "median", "min", "max")
+
+
+@cache
+def _program(threads: int) -> Program:
+    from ...backends.numba.program import NumbaProgram
+
+    return NumbaProgram(Source([sample_points], {"MAPS": 1}), threads=threads)
+
+
+def load_sampled(image: Any, note: Tell = silent) -> OwnMap:
+    """Read a map that is sampled at points in RASmm.
+
+    Parameters
+    ----------
+    image : str, Path, InMemory or Opened
+        3-D image of any grid, which may be rotated or sheared.
+    note : callable
+        Receives a message if there are NaN values, which become 0.
+
+    Returns
+    -------
+    OwnMap
+        Its values, and the affine from RASmm to its voxels.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, no 3-D image, or has infinite values.
+    """
+    opened = open_image(image)
+    shape = tuple(opened.image.shape)
+    if len(shape) < 3 or any(size > 1 for size in shape[3:]):
+        raise InputError(f"{opened.path}: shape {shape}; give a 3-D image, a value for each voxel, to be sampled")
+    space = grid_of(*opened, sheared=True)
+    return OwnMap(load_map(opened, space, note), np.linalg.inv(space.affine))
+
+
+class Sampler:
+    """Samples maps along streamlines, by trilinear interpolation; a value outside a map is 0.
+
+    Parameters
+    ----------
+    maps : mapping of str to OwnMap
+        3-D maps by name, see :func:`load_sampled`.
+    threads : int, optional
+        How many threads sample; by default as many as help.
+
+    Notes
+    -----
+    Values depend neither on how streamlines are divided into batches, nor on the number of threads.
+    """
+
+    def __init__(self, maps: Mapping[str, OwnMap], threads: int | None = None) -> None:
+        self._maps = {name: spread("map", OwnGrid(**one.fields())) for name, one in maps.items()}
+        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+
+    def per_point(self, batch: Batch) -> dict[str, Values]:
+        """Return the values at each point, ``(p,)`` float32, by the name of the map."""
+        return self.sampled(batch)[0]
+
+    def per_streamline(self, batch: Batch) -> dict[str, Values]:
+        """Return the statistics of each streamline, ``(n,)`` float32: ``NAME_mean`` and so on, of STATISTICS.
+
+        The mean weights each point by half the length of the segments on both sides of it.
+        """
+        return self.sampled(batch)[1]
+
+    def sampled(self, batch: Batch) -> tuple[dict[str, Values], dict[str, Values]]:
+        """Return what :meth:`per_point` and :meth:`per_streamline` return, at the cost of one of them."""
+        points: dict[str, Values] = {}
+        streamlines: dict[str, Values] = {}
+        for name, one in self._maps.items():
+            points[name], found = self._run(batch, one)
+            mean = found[:, TOTAL] / found[:, WEIGHT]
+            columns = (mean, *(found[:, column] for column in (MEDIAN, LEAST, GREATEST)))
+            streamlines |= {f"{name}_{which}": column for which, column in zip(STATISTICS, columns, strict=True)}
+        return points, streamlines
+
+    def _run(self, batch: Batch, one: Mapping[str, Any]) -> tuple[Values, Values]:
+        """Return the value of a map at each point, and the FOUND numbers of each streamline."""
+        values = np.zeros(len(batch.points) + LANES - 1, np.float32)
+        found = np.zeros((len(batch), FOUND), np.float32)
+        given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32)}
+        if len(batch):
+            _program(self._threads).run(
+                "sample_points", len(batch), {**one, **given, "values": values, "found": found.ravel()}
+            )
+        return values[: len(batch.points)], found
