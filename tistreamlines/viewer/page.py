@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 
 from .niivue import CLIP, RADIUS_MM, SLAB_MM, module_text
 from .scene import Scene
@@ -35,6 +35,6 @@ def page_of(scene: Scene) -> bytes:
         # no text within a script may look like its end
         "niivue": module_text().replace("</script", r"<\/script"),
     }
-    page = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     pieces = page.split("@@")  # text and names of parts in turn
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces)).encode()
