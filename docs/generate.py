@@ -185,6 +185,8 @@ RECORD = {
     "compiler": "On a GPU: the compiler of the kernels and its version.",
     "density": "With `--density`: `path` and `sha256` of the map, its `shape` and `affine`.",
     "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds.",
+    "StreamlineSeeding": "With `--bids-out`: this field and those below that begin with `Streamline` are BEP046's "
+    "(`docs/bids.md`).",
     "checksum": "SHA-256 of the rest of the record. `tistreamlines join` and `--resume` refuse an edited record.",
 }
 

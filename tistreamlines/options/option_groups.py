@@ -162,6 +162,11 @@ class RunningOptions:
     """Options of the output and of the device."""
 
     force: bool = option(False, OUTPUT, "Overwrite existing files.", common=True, affects="run")
+    bids_out: PathLike | None = option(
+        None, OUTPUT, "Name the tractogram as BIDS proposes, in this folder of a derivative, in place of --output: "
+        "sub-01/dwi/sub-01_tract-wholebrain_track-boot_tractogram.trx, with the entities of DWI. --density auto names "
+        "the map too.", unit="FOLDER", absent="--output has the name", excludes=("part",), affects="run",
+    )  # fmt: skip
     json_stats: PathLike | None = option(
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written", affects="run",
