@@ -156,7 +156,7 @@ def test_a_browser_shows_it_without_an_error(page, tmp_path):
     path.write_bytes(page.replace(ready, ready + script.encode()))
     command = [
         CHROMIUM, "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-        "--virtual-time-budget=4000", "--window-size=400,600", f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=2000", "--window-size=400,400", f"--user-data-dir={tmp_path / 'profile'}",
         "--enable-logging=stderr", "--dump-dom", path.as_uri(),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
