@@ -6,6 +6,7 @@ import gzip
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -128,6 +129,12 @@ def test_a_result_is_a_widget(files):
     assert isinstance(shown, ipyniivue.NiiVue)
     assert [volume.name for volume in shown.volumes] == ["image.nii.gz", "density.nii.gz"]
     assert shown.meshes[0].fiber_color == "Local"
+
+
+def test_a_widget_without_ipyniivue_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipyniivue", None)
+    with pytest.raises(InputError, match=r"pip install 'tistreamlines\[view\]'"):
+        niivue.widget(lambda: pytest.fail("the tractogram was read first"))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
