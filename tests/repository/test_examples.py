@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from places import ROOT
 
 import tistreamlines
+from tistreamlines.cli.main import cli
 
 EXAMPLES = ROOT / "examples"
 PACKAGES = str(Path(tistreamlines.__file__).parent.parent)
@@ -32,6 +34,7 @@ def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
         "dipy_drop_in.py", "own_getter.py", "own_rule.py", "own_product.py",
+        "nipype_node.py",
     }  # fmt: skip
 
 
@@ -143,3 +146,33 @@ def test_own_product(tmp_path):
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_they_say_what_they_are(path):
     assert path.read_text(encoding="utf-8").startswith('"""')
+
+
+def test_nipype_node(tmp_path, head):
+    """The node runs the command, and finds its outputs."""
+    pytest.importorskip("nipype", reason="needs nipype")
+    inputs = dict(zip(("dwi", "bvals", "bvecs"), map(str, head.series), strict=True))
+    inputs |= {"mask": str(head.mask), "dg": "det", "nseeds": 50, "arch": "cpu", "density": "map.nii.gz"}
+    code = f"from nipype_node import Track; print(Track(**{inputs}).run().outputs)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), PACKAGES])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                          check=False, env=environment)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for name, file in {"out_file": "tractogram.trx", "record": "tractogram.json", "density": "map.nii.gz"}.items():
+        assert f"{name} = {tmp_path / file}" in done.stdout
+        assert (tmp_path / file).exists()
+
+
+def test_options_of_the_nodes_exist():
+    """Those of Nipype's node and nf-neuro's module are options of track, and the module describes its own."""
+    track = cli.get_command(click.Context(cli), "track")
+    known = {name for one in track.get_params(click.Context(track)) for name in (*one.opts, *one.secondary_opts)}
+    module = EXAMPLES / "nf-neuro" / "tracking" / "tistreamlines"
+    process = (module / "main.nf").read_text(encoding="utf-8")
+    for text in (process, (EXAMPLES / "nipype_node.py").read_text(encoding="utf-8")):
+        found = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--version", "--help"}
+        assert len(found) > 8
+        assert found <= known
+    described = (module / "meta.yml").read_text(encoding="utf-8").partition("\nargs:\n")[2]
+    options = set(re.findall(r"task\.ext\.(\w+)", process)) - {"when", "prefix", "container"}
+    assert options == set(re.findall(r"^  - (\w+):$", described, re.MULTILINE))

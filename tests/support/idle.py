@@ -42,6 +42,7 @@ SAME_STREAMLINES = {
     "like": "it changes nothing where the defaults are DIPY's",
     "exact": "it allows the compiler more; that it changes nothing with ptt is a note",
     "force": "it changes files",
+    "bids_out": "it is the name of a file",
     "json_stats": "it is a file",
     "density": "it is a file",
     "density_voxel": "it is the grid of that file",
@@ -143,7 +144,8 @@ def kinds() -> dict[str, dict[str, Any]]:
 
 def values(folder: Path) -> dict[str, Any]:
     """A value for each option that is neither its default nor what a kind has."""
-    d = data()
+    d, nodes = data(), folder / "nodes.txt"
+    nodes.write_text("1 one\n")
     images = {
         "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4),
         "seed_image": d["white"], "sample": d["white"],
@@ -157,10 +159,11 @@ def values(folder: Path) -> dict[str, Any]:
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "compiler": "taichi", "devices": "0",
-        "part": "1/2", "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
-        "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
+        "part": "1/2", "json_stats": str(folder / "stats.json"), "bids_out": str(folder / "bids"),
+        "cache_dir": str(folder / "cache"), "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
         "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
-        "points": "float16",
+        "points": "float16", "connectome": (d["mask"], str(folder / "c.csv")), "connectome_assignment": "reverse",
+        "connectome_measure": ["length"], "connectome_nodes": [nodes],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "endpoints_only")  # fmt: skip
@@ -174,7 +177,7 @@ def values(folder: Path) -> dict[str, Any]:
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
-        "min_f": 0.45, "compress": 0.5,
+        "min_f": 0.45, "compress": 0.5, "connectome_radius": 2.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

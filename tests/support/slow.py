@@ -129,8 +129,8 @@ SLOW = {
     "plugins": ("test_a_worker_knows_it", "test_without_the_weight_it_is_prob"),
     "repository/examples": (
         "test_beside_dipy", "test_bootstrap", "test_bootstrap_on_files", "test_deterministic", "test_dipy_drop_in",
-        "test_dipy_drop_in_on_files", "test_drop_in", "test_own_getter", "test_own_rule", "test_probabilistic",
-        "test_ptt",
+        "test_dipy_drop_in_on_files", "test_drop_in", "test_nipype_node", "test_own_getter", "test_own_rule",
+        "test_probabilistic", "test_ptt",
     ),
     "repository/layers": ("test_private_names_stay_in_their_room",),
     "repository/site": ("test_pages_load_nothing_from_the_network",),
@@ -244,6 +244,7 @@ SLOW = {
     ),
     "tracking/stopping/tissues": ("test_a_run_without_a_series_warns",),
     "tracking/tables/rows": ("test_voxels_without_a_row_change_nothing",),
+    "viewer/view": ("test_a_browser_shows_it_without_an_error",),
     "workers/several": (
         "TestLosses::test_a_device_that_is_lost", "TestLosses::test_a_device_that_is_lost_twice_is_left_out",
         "TestLosses::test_a_device_without_memory", "TestLosses::test_a_worker_that_hangs",

@@ -18,6 +18,8 @@ from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_option
 from .printing import tell
 from .progress import Display
 
+IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without --output
+
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
 DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format, which MRtrix3's .mif can do without, as it has
@@ -33,7 +35,7 @@ same name as the tractogram records the parameters, inputs and results. If the r
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @grouped("Output")(
     "-o", "--output", metavar="FILE",
-    help=f"Tractogram to write: .trx, .trk or .tck.  [required, except with {listed(map(flag, PRODUCTS))}]",
+    help=f"Tractogram to write: .trx, .trk or .tck.  [required, except with {listed(map(flag, IN_PLACE))}]",
 )  # fmt: skip
 @parameter_options()
 @grouped("Running")(
@@ -56,7 +58,7 @@ def track(
         return
     if len(series) not in (0, 3) and not (len(series) == 1 and has_gradients(series[0])):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
-    if output is None and not dry_run and all(context.params[name] is None for name in PRODUCTS):
+    if output is None and not dry_run and all(context.params[name] is None for name in IN_PLACE):
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]

@@ -118,6 +118,7 @@ class Options(TypedDict, total=False):
     time_limit: float | None
     # Output
     force: bool | None
+    bids_out: PathLike | None
     json_stats: PathLike | None
     sample: OneOrMore[ImageLike] | None
     sample_points: bool | None

@@ -162,6 +162,11 @@ class RunningOptions:
     """Options of the output and of the device."""
 
     force: bool = option(False, OUTPUT, "Overwrite existing files.", common=True, affects="run")
+    bids_out: PathLike | None = option(
+        None, OUTPUT, "Name the tractogram as BIDS proposes, in this folder of a derivative, in place of --output. The "
+        "entities are those in the name of DWI, such as sub-01_dwi.nii.gz. --density auto names the map too.",
+        unit="FOLDER", absent="--output has the name", excludes=("part",), affects="run",
+    )  # fmt: skip
     json_stats: PathLike | None = option(
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written", affects="run",

@@ -27,6 +27,7 @@ from ..tracking.engine.engine import Engine
 from ..tracking.products.content import check_written
 from ..tracking.registry import PRODUCTS
 from ..tracking.sources import SOURCES
+from . import bids
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
@@ -130,7 +131,10 @@ def track(
         run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held)
         if path is None:
             return run.make() if run.products.paths else run.collect()
-        return save_resumable(run, path) if run.parameters.resume else run.save(path)
+        made = save_resumable(run, path) if run.parameters.resume else run.save(path)
+        if run.parameters.bids_out is not None:
+            bids.complete(run.parameters, run.products.paths)
+        return made
 
 
 @_with_options
@@ -232,6 +236,14 @@ def _start(
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
     chosen = Parameters.given(named, parameters)
+    if chosen.bids_out is not None:
+        if hands_out:
+            raise ParameterError("bids_out is written by track; stream hands out streamlines and writes nothing")
+        path, chosen = bids.named(dwi, path, chosen)
+        if held is None:
+            path = None  # an estimate makes no folders
+        else:
+            held.enter_context(bids.made_folders(path))
     products = asked(chosen)
     if hands_out and products:
         first = next(iter(products))

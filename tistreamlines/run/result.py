@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
     from nibabel.streamlines.array_sequence import ArraySequence
 
+    from ..option import ImageLike
+
 PICTURED, PICTURE_DPI = 1000, 50  # streamlines in the picture of a notebook, about; dots per inch
 
 
@@ -212,6 +214,39 @@ class TrackResult(Result):
 
         loaded: Any = load_tractogram(str(existing(self.path)), reference, bbox_valid_check=False)
         return loaded
+
+    def view(self, image: ImageLike | None = None) -> Any:
+        """Show a sample of the streamlines in a notebook, and the density of all, with NiiVue.
+
+        Parameters
+        ----------
+        image : str, Path or nibabel image, optional
+            Image that is shown with the streamlines, such as FA or T1; its grid is that of the density.
+
+        Returns
+        -------
+        ipyniivue.NiiVue
+            A widget. Its second volume, or the only one without an image, is the density, with an opacity of 0.
+
+        Raises
+        ------
+        InputError
+            If ipyniivue is not installed (``pip install 'tistreamlines[view]'``), if there is no streamline, or if a
+            file is missing or damaged.
+
+        Examples
+        --------
+        >>> import tistreamlines as ts
+        >>> result = ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=100_000)  # doctest: +SKIP
+        >>> result.view("fa.nii.gz")  # doctest: +SKIP
+        """
+        from ..io.tractograms import stored_batches
+        from ..viewer.niivue import widget
+        from ..viewer.scene import scene_of
+
+        path = None if self.path is None else existing(self.path)
+        kept = self._in_memory() if path is None else ()
+        return widget(lambda: scene_of(self.place, lambda: kept if path is None else stored_batches(path), image))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers of the run.

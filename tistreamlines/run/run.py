@@ -17,6 +17,7 @@ from ..io.writer_thread import WriterThread
 from ..option import part_of
 from ..space.batch import Batch
 from ..tracking.registry import METHODS
+from . import bids
 from .products import record_path
 from .record import dropped, record, stop_reasons, tractogram
 from .result import TrackResult
@@ -117,6 +118,8 @@ class Run(Tracking):
         told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
         told |= {"devices": devices} if len(devices) > 1 else {}
         told |= compiler_told(self.devices[0]) | self.content.told
+        if self.parameters.bids_out is not None:
+            told |= bids.metadata(self.parameters, self.series["dwi"], self.plan.space, self.step_mm)
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}

@@ -1,4 +1,4 @@
-"""Connectomes beside tck2connectome and DIPY, standard errors, lookup tables, and the same bits from ends and points."""
+"""Connectomes beside tck2connectome and DIPY, standard errors, lookup tables, and ends from devices."""
 
 import shutil
 import subprocess

@@ -97,8 +97,8 @@ class Parcellation:
         found = np.zeros(2 * len(batch), np.int32)
         steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
         values = self._own | {
-            "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32), "steps": steps,
-            "radius": float(self._radius), "found": found,
+            "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32),
+            "steps": steps, "radius": float(self._radius), "found": found,
         }  # fmt: skip
         _program().run("node_along", len(found), values)
         return found.reshape(-1, 2)

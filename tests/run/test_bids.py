@@ -1,0 +1,107 @@
+"""``--bids-out``: names, sidecars and the description of the derivative."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import one_line
+
+import tistreamlines as ts
+from tistreamlines.run import bids
+from tistreamlines.space.batch import Space
+
+SERIES = "sub-01_ses-a_acq-multi_run-2_space-T1w_desc-preproc_dwi"
+START = "sub-01_ses-a_acq-multi_run-2_space-T1w"
+
+
+@pytest.fixture(scope="module")
+def tracked(head, tmp_path_factory):
+    """A run whose series has a BIDS name: the result and the folder."""
+    folder = tmp_path_factory.mktemp("bids")
+    series = [folder / f"{SERIES}{suffix}" for suffix in (".nii.gz", ".bval", ".bvec")]
+    for one, other in zip(head.series, series, strict=True):
+        shutil.copy(one, other)
+    result = ts.track(*series, bids_out=folder / "out", density="auto", mask=head.mask, arch="cpu", nseeds=50, dg="det",
+                      max_length=90)  # fmt: skip
+    return result, folder
+
+
+@pytest.mark.parametrize(("given", "options", "name"), [
+    (f"{SERIES}.nii.gz", {}, f"sub-01/ses-a/dwi/{START}_tract-wholebrain_track-boot_tractogram.trx"),
+    ("sub-x2_dwi.mif", {"dg": "ptt"}, "sub-x2/dwi/sub-x2_tract-wholebrain_track-ptt_tractogram.trx"),
+    # streamlines of a bundle are not those of the whole brain
+    ("sub-1_dwi.nii", {"include": ["1,2,3,4"]}, "sub-1/dwi/sub-1_track-boot_tractogram.trx"),
+])  # fmt: skip
+def test_names_have_the_entities_of_the_series(given, options, name):
+    found, _ = bids.named(f"/data/{given}", None, ts.Parameters.given({"bids_out": "out", **options}))
+    assert found == Path("out", name)
+
+
+@pytest.mark.parametrize("given", ["dwi.nii.gz", "sub-01_bold.nii.gz", "sub-01_b0_dwi.nii.gz", "sub-_dwi.nii"])
+def test_other_names_are_one_line(given, run, tmp_path):
+    told = run("track", given, "a.bval", "a.bvec", "--bids-out", tmp_path / "out")
+    one_line(told, 2, given, "name it like sub-01_dwi.nii.gz")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_is_one_line(run, tmp_path):
+    series = ("track", "sub-01_dwi.nii.gz", "a.bval", "a.bvec", "--bids-out", tmp_path / "out")
+    one_line(run(*series, "-o", "a.trx"), 2, "leave out --output a.trx")
+    one_line(run(*series), 1, "no such file")
+    assert not (tmp_path / "out").exists()  # the folders of a run that fails are removed
+    with pytest.raises(ts.ParameterError, match="bids_out takes the names from dwi, and dwi is not a file"):
+        ts.track(sh="fod.nii.gz", sh_basis="tournier07", stop_map="fa.nii.gz", bids_out=tmp_path / "out")
+
+
+def test_files_are_where_they_belong(tracked):
+    result, folder = tracked
+    found = sorted(str(path.relative_to(folder / "out")) for path in (folder / "out").rglob("*.*"))
+    stem = f"sub-01/ses-a/dwi/{START}"
+    assert found == sorted([
+        "dataset_description.json", *(f"{stem}_tract-wholebrain_track-det_tractogram.{end}" for end in ("trx", "json")),
+        *(f"{stem}_model-{result.parameters.model}_desc-det_param-density_dwimap.{end}" for end in ("nii.gz", "json")),
+    ])  # fmt: skip
+    assert result.density is not None
+    description = json.loads((folder / "out" / "dataset_description.json").read_text())
+    assert description["DatasetType"] == "derivative"
+    assert description["GeneratedBy"] == [{"Name": "tistreamlines", "Version": ts.__version__}]
+    assert "Model" in json.loads(next((folder / "out").rglob("*_dwimap.json")).read_text())
+
+
+def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
+    result, folder = tracked
+    told = json.loads(next((folder / "out").rglob("*_tractogram.json")).read_text())
+    dwi = str(folder / f"{SERIES}.nii.gz")
+    assert told["made_by"] == "tistreamlines"  # it is the record as well
+    assert told["StreamlineSeeding"] == {
+        "Sources": [{"Type": "Random", "Source": dwi, "Unidirectional": False}],
+        "AcceptanceCriteria": [{"Metric": "fractional anisotropy", "Source": dwi, "Threshold": 0.25}],
+    }  # fmt: skip
+    propagation = told["StreamlinePropagation"]
+    assert {"Algorithm", "Interpolation", "InterpolationOrder", "Source"} <= set(propagation)
+    assert propagation["StepSize"] == told["step_mm"]
+    assert propagation["AnglePerStep"] == result.parameters.max_angle
+    assert told["StreamlineTermination"]["Anisotropy"] == [
+        {"Metric": "fractional anisotropy", "Source": dwi, "Threshold": 0.1}
+    ]
+    assert told["StreamlineAcceptanceCriteria"]["MaximumLength"] == 90
+    assert told["StreamlineAcceptanceCriteria"]["MinimumLength"] == pytest.approx(5 * result.space.voxel_sizes.min())
+    assert told["StreamlineReconstructionDensity"] == {"Seeds": 50}
+
+
+@pytest.mark.parametrize(("options", "source"), [
+    ({"seed_mask": "wm.nii.gz", "seeds_per_voxel": 3}, {"Type": "RandomPerElement", "Source": "wm.nii.gz",
+                                                        "SeedsPerElement": 3}),
+    ({"seed_mask": "wm.nii.gz", "seed_grid": 2}, {"Type": "GridPerElement", "Source": "wm.nii.gz",
+                                                  "SeedsPerElement": 8}),
+    ({"seed_image": "wm.nii.gz"}, {"Type": "RejectionSampling", "Source": "wm.nii.gz"}),
+    ({"seeds": "s.txt"}, {"Type": "CountPerElement", "Source": "s.txt", "SeedsPerElement": 1}),
+])  # fmt: skip
+def test_seeding_is_told_in_the_words_of_the_proposal(options, source):
+    parameters, space = ts.Parameters.given(options), Space(np.diag([2.0, 2.0, 2.0, 1.0]), (9, 9, 9))
+    told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]
+    assert told == {"Sources": [source | {"Unidirectional": False}]}

@@ -1,0 +1,102 @@
+"""Streamlines of any program's TRX, TRK or TCK file, read in batches, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..space.batch import Batch
+from .images import existing, reading
+
+SUFFIXES = (".trx", ".trk", ".tck")
+POINTS_AT_ONCE = 1 << 20
+
+
+def check_tractogram(path: str | PathLike[str]) -> Path:
+    """Return the path of an existing file with the suffix of a tractogram, or raise an InputError."""
+    path = existing(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path}: unknown suffix {path.suffix!r}; give a tractogram: {', '.join(SUFFIXES)}")
+    return path
+
+
+def stored_batches(path: Path) -> Generator[Batch, None, None]:
+    """Read the streamlines of a tractogram, in its order; those without points are left out.
+
+    Parameters
+    ----------
+    path : Path
+        Of :func:`check_tractogram`.
+
+    Yields
+    ------
+    Batch
+        Points in RASmm.  Seeds, numbers and reasons to stop are 0, since not every program writes them.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or if a point is not finite.
+    """
+    pieces = (_mapped if path.suffix.lower() == ".trx" else _loaded)(path)
+    while True:
+        with reading(path):  # not around the yield: errors of the caller are not those of the file
+            batch = next(pieces, None)
+        if batch is None:
+            return
+        if not np.isfinite(batch.points).all():
+            raise InputError(f"{path}: has points that are not finite; correct or write the file again")
+        yield batch
+
+
+def batch_of(points: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Batch:
+    """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch; empty ones are left out."""
+    lengths = lengths[lengths > 0]
+    n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    zeros: Any = np.zeros
+    return Batch(points, offsets, zeros((n, 3)), zeros(n), zeros(n), zeros((n, 2)))  # converted by Batch
+
+
+def _mapped(path: Path) -> Generator[Batch, None, None]:
+    """Read a TRX file, which is mapped."""
+    from trx import trx_file_memmap
+
+    file: Any = trx_file_memmap.load(str(path))
+    try:
+        stored = file.streamlines
+        lengths = np.asarray(stored._lengths, np.int64)
+        ends = np.cumsum(lengths)
+        first, done = 0, 0
+        while first < len(lengths):
+            last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
+            yield batch_of(np.array(stored._data[done : ends[last - 1]], np.float32), lengths[first:last])
+            first, done = last, int(ends[last - 1])
+    finally:
+        file.close()
+
+
+def _loaded(path: Path) -> Generator[Batch, None, None]:
+    """Read a TRK or TCK file, which nibabel reads one streamline at a time."""
+    import nibabel as nib
+
+    lines: Iterable[Any] = nib.streamlines.load(path, lazy_load=True).streamlines
+    held: list[npt.NDArray[Any]] = []
+    points = 0
+    for line in lines:
+        held.append(line)
+        points += len(line)
+        if points >= POINTS_AT_ONCE:
+            yield _gathered(held)
+            held, points = [], 0
+    if held:
+        yield _gathered(held)
+
+
+def _gathered(lines: list[npt.NDArray[Any]]) -> Batch:
+    return batch_of(np.concatenate(lines).astype(np.float32, copy=False), np.array([len(line) for line in lines]))

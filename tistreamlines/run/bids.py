@@ -1,0 +1,197 @@
+"""BIDS names for the outputs of a run, and the metadata that go with them.
+
+Tractograms follow the proposal BEP046 and maps BEP016, as far as these are public (``docs/bids.md``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import ParameterError
+from ..io import sidecar
+from ..io.in_memory import InMemory
+from ..io.writer import explained
+from ..option import flag
+from ..options.option_groups import SEED_FA
+from ..options.parameters import Parameters
+from ..space.batch import Space
+from ..tracking.registry import METHODS, PRODUCTS
+
+BIDS_VERSION = "1.10.0"
+AUTO = "auto"  # the file of a product that gets its BIDS name
+NAME = re.compile(r"(sub-[a-zA-Z0-9+]+(?:_[a-zA-Z]+-[a-zA-Z0-9+]+)*)_dwi(?:\.nii|\.nii\.gz|\.mif|\.mif\.gz|\.mih)")
+WHOLE, ONCE = "tract-wholebrain", ("include", "include_ordered", "exclude", "ends_in")
+TOLD = {"density": "Number of streamlines that pass through each voxel"}
+
+
+def named(dwi: Any, output: Path | None, parameters: Parameters) -> tuple[Path, Parameters]:
+    """Return the BIDS name of the tractogram, and the options with those of products whose file is ``auto``.
+
+    Parameters
+    ----------
+    dwi : str, Path or anything else
+        Diffusion series, whose name has the entities.
+    output : Path or None
+        Tractogram that was given as well, which is an error.
+    parameters : Parameters
+        Options, of which ``bids_out`` is the folder of the derivative.
+
+    Raises
+    ------
+    ParameterError
+        If the series has no BIDS name, or if an output is given as well.
+    """
+    assert parameters.bids_out is not None
+    if output is not None:
+        raise ParameterError(f"--bids-out names the tractogram: leave out --output {output}, or --bids-out")
+    found = NAME.fullmatch(Path(dwi).name) if isinstance(dwi, str | Path) and not isinstance(dwi, InMemory) else None
+    if found is None:
+        told = f"{Path(dwi).name} is no BIDS name" if isinstance(dwi, str | Path) else "DWI is not a file"
+        raise ParameterError(f"--bids-out takes the names from DWI, and {told}: name it like sub-01_dwi.nii.gz, or "
+                             "give --output")  # fmt: skip
+    entities = dict(part.split("-", 1) for part in found[1].split("_"))
+    space = entities.pop("space", None)
+    entities.pop("desc", None)  # of the preprocessed series, not of what is made of it
+    start = [f"{name}-{label}" for name, label in entities.items()] + ([f"space-{space}"] if space else [])
+    levels = [f"{name}-{entities[name]}" for name in ("sub", "ses") if name in entities]
+    folder = Path(parameters.bids_out, *levels, "dwi")
+    whole = [] if any(getattr(parameters, name) is not None for name in ONCE) else [WHOLE]
+    tractogram = folder / ("_".join([*start, *whole, f"track-{parameters.dg}", "tractogram"]) + ".trx")
+    maps = {
+        name: folder / "_".join([*start, f"model-{parameters.model}", f"desc-{parameters.dg}", f"param-{name}",
+                                 f"dwimap{row.suffixes[0]}"])
+        for name, row in PRODUCTS.items() if getattr(parameters, name) == AUTO
+    }  # fmt: skip
+    return tractogram, parameters.changed(**maps)
+
+
+@contextmanager
+def made_folders(output: Path) -> Generator[None, None, None]:
+    """Make the folders of an output; those that are made and left empty, as by an error, are removed at the end."""
+    missing = [folder for folder in output.parents if not folder.exists()]
+    with explained(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for folder in missing:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+
+
+def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> None:
+    """Write the sidecars of maps, and the description of the derivative if there is none.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Options of the run.
+    files : mapping
+        Files of products, by the name of their row.
+    """
+    from .. import __version__
+
+    assert parameters.bids_out is not None
+    for name, (path, *_) in files.items():
+        if path.name.endswith(suffix := f"_dwimap{PRODUCTS[name].suffixes[0]}"):
+            beside = path.with_name(path.name.removesuffix(suffix) + "_dwimap.json")
+            content = {
+                "Description": TOLD.get(name, f"What {flag(name)} makes of the streamlines"),
+                "Model": {"Description": f"{METHODS[parameters.dg].title} tractography, model {parameters.model}"},
+            }
+            sidecar.write_json(beside, content)
+    described = Path(parameters.bids_out) / "dataset_description.json"
+    if not described.exists():
+        content = {
+            "Name": "Tractography", "BIDSVersion": BIDS_VERSION, "DatasetType": "derivative",
+            "GeneratedBy": [{"Name": "tistreamlines", "Version": __version__}],
+        }  # fmt: skip
+        sidecar.write_json(described, content)
+
+
+def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> dict[str, Any]:
+    """Return the fields that BEP046 has for the sidecar of a tractogram.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Options of the run.
+    dwi : path
+        Diffusion series.
+    space : Space
+        Its grid.
+    step_mm : float
+        Step size, mm.
+    """
+    chosen, method = parameters, METHODS[parameters.dg]
+    truncated = chosen.max_length is not None and chosen.too_long == "truncate"
+    longest = {"MaximumLength": chosen.max_length}
+    propagation = {
+        "Algorithm": {"Name": method.title, "Description": method.use}, "AnglePerStep": chosen.max_angle,
+        "Interpolation": "Linear", "InterpolationOrder": 0, "Source": str(dwi), "StepSize": step_mm,
+    }  # fmt: skip
+    acceptance = {
+        "InclusionRegions": chosen.include, "OrderedInclusionRegions": chosen.include_ordered,
+        "ExclusionRegions": chosen.exclude, "MinimumLength": chosen.min_mm(space.voxel_sizes),
+    } | ({} if truncated else longest)  # fmt: skip
+    seeds = None if chosen.seeds_per_voxel or chosen.seed_grid or chosen.seeds is not None else chosen.nseeds
+    density = {"Seeds": chosen.max_seeds or seeds, "AcceptedStreamlines": chosen.select}
+    return {
+        "Name": f"tistreamlines, {method.title}",
+        "StreamlineSeeding": _given(_seeding(chosen, dwi)),
+        "StreamlinePropagation": _given(propagation),
+        "StreamlineTermination": _given(_termination(chosen, dwi) | (longest if truncated else {})),
+        "StreamlineAcceptanceCriteria": _given(acceptance),
+        "StreamlineReconstructionDensity": _given(density),
+    }
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value, with paths as text."""
+    return {name: _told(value) for name, value in fields.items() if value is not None}
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_told(one) for one in value]
+    return str(value) if isinstance(value, Path | InMemory) else value
+
+
+def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
+    if chosen.seed_sphere is not None:
+        return {"Sources": [{"Type": "Sphere"}]}
+    places = (chosen.seeds, chosen.seed_mask, chosen.seed_image)
+    place = next((one for one in places if one is not None), None)
+    kind, per_element = "Random", None
+    if chosen.seeds is not None:
+        kind, per_element = "CountPerElement", 1
+    elif chosen.seed_image is not None:
+        kind = "RejectionSampling"
+    elif chosen.seeds_per_voxel is not None:
+        kind, per_element = "RandomPerElement", chosen.seeds_per_voxel
+    elif chosen.seed_grid is not None:
+        kind, per_element = "GridPerElement", chosen.seed_grid**3
+    source = {
+        "Type": kind, "Source": dwi if place is None else place, "SeedsPerElement": per_element,
+        "Unidirectional": chosen.one_way,
+    }  # fmt: skip
+    rule = [{"Metric": "fractional anisotropy", "Source": str(dwi), "Threshold": SEED_FA}] if place is None else None
+    return {"Sources": [_given(source | {"Source": str(source["Source"])})], "AcceptanceCriteria": rule}
+
+
+def _termination(chosen: Parameters, dwi: Any) -> dict[str, Any]:
+    masks = [one for one in (chosen.stop_mask, chosen.limit_mask) if one is not None]
+    tissues = (chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map)
+    segmentation = [one for one in tissues if one is not None]
+    told: dict[str, Any] = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}
+    if segmentation:
+        told["AnatomicalSegmentation"] = segmentation[0] if len(segmentation) == 1 else segmentation
+    if chosen.applies("stop_threshold"):
+        metric = "fractional anisotropy" if chosen.stop_map is None else "stop map"
+        source = str(dwi if chosen.stop_map is None else chosen.stop_map)
+        told["Anisotropy"] = [{"Metric": metric, "Source": source, "Threshold": chosen.threshold}]
+    return told | ({"SatisfiedAllAcceptance": True} if chosen.stop_when_included else {})

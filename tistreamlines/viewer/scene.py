@@ -1,0 +1,155 @@
+"""What a page or a widget shows: a sample of streamlines, the density of all, and an image."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..io.images import grid_of, open_image, read_array
+from ..io.tck import TckSink
+from ..space.batch import Batch, Space
+from ..tracking.products.density import MOST_SIDE, MOST_VOXELS, Density
+from .sample import Sample
+
+if TYPE_CHECKING:
+    from ..option import ImageLike
+
+VOXEL_MM = 2.0  # of the density map, without an image
+MOST_CELLS = 1 << 24  # beyond which its voxels are larger
+BRIGHTEST = 99.5  # percentile of the voxels with streamlines that has the brightest colour
+GZIP_LEVEL = 4
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Files in memory, and what is said of them.
+
+    Parameters
+    ----------
+    title : str
+        Name of the tractogram.
+    streamlines : bytes
+        The sample, as a TCK file.
+    density : bytes
+        How many streamlines pass through each voxel, as a compressed NIfTI file.
+    image : bytes or None
+        The image, as a compressed NIfTI file.
+    image_name : str
+        Its name.
+    shown, total : int
+        Number of streamlines in the sample, and of all.
+    every : int
+        One streamline in so many is in the sample.
+    brightest : float
+        Streamlines in a voxel of the brightest colour.
+    """
+
+    title: str
+    streamlines: bytes
+    density: bytes
+    image: bytes | None
+    image_name: str
+    shown: int
+    total: int
+    every: int
+    brightest: float
+
+
+def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLike | None = None) -> Scene:
+    """Make the scene of a tractogram, which is read twice: for the sample and its extent, and for the density.
+
+    Parameters
+    ----------
+    title : str
+        Name of the tractogram, which messages begin with.
+    batches : callable
+        Returns all streamlines in batches, each time from the start.
+    image : str, Path or nibabel image, optional
+        Image over which the streamlines lie; of a series, the first volume. Its grid is that of the density.
+
+    Raises
+    ------
+    InputError
+        If there is no streamline, if a file is damaged, or if the image has no grid for a map.
+    """
+    opened = None if image is None else _opened(image)
+    sample, extent = Sample(), _Extent()
+    for batch in batches():
+        sample.add(batch)
+        extent.add(batch)
+    if not sample.total:
+        raise InputError(f"{title}: has no streamlines; there is nothing to show")
+    space = extent.grid() if opened is None else opened[1]
+    density = Density(space, extent.step_mm)
+    for batch in batches():
+        density.add(batch)
+    counts, drawn = density.counts(), sample.batch()
+    passed = counts[counts > 0]
+    return Scene(
+        title, _tck(drawn, space), _nifti(counts, space), None if opened is None else _nifti(opened[2], space),
+        "" if opened is None else opened[0], len(drawn), sample.total, sample.every,
+        float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0,
+    )  # fmt: skip
+
+
+def _opened(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
+    """Return the name, the grid and the values (x, y, z) of an image; NaN and infinite values become 0."""
+    from ..io.in_memory import source_of
+
+    path, opened = open_image(source_of("image", image))
+    if len(opened.shape) < 3:
+        raise InputError(f"{path}: has {len(opened.shape)} axes; give an image of three")
+    space = grid_of(path, opened, sheared=True)
+    if np.prod(space.shape, dtype=float) > MOST_VOXELS or max(space.shape) > MOST_SIDE:
+        raise InputError(f"{path}: has {' x '.join(map(str, space.shape))} voxels, too many for a page; resample it")
+    values = read_array(path, opened)
+    values = values.reshape(*values.shape[:3], -1)[..., 0]
+    return path.name, space, np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0)
+
+
+class _Extent:
+    """The box around all points, and the longest distance between two points of a streamline."""
+
+    def __init__(self) -> None:
+        self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
+        self.step_mm = 0.0
+
+    def add(self, batch: Batch) -> None:
+        """Take the points of a batch into account."""
+        self._low = np.minimum(self._low, batch.points.min(axis=0))
+        self._high = np.maximum(self._high, batch.points.max(axis=0))
+        steps = np.linalg.norm(np.diff(batch.points, axis=0), axis=1)
+        steps[batch.offsets[1:-1] - 1] = 0  # from one streamline to the next
+        self.step_mm = max(self.step_mm, float(steps.max(initial=0)))
+
+    def grid(self) -> Space:
+        """Return cubes that cover the box, of 2 mm unless they were too many."""
+        size = self._high - self._low
+        side = max(VOXEL_MM, float(np.cbrt(np.prod(size + VOXEL_MM) / MOST_CELLS)), float(size.max()) / (MOST_SIDE / 2))
+        affine = np.diag([side, side, side, 1.0])
+        affine[:3, 3] = self._low
+        return Space(affine, tuple(int(n) for n in np.ceil(size / side) + 1))  # type: ignore[arg-type]
+
+
+def _tck(batch: Batch, space: Space) -> bytes:
+    with TemporaryDirectory(prefix="tistreamlines-") as folder, ExitStack() as files:
+        sink = TckSink(Path(folder), space, files)
+        sink.append(batch)
+        return sink.finish().read_bytes()
+
+
+def _nifti(values: npt.NDArray[Any], space: Space) -> bytes:
+    import nibabel as nib
+
+    # viewers show counts beyond float32's 24 bits as well as any, and know no integers of 64
+    image = nib.Nifti1Image(values.astype(np.float32), space.affine)
+    return gzip.compress(image.to_bytes(), GZIP_LEVEL, mtime=0)
