@@ -20,6 +20,7 @@ STAGES = {
     "track": "Tracking",
     "write": "Finishing the file",
     "place": "Renaming the output files",
+    "report": "Writing the report",
 }
 
 

@@ -16,6 +16,8 @@ from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
 from ..options.definitions import names_affecting, product_options
 from ..options.parameters import Parameters
+from ..report.gathered import Gathered
+from ..report.page import Told
 from ..space.batch import Batch, Space
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
@@ -23,6 +25,7 @@ from .kept import Stored, damaged
 from .outputs import check_names, reserved
 from .products import asked, products_of
 from .record import OURS, tractogram
+from .reporting import report as write_page
 from .schema import Part
 
 if TYPE_CHECKING:
@@ -60,7 +63,8 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def join(
     parts: Iterable[str | PathLike[str]], output: str | PathLike[str], *, force: bool = False,
-    json_stats: str | PathLike[str] | None = None, **products: Unpack[ProductOptions],
+    json_stats: str | PathLike[str] | None = None, report: str | PathLike[str] | None = None,
+    **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Join the parts of a run to the tractogram that one run would have written, in any format.
 
@@ -75,6 +79,8 @@ def join(
     json_stats : str or Path, optional
         File for counts, lengths, stop reasons, dropped streamlines and run times (seconds, summed over the parts) as
         JSON.
+    report : str or Path, optional
+        Page about the whole run, .html. It has no picture of the series and no directions, which only ``track`` reads.
     **products
         Options of what is made of the streamlines besides, such as ``density``, as for :func:`track`. The files have
         the bytes of those that one run would have written.
@@ -106,15 +112,22 @@ def join(
     taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
     chosen = _product_options(products)
     taken |= {Path(path): "is an input" for path in chosen.inputs().values() if not isinstance(path, InMemory)}
-    others = asked(chosen)
-    with reserved(target, lambda: check_names(target, stats, taken, force=force, products=others), others):
+    others, page = asked(chosen), None if report is None else Path(report)
+
+    def check() -> None:
+        check_names(target, stats, taken, force=force, products=others, report=page)
+
+    with reserved(target, check, others):
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         made = products_of(chosen, space, step_mm)
+        gathered = None if page is None else Gathered(space, step_mm)
 
         def count(batch: Batch) -> None:
             counts.add(batch)
             made.add(batch)
+            if gathered is not None:
+                gathered.add(batch)
 
         write(ordered, target, space, step_mm, count, force=force, written=lambda: made.write(force=force))
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
@@ -124,6 +137,9 @@ def join(
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
+        if gathered is not None and page is not None:
+            facts = Told(record, str(target), counts.histogram, products=made.values)
+            write_page(page, facts, gathered, None, None, force=force)
     return record["result"]
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ..backends import import_beside, notes, take_compiler
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
+from ..report.gathered import Gathered
 from ..tracking.growth.settings import Settings
 from .inputs import Series
 from .log import Log, Watcher
@@ -57,7 +58,14 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes():
         log.note(note)
-    return Run(series, parameters, devices, log, plan, engine, begun, products)
+    return Run(series, parameters, devices, log, plan, engine, begun, products, gathered=_gathered(plan, parameters))
+
+
+def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
+    """Return what a report keeps of the streamlines, if one is asked for."""
+    if parameters.report is None:
+        return None
+    return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 
 def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:

@@ -15,6 +15,7 @@ from ..devices import Device
 from ..errors import DeviceError
 from ..option import part_of
 from ..options.parameters import Parameters
+from ..report.gathered import Gathered
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.growth.statistics import Statistics
@@ -47,6 +48,7 @@ class Tracking:
     products : what is made of the streamlines besides a tractogram.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
     kept : counts of an earlier run that goes on.
+    gathered : what a report shows of the streamlines, if one is asked for.
     """
 
     series: Series
@@ -60,6 +62,7 @@ class Tracking:
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
     kept: Statistics = field(default_factory=Statistics)
+    gathered: Gathered | None = None
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -149,6 +152,8 @@ class Tracking:
         if not batch.has_points:  # the device makes all that is made of them
             return
         self.products.add(batch)
+        if self.gathered is not None:
+            self.gathered.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
         numbers = batch.seed_number if select is None else before + np.arange(len(batch))
         self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
