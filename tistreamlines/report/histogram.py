@@ -11,6 +11,12 @@ BINS = 60  # at most
 NICE = (1, 2, 2.5, 5)  # widths of bins, times powers of ten
 
 
+def nice(least: float) -> float:
+    """Return the first round number that is at least as large."""
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(next(one * power for one in (*NICE, 10) if one * power >= least * (1 - 1e-9)))
+
+
 def bins(histogram: npt.NDArray[Any], step_mm: float) -> tuple[npt.NDArray[np.int64], float]:
     """Return how many streamlines have a length in each bin, and the width of a bin, mm.
 
@@ -21,8 +27,6 @@ def bins(histogram: npt.NDArray[Any], step_mm: float) -> tuple[npt.NDArray[np.in
     """
     points = np.flatnonzero(histogram)
     longest = (points.max(initial=1) - 1) * step_mm
-    least = max(longest / BINS, step_mm)
-    power = 10.0 ** np.floor(np.log10(least))
-    width = float(next(one * power for one in (*NICE, 10) if one * power >= least * (1 - 1e-9)))
+    width = nice(max(longest / BINS, step_mm))
     place = np.floor((points - 1) * step_mm / width + 1e-6).astype(int)
     return np.bincount(place, histogram[points], int(longest / width) + 1).astype(np.int64), width

@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from ..io.picture import LETTERS, VIEWS
 from . import content
-from .histogram import bins
+from .histogram import bins, nice
 from .matrix import connectomes
 from .views import Scene, ramp_of
 
 Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
-QUALITY = 88  # of pictures in JPEG
+QUALITY = 82  # of pictures in JPEG
 DIRECTIONS = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
 
 
@@ -191,7 +191,9 @@ def _counts(told: Told) -> str:
         f'<i style="height:{100 * count / most:.2f}%" title="{k * width:g} to {(k + 1) * width:g} mm: {count:,}"></i>'
         for k, count in enumerate(counts.tolist())
     )
-    ticks = "".join(f"<span>{round(one, 1):g}</span>" for one in np.linspace(0, len(counts) * width, 5))
+    far = len(counts) * width
+    marks = np.arange(0, far * (1 + 1e-9), nice(far / 6))
+    ticks = "".join(f'<span style="left:{100 * one / far:.2f}%">{one:g}</span>' for one in marks.tolist())
     histogram = (
         f'<div class="histogram" role="img" aria-label="Histogram of lengths"><div class="bars">{bars}</div>'
         f'<div class="ticks">{ticks}</div><p class="axis">length (mm); {width:g} mm a bar, {most:,} streamlines in the '

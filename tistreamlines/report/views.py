@@ -20,11 +20,12 @@ from .frame import Frame
 Array = npt.NDArray[Any]
 LONGEST = 620  # pixels of the longest side of a picture
 MOST_SEGMENTS = 900_000  # of the streamlines that are drawn
+MOST_SAMPLES = 4_000_000  # places of segments that are looked at in a view
 FEW_SEGMENTS = 200_000  # with fewer, lines are drawn at twice the resolution, and smoothed
 MARGIN = 4.0  # mm around what is shown
 BRIGHT = 0.15  # of the brightest voxels: what is darker lies outside the head
-VOXEL_PIXELS = (8, 24)  # of a voxel of the slice with directions
-WIDEST = 1500  # pixels of that slice
+VOXEL_PIXELS = (8, 20)  # of a voxel of the slice with directions
+WIDEST = 1100  # pixels of that slice
 # from dark to light, as wide steps of lightness as 8 bits allow
 RAMP = ("#0b0724", "#3b1163", "#7a1f6d", "#b8364f", "#e8662f", "#f9a52b", "#fbe77a", "#fffce0")
 
@@ -37,10 +38,12 @@ class Peaks:
     ----------
     places : (n, 3) int, indices of the voxels; one with several directions is there several times.
     directions : (n, 3), unit vectors along the voxel axes, without a sense.
+    ranks : (n,), 0 for the greatest peak of a voxel, then 1, 2 and so on.
     """
 
     places: Array
     directions: Array
+    ranks: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +145,9 @@ def streamline_pictures(scene: Scene) -> list[Array]:
     colours = coloured(np.abs(steps) / np.maximum(lengths, 1e-6)[:, None])
     starts, along = points[:-1][inner], np.diff(points, axis=0)[inner]
     finer = 2 if len(starts) < FEW_SEGMENTS else 1
-    samples = max(1, int(np.ceil(finer * scene.pixels() * float(np.percentile(lengths, 95))))) if len(lengths) else 1
-    return [_over(_traced(scene, view, starts, along, colours, finer, min(samples, 12)), scene, view) for view in VIEWS]
+    longest = finer * scene.pixels() * float(np.percentile(lengths, 95)) if len(lengths) else 1.0
+    samples = int(np.clip(np.ceil(longest), 1, max(MOST_SAMPLES // max(len(starts), 1), 1)))
+    return [_over(_traced(scene, view, starts, along, colours, finer, samples), scene, view) for view in VIEWS]
 
 
 def _traced(
@@ -198,22 +202,26 @@ def peaks_picture(scene: Scene, peaks: Peaks) -> Array:
     from PIL import Image, ImageDraw
 
     view, frame = VIEWS[0], scene.frame
-    behind = scene.slice_of(scene.grey, view)
+    places = frame.within(peaks.places)[:, [view.across, view.up]]
+    low, high = places.min(axis=0), places.max(axis=0) + 1
+    behind = scene.grey[:, :, scene.slices[view.towards]][low[0] : high[0], low[1] : high[1]].T[::-1]
     pixels = int(np.clip(WIDEST // max(behind.shape), *VOXEL_PIXELS))
     # drawn at twice the resolution, and smoothed
     sides = frame.sides[[view.across, view.up]] / frame.sides[[view.across, view.up]].min()
     size = [round(2 * pixels * side * count) for side, count in zip(sides, behind.shape[::-1], strict=True)]
     image = Image.fromarray(_bytes(np.repeat(_enlarged(0.5 * behind, size)[..., None], 3, axis=2)))
     draw = ImageDraw.Draw(image)
-    places = frame.within(peaks.places)
-    start = np.array([scene.box[view.across].start, scene.box[view.up].start])
-    middle = (places[:, [view.across, view.up]] - start + 0.5) * 2 * pixels * sides
-    half = 0.46 * 2 * pixels * frame.turned(peaks.directions)[:, [view.across, view.up]]
+    middle = (places - low + 0.5) * 2 * pixels * sides
+    # the greatest peak is drawn last, and the others are shorter and darker
+    length = np.where(peaks.ranks == 0, 0.92 * pixels, 0.6 * pixels)
+    half = length[:, None] * frame.turned(peaks.directions)[:, [view.across, view.up]]
     ends = np.stack([middle - half, middle + half], axis=1)
     ends[..., 1] = size[1] - ends[..., 1]
-    colours = (255 * coloured(np.abs(peaks.directions @ scene.space.axes.T))).astype(np.uint8)
-    for line, colour in zip(ends.reshape(-1, 4).tolist(), map(tuple, colours.tolist()), strict=True):
-        draw.line(line, colour, max(2, pixels // 4))
+    colours = coloured(np.abs(peaks.directions @ scene.space.axes.T)) * np.where(peaks.ranks == 0, 1, 0.5)[:, None]
+    order = np.argsort(-peaks.ranks, kind="stable")
+    lines, tones = ends.reshape(-1, 4)[order].tolist(), (255 * colours[order]).astype(int).tolist()
+    for line, tone in zip(lines, tones, strict=True):
+        draw.line(line, tuple(tone), max(3, round(0.3 * pixels)))
     return np.asarray(image.reduce(2))
 
 

@@ -51,4 +51,5 @@ def _peaks(engine: Any, scene: Scene) -> Peaks | str:
     numbers, directions = initial_directions(engine, places)
     if not len(numbers):
         return "The directions of a slice are not drawn: the slice has none."
-    return Peaks(places[numbers], directions)
+    first = np.searchsorted(numbers, numbers)  # the greatest one comes first
+    return Peaks(places[numbers], directions, np.arange(len(numbers)) - first)
