@@ -20,9 +20,9 @@ KINDS = ("boot", "ptt of an odf", "det of sh, regions")
 LATER = {
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", "include", "include_ordered", "exclude", "limit_mask", "ends_in",
-    "stop_when_included", "select", "max_seeds", "time_limit", "force", "json_stats", "density", "density_voxel",
-    "density_grid", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
-    "shared_cache", "like", "compiler",
+    "stop_when_included", "select", "max_seeds", "time_limit", "force", "json_stats", "report", "density",
+    "density_voxel", "density_grid", "part", "resume", "arch", "devices", "exact", "threads", "chunk_size",
+    "memory_limit", "cache_dir", "shared_cache", "like", "compiler",
 }  # fmt: skip
 
 

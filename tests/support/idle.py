@@ -43,6 +43,7 @@ SAME_STREAMLINES = {
     "exact": "it allows the compiler more; that it changes nothing with ptt is a note",
     "force": "it changes files",
     "json_stats": "it is a file",
+    "report": "it is a file",
     "density": "it is a file",
     "density_voxel": "it is the grid of that file",
     "density_grid": "it is the grid of that file",
@@ -151,7 +152,8 @@ def values(folder: Path) -> dict[str, Any]:
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "compiler": "taichi", "devices": "0",
-        "part": "1/2", "json_stats": str(folder / "stats.json"), "cache_dir": str(folder / "cache"),
+        "part": "1/2", "json_stats": str(folder / "stats.json"), "report": str(folder / "page.html"),
+        "cache_dir": str(folder / "cache"),
         "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",

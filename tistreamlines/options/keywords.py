@@ -119,6 +119,7 @@ class Options(TypedDict, total=False):
     # Output
     force: bool | None
     json_stats: PathLike | None
+    report: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None

@@ -11,19 +11,11 @@ import numpy.typing as npt
 
 from ..io.sidecar import write_json
 from ..io.writer import completed
+from .names import files_of
 from .page import Pictures, Told, html
 from .views import Peaks, Scene, density_pictures, peaks_picture, streamline_pictures
 
-SUFFIXES = (".html", ".htm")
 GAP = 8  # pixels between the pictures of one file
-
-
-def files_of(page: Path) -> dict[str, Path]:
-    """Return the files of a report: the ``page``, the ``picture`` and the ``numbers`` for MultiQC."""
-    return {
-        "page": page, "picture": page.with_name(f"{page.stem}_mqc.png"),
-        "numbers": page.with_name(f"{page.stem}_stats.json"),
-    }  # fmt: skip
 
 
 def write_report(page: Path, told: Told, scene: Scene, peaks: Peaks | str, *, force: bool) -> None:

@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 LONGEST = 620  # pixels of the longest side of a picture
 MOST_SEGMENTS = 900_000  # of the streamlines that are drawn
 MOST_SAMPLES = 4_000_000  # places of segments that are looked at in a view
+AT_ONCE = 1 << 20  # of them
 FEW_SEGMENTS = 200_000  # with fewer, lines are drawn at twice the resolution, and smoothed
 MARGIN = 4.0  # mm around what is shown
 BRIGHT = 0.15  # of the brightest voxels: what is darker lies outside the head
@@ -147,6 +148,7 @@ def streamline_pictures(scene: Scene) -> list[Array]:
     finer = 2 if len(starts) < FEW_SEGMENTS else 1
     longest = finer * scene.pixels() * float(np.percentile(lengths, 95)) if len(lengths) else 1.0
     samples = int(np.clip(np.ceil(longest), 1, max(MOST_SAMPLES // max(len(starts), 1), 1)))
+    colours *= np.float32(longest / samples)  # a line counts once in each pixel that it crosses
     return [_over(_traced(scene, view, starts, along, colours, finer, samples), scene, view) for view in VIEWS]
 
 
@@ -159,17 +161,17 @@ def _traced(
     scale = np.float32(finer * scene.pixels())
     x, y = ((starts[:, axis] - np.float32(low[axis])) * scale for axis in (view.across, view.up))
     dx, dy = (along[:, axis] * scale for axis in (view.across, view.up))
-    sums = np.zeros((3, height * width))
-    for k in range(samples):
-        share = np.float32((k + 0.5) / samples)
+    sums, at_once = np.zeros((3, height * width)), max(1, AT_ONCE // max(len(starts), 1))
+    for k in range(0, samples, at_once):
+        share = ((np.arange(k, min(k + at_once, samples), dtype=np.float32) + 0.5) / np.float32(samples))[:, None]
         column, row = (x + share * dx).astype(np.int32), (y + share * dy).astype(np.int32)
         inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
         pixel = ((height - 1 - row) * width + column)[inside]
         for channel, total in enumerate(sums):
-            total += np.bincount(pixel, colours[inside, channel], len(total))
-    rgb = sums.T.reshape(height // finer, finer, width // finer, finer, 3).sum(axis=(1, 3)) / samples
+            total += np.bincount(pixel, np.broadcast_to(colours[:, channel], inside.shape)[inside], len(total))
+    rgb = sums.T.reshape(height // finer, finer, width // finer, finer, 3).sum(axis=(1, 3)) / finer
     count = np.linalg.norm(rgb, axis=2)
-    return rgb / np.maximum(count, 1e-9)[..., None], count / finer
+    return rgb / np.maximum(count, 1e-9)[..., None], count
 
 
 def _over(traced: tuple[Array, Array], scene: Scene, view: View) -> Array:

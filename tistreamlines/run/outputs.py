@@ -14,7 +14,7 @@ from ..io.in_memory import InMemory
 from ..io.writer import SINKS, check_target, explained
 from ..option import flag
 from ..options.parameters import Parameters
-from ..report.files import SUFFIXES, files_of
+from ..report.names import SUFFIXES, files_of
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of
 from .schema import RecordError, loaded

@@ -16,8 +16,6 @@ from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
 from ..options.definitions import names_affecting, product_options
 from ..options.parameters import Parameters
-from ..report.gathered import Gathered
-from ..report.page import Told
 from ..space.batch import Batch, Space
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
@@ -25,13 +23,13 @@ from .kept import Stored, damaged
 from .outputs import check_names, reserved
 from .products import asked, products_of
 from .record import OURS, tractogram
-from .reporting import report as write_page
 from .schema import Part
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..options.keywords import ProductOptions
+    from ..report.gathered import Gathered
 
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
@@ -121,7 +119,7 @@ def join(
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         made = products_of(chosen, space, step_mm)
-        gathered = None if page is None else Gathered(space, step_mm)
+        gathered = None if page is None else _gathered(space, step_mm)
 
         def count(batch: Batch) -> None:
             counts.add(batch)
@@ -138,9 +136,19 @@ def join(
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
         if gathered is not None and page is not None:
+            from ..report.page import Told
+            from .reporting import report as write_page
+
             facts = Told(record, str(target), counts.histogram, products=made.values)
             write_page(page, facts, gathered, None, None, force=force)
     return record["result"]
+
+
+def _gathered(space: Space, step_mm: float) -> Gathered:
+    """Return what a report keeps of the streamlines."""
+    from ..report.gathered import Gathered
+
+    return Gathered(space, step_mm)
 
 
 def _product_options(given: Mapping[str, Any]) -> Parameters:

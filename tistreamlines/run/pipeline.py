@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..backends import import_beside, notes, take_compiler
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
-from ..report.gathered import Gathered
 from ..tracking.growth.settings import Settings
 from .inputs import Series
 from .log import Log, Watcher
@@ -21,6 +21,9 @@ from .setup import devices_of, selection_of, session_on, settings_on
 from .tables import make_tables
 from .tables_process import process_for
 from .tracking import threads_explained
+
+if TYPE_CHECKING:
+    from ..report.gathered import Gathered
 
 
 def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False) -> Run:
@@ -65,6 +68,8 @@ def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
     """Return what a report keeps of the streamlines, if one is asked for."""
     if parameters.report is None:
         return None
+    from ..report.gathered import Gathered
+
     return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 

@@ -15,7 +15,6 @@ from ..errors import python_names
 from ..io import sidecar
 from ..io.writer_thread import WriterThread
 from ..option import part_of
-from ..report.page import Told
 from ..space.batch import Batch
 from ..tracking.registry import METHODS
 from .outputs import report_of
@@ -83,6 +82,7 @@ class Run(Tracking):
         """Write the page about a result, if one is asked for; ``told`` is its record as it was written."""
         if self.gathered is None or (page := report_of(self.parameters)) is None:
             return
+        from ..report.page import Told
         from .reporting import report
 
         self.log.watcher.stage("report")

@@ -15,7 +15,6 @@ from ..devices import Device
 from ..errors import DeviceError
 from ..option import part_of
 from ..options.parameters import Parameters
-from ..report.gathered import Gathered
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.growth.statistics import Statistics
@@ -27,6 +26,7 @@ from .products import Products
 from .result import PICTURED
 
 if TYPE_CHECKING:
+    from ..report.gathered import Gathered
     from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
