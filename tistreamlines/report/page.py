@@ -163,8 +163,9 @@ def _directions(scene: Scene, pictures: Pictures, keys: str) -> str:
         return _section("Directions in a slice", f"<p>{escape(pictures.without)}</p>")
     text = (
         "The directions in which a streamline would start at the centre of each voxel, in the axial slice z = "
-        f"{scene.level(VIEWS[0]):.0f} mm. Where fibres bend, neighbouring lines must follow the bend: if they "
-        "cross it, as the teeth of a comb, an axis of the gradients is flipped. Click to enlarge."
+        f"{scene.level(VIEWS[0]):.0f} mm. The line of the greatest peak of a voxel is the longest and the "
+        "brightest. Where fibres bend, lines must follow the bend from voxel to voxel: if they lie across it, an axis of "
+        "the gradients is probably flipped. Click to enlarge."
     )
     return _section(
         "Directions in a slice",
