@@ -164,8 +164,8 @@ def _directions(scene: Scene, pictures: Pictures, keys: str) -> str:
     text = (
         "The directions in which a streamline would start at the centre of each voxel, in the axial slice z = "
         f"{scene.level(VIEWS[0]):.0f} mm. The line of the greatest peak of a voxel is the longest and the "
-        "brightest. Where fibres bend, lines must follow the bend from voxel to voxel: if they lie across it, an axis of "
-        "the gradients is probably flipped. Click to enlarge."
+        "brightest. Where fibres bend, lines must follow the bend from voxel to voxel: if they lie across it, an axis "
+        "of the gradients is probably flipped. Click to enlarge."
     )
     return _section(
         "Directions in a slice",

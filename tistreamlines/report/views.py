@@ -239,7 +239,8 @@ def _enlarged(values: Array, size: Sequence[int]) -> Array:
     from PIL import Image
 
     image = Image.fromarray(np.ascontiguousarray(values, np.float32))
-    return np.asarray(image.resize(tuple(size), Image.Resampling.BICUBIC))
+    width, height = size
+    return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
 
 
 def _repeated(values: Array, size: tuple[int, int]) -> Array:

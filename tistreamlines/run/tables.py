@@ -176,8 +176,8 @@ def _prepare(
     with log.stage("prepare"):
         prepared = _tables_of(inputs, coefficients, stop, seeds.reach(), parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
-    shown = inputs.dwi is not None and (parameters.report is not None or cache is not None)
-    background = background_of(inputs.dwi) if shown else None
+    wanted = parameters.report is not None or cache is not None
+    background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
     return Tables(prepared, inputs.space, region, inputs.frames, chosen, seeds, background)
 
 
