@@ -45,7 +45,7 @@ def command(record: Record, output: str | None) -> str:
     words += [str(inputs[name]["path"]) for name in SERIES if name in inputs]
     words += [] if output is None else ["-o", output]
     for name, value in differing(record).items():
-        if name in record.get("chosen", {}) or name in HABITS:
+        if name in HABITS:
             continue
         if kind(name) == "flag":
             words.append(flag(name if value else options()[name].off or name))

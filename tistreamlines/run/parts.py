@@ -131,6 +131,7 @@ def join(
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
         record["tractogram"] = tractogram(target)
         record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in product_options()}
+        record["parameters"]["report"] = recorded(page)
         record |= made.told
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
