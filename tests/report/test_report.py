@@ -2,6 +2,8 @@
 
 import base64
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -208,3 +210,24 @@ def test_nothing_to_show_is_shown():
     empty = Scene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
     assert len(streamline_pictures(empty)) == len(density_pictures(empty)) == 3
     assert max(max(one.shape) for one in density_pictures(empty)) <= views.LONGEST
+
+
+def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
+    """The script runs under the policy of the page, fills each matrix, and writes nothing to the console."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
+    shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
+    pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none.")
+    told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), connectome(12))})
+    (tmp_path / "page.html").write_text(html(told, shown, pictures), encoding="utf-8")
+    done = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--enable-logging=stderr", "--v=0", "--virtual-time-budget=1000", "--dump-dom", tmp_path / "page.html"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    most = re.findall(r'<span class="most">([\d,]+)</span>', done.stdout)
+    assert len(most) == 2
+    assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)

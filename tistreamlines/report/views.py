@@ -169,6 +169,10 @@ def _traced(
         pixel = ((height - 1 - row) * width + column)[inside]
         for channel, total in enumerate(sums):
             total += np.bincount(pixel, np.broadcast_to(colours[:, channel], inside.shape)[inside], len(total))
+    if finer > 1:  # few lines are drawn wider
+        wide = sums.reshape(3, height, width)
+        wide[:, 1:] += wide[:, :-1].copy()
+        wide[:, :, 1:] += wide[:, :, :-1].copy()
     rgb = sums.T.reshape(height // finer, finer, width // finer, finer, 3).sum(axis=(1, 3)) / finer
     count = np.linalg.norm(rgb, axis=2)
     return rgb / np.maximum(count, 1e-9)[..., None], count
