@@ -186,7 +186,7 @@ RECORD = {
     "density": "With `--density`: `path` and `sha256` of the map, its `shape`, `affine` and `kind`.",
     "ends": "With `--ends`: `path` and `sha256` of the map, its `shape` and `affine`.",
     "connectome": "With `--connectome`: for each of the `matrices`, its `labels`, the numbers of its `nodes`, of the "
-    "`streamlines` and of those with an end without a node (`unassigned`), and its `files`.",
+    "`streamlines` and of those with an end without a node (`unassigned`); and the `files`, each with its measure.",
     "samples": "With `--sample`: the map of each name.",
     "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds, and its number "
     "of `points`, which are fewer than those that were tracked with `--endpoints-only` or `--compress`.",

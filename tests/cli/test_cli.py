@@ -308,6 +308,8 @@ class TestDemo:
         assert {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "streamlines.trx", "streamlines.json"} <= {
             path.name for path in folder.iterdir()
         }
+        assert "</html>" in (folder / "report.html").read_text(encoding="utf-8")
+        assert done.out.splitlines()[-1].endswith("report.html")
         assert (folder / "streamlines.png").read_bytes().startswith(b"\x89PNG")
         refused = run("demo", "--output-dir", folder)
         assert refused.code == 1

@@ -20,7 +20,7 @@ KINDS = ("boot", "ptt of an odf", "det of sh, regions")
 LATER = {
     "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", "include", "include_ordered", "exclude", "limit_mask", "ends_in",
-    "stop_when_included", "select", "max_seeds", "time_limit", "force", "bids_out", "json_stats", "density",
+    "stop_when_included", "select", "max_seeds", "time_limit", "force", "bids_out", "json_stats", "report", "density",
     "density_voxel", "density_grid", "density_kind", "density_sample", "ends", "connectome", "connectome_assignment",
     "connectome_radius", "connectome_measure", "connectome_nodes",
     "sample", "sample_points", "endpoints_only", "compress", "points",

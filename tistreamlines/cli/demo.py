@@ -16,14 +16,14 @@ from .options import GroupedCommand, given, grouped, parameter_options, verbosit
 from .printing import tell
 from .progress import Display
 
-TRACTOGRAM, PICTURE = "streamlines.trx", "streamlines.png"
+TRACTOGRAM, PICTURE, REPORT = "streamlines.trx", "streamlines.png", "report.html"
 SEEDS = 20_000
 option = grouped("Output")
 
-HELP = """Generate a phantom, track it, print a summary and draw a picture.
+HELP = """Generate a phantom, track it, print a summary, draw a picture and write a report.
 
-The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the tractogram
-and a picture of it are written to the output folder.
+The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the tractogram,
+a picture of it and a page about the run are written to the output folder.
 """
 
 
@@ -51,7 +51,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         display.stage("Generating the phantom")
         phantom = make_phantom()
         dwi, bvals, bvecs = save_phantom(phantom, folder)
-        chosen |= {"mask": folder / "mask.nii.gz", "force": True}
+        chosen |= {"mask": folder / "mask.nii.gz", "force": True, "report": folder / REPORT}
         result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
         points, offsets = _read(folder / TRACTOGRAM)
@@ -63,6 +63,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
             **result.table(),
             "valid connections": f"{share.share:.1%}",
             "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
+            "report": str(folder / REPORT),
         }
         tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))
 
@@ -80,7 +81,7 @@ def _folder(name: str, *, force: bool) -> Path:
         )
     if used and record_at(sidecar_path(folder / TRACTOGRAM)) is None:
         raise OutputError(f"{folder}: is not empty, and holds no earlier demo to replace: give another --output-dir")
-    check_names(folder / TRACTOGRAM, None, {}, force=force, products={})
+    check_names(folder / TRACTOGRAM, None, {}, force=force, products={}, report=folder / REPORT)
     return folder
 
 

@@ -25,7 +25,7 @@ output can have any format. The parts are kept.
 @grouped(OUTPUT)(
     "-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck."
 )
-@parameter_options(("force", "json_stats", *joined_options()))
+@parameter_options(("force", "json_stats", "report", *joined_options()))
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors.")
 @click.pass_context
 def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: Any) -> None:

@@ -20,6 +20,7 @@ STAGES = {
     "track": "Tracking",
     "write": "Finishing the file",
     "place": "Renaming the output files",
+    "report": "Writing the report",
 }
 
 
@@ -60,7 +61,8 @@ class Display(Watcher):
 
     def stage(self, name: str) -> None:
         """Show the stage."""
-        interrupts.hold(name == "place")
+        if (self._stage, name) != ("place", "report"):  # it stays too late to end the run
+            interrupts.hold(name in ("place", "report"))
         # no file is open yet, and Taichi, which compiles in both stages, does not return to Python until it has done so
         interrupts.end_at_once(name in ("load", "compile") and self._gpu)
         if name == "track":

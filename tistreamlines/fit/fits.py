@@ -161,8 +161,7 @@ def brain(dwi: Dwi) -> Mask:
     """
     from dipy.segment.mask import median_otsu
 
-    b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
-    mask = np.asarray(median_otsu(b0, median_radius=2, numpass=1)[1], bool)
+    mask = np.asarray(median_otsu(dwi.mean_b0, median_radius=2, numpass=1)[1], bool)
     if not mask.any():
         raise InputError(f"{dwi.path}: median_otsu finds no brain in the mean b0; give --mask")
     return mask

@@ -109,8 +109,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
 def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
     """Return the coherence scores (n,) for every flip and permutation of the gradients' axes, by name."""
     if mask is None:
-        b0 = dwi.data[..., dwi.gtab.b0s_mask].mean(axis=-1)
-        mask = np.asarray(b0 > BRIGHT * np.percentile(b0, 99))
+        mask = np.asarray(dwi.mean_b0 > BRIGHT * np.percentile(dwi.mean_b0, 99))
     seen = tensor_field(dwi.data, dwi.gtab, mask, dwi.space.voxel_sizes)
     return dict(zip(TURNS, coherence(seen, np.stack([*TURNS.values()])), strict=True))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,11 @@ class Dwi:
     gtab: GradientTable
     path: Path
     own: bool = False
+
+    @cached_property
+    def mean_b0(self) -> npt.NDArray[np.float32]:
+        """Mean of the b0s, (x, y, z)."""
+        return self.data[..., self.gtab.b0s_mask].mean(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,12 @@ _INK, _PAPER, _QUIET, _FRAME, _OUTLINE = "#e8e8ec", "#08080b", "#85858f", "#2a2a
 _KEY = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
 _MOST_SEGMENTS = 90_000  # Agg draws these in all three views within a few seconds
 _NAMES = ("x", "y", "z")
-_LETTERS = (("L", "R"), ("P", "A"), ("I", "S"))
+LETTERS = (("L", "R"), ("P", "A"), ("I", "S"))
 # inches: width of the figure, and margins left of, right of, between, below and above the three views
 _WIDTH, _LEFT, _RIGHT, _BETWEEN, _BELOW, _ABOVE = 16.0, 0.7, 0.2, 0.75, 0.65, 0.95
 
 
-class _View(NamedTuple):
+class View(NamedTuple):
     """Axes of space: across and up the page, and towards the viewer (with its sign)."""
 
     name: str
@@ -34,7 +34,7 @@ class _View(NamedTuple):
 
 
 # Left is left in every view: from above, from behind, from the right.
-_VIEWS = (_View("axial", 0, 1, 2, 1), _View("coronal", 0, 2, 1, -1), _View("sagittal", 1, 2, 0, 1))
+VIEWS = (View("axial", 0, 1, 2, 1), View("coronal", 0, 2, 1, -1), View("sagittal", 1, 2, 0, 1))
 
 
 def draw(points: np.ndarray, offsets: np.ndarray, path: Path, **options: Any) -> None:
@@ -97,7 +97,7 @@ def png(
     # with bins smaller than the largest voxel edge, the mask's projection would have holes
     size = float(np.linalg.norm(affine[:3, :3], axis=0).max())
     figure, frames = _figure(low, high)
-    for axes, view in zip(frames, _VIEWS, strict=True):
+    for axes, view in zip(frames, VIEWS, strict=True):
         _draw_streamlines(axes, view, segments, colours)
         if len(brain):
             _draw_outline(axes, view, brain, size)
@@ -130,10 +130,16 @@ def _direction_colours(segments: np.ndarray, owner: np.ndarray) -> np.ndarray:
     """Colour each segment (m, 3: red, green, blue) by its direction; brightness varies between streamlines."""
     step = np.abs(segments[:, 1] - segments[:, 0]).astype(np.float64)
     step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12)
-    # pure blue is hard to see on black, so some red and green is added
-    lifted = np.clip(step + step[:, 2:] * [0.15, 0.35, 0.0], 0, 1)
     # multiples of the golden ratio give neighbouring streamlines different brightness
-    return lifted * (0.6 + 0.4 * (owner * 0.6180339887 % 1.0))[:, None]
+    return coloured(step) * (0.6 + 0.4 * (owner * 0.6180339887 % 1.0))[:, None]
+
+
+def coloured(directions: np.ndarray) -> np.ndarray:
+    """Return the colours (m, 3: red, green, blue) of directions without a sign, (m, 3), unit vectors in RAS.
+
+    Pure blue is hard to see on black, so some red and green is added.
+    """
+    return np.clip(directions + directions[:, 2:] * np.array([0.15, 0.35, 0.0], directions.dtype), 0, 1)
 
 
 def _figure(low: np.ndarray, high: np.ndarray) -> tuple[Figure, np.ndarray]:
@@ -141,8 +147,8 @@ def _figure(low: np.ndarray, high: np.ndarray) -> tuple[Figure, np.ndarray]:
     from matplotlib.figure import Figure
 
     extent = high - low
-    widths = [extent[view.across] for view in _VIEWS]
-    height = max(extent[view.up] for view in _VIEWS)
+    widths = [extent[view.across] for view in VIEWS]
+    height = max(extent[view.up] for view in VIEWS)
     inches = (_WIDTH - _LEFT - _RIGHT - 2 * _BETWEEN) / sum(widths)
     tall = inches * height + _BELOW + _ABOVE
     figure = Figure(figsize=(_WIDTH, tall), dpi=150, facecolor=_PAPER)
@@ -154,14 +160,14 @@ def _figure(low: np.ndarray, high: np.ndarray) -> tuple[Figure, np.ndarray]:
         wspace=_BETWEEN / (inches * float(np.mean(widths))),
     )
     frames = figure.subplots(1, 3, width_ratios=widths)
-    for axes, view in zip(frames, _VIEWS, strict=True):
+    for axes, view in zip(frames, VIEWS, strict=True):
         middle = (low[view.up] + high[view.up]) / 2
         axes.set(xlim=(low[view.across], high[view.across]), ylim=(middle - height / 2, middle + height / 2))
         axes.set(aspect="equal", facecolor=_PAPER)
     return figure, frames
 
 
-def _draw_streamlines(axes: Axes, view: _View, segments: np.ndarray, colours: np.ndarray) -> None:
+def _draw_streamlines(axes: Axes, view: View, segments: np.ndarray, colours: np.ndarray) -> None:
     from matplotlib.collections import LineCollection
 
     depth = view.sign * segments[:, :, view.towards].mean(axis=1)
@@ -174,7 +180,7 @@ def _draw_streamlines(axes: Axes, view: _View, segments: np.ndarray, colours: np
     axes.add_collection(LineCollection(list(flat), colors=rgba, linewidths=0.6, capstyle="butt", zorder=2))
 
 
-def _draw_outline(axes: Axes, view: _View, brain: np.ndarray, size: float) -> None:
+def _draw_outline(axes: Axes, view: View, brain: np.ndarray, size: float) -> None:
     """Draw the contour of the mask's projection, computed from voxel centres so that any affine works."""
     from scipy.ndimage import gaussian_filter
 
@@ -189,7 +195,7 @@ def _draw_outline(axes: Axes, view: _View, brain: np.ndarray, size: float) -> No
     axes.contour(across, up, smooth.T, levels=[0.5], colors=_OUTLINE, linewidths=1.1, zorder=1)
 
 
-def _letter(axes: Axes, view: _View) -> None:
+def _letter(axes: Axes, view: View) -> None:
     """Label the view, its axes (mm), and the sides of the body."""
     axes.set_title(view.name, color=_INK, fontsize=14, loc="left", pad=7)
     axes.set_xlabel(f"{_NAMES[view.across]} (mm)", color=_QUIET, fontsize=11)
@@ -198,7 +204,7 @@ def _letter(axes: Axes, view: _View) -> None:
     for spine in axes.spines.values():
         spine.set_color(_FRAME)
     places = ((0.03, 0.5), (0.97, 0.5), (0.5, 0.03), (0.5, 0.97))
-    for place, letter in zip(places, _LETTERS[view.across] + _LETTERS[view.up], strict=True):
+    for place, letter in zip(places, LETTERS[view.across] + LETTERS[view.up], strict=True):
         axes.text(
             *place, letter, transform=axes.transAxes, color=_INK, fontsize=14, weight="bold", ha="center", va="center"
         )

@@ -120,6 +120,7 @@ class Options(TypedDict, total=False):
     force: bool | None
     bids_out: PathLike | None
     json_stats: PathLike | None
+    report: PathLike | None
     sample: OneOrMore[ImageLike] | None
     sample_points: bool | None
     endpoints_only: bool | None

@@ -171,6 +171,12 @@ class RunningOptions:
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written", affects="run",
     )  # fmt: skip
+    report: PathLike | None = option(
+        None, OUTPUT, "Write a page about the run, .html: what was run on which files, counts, why streamlines ended "
+        "or were dropped, pictures of the streamlines, their density and the directions of a slice, and connectomes. "
+        "Beside it are a picture for MultiQC, *_mqc.png, and the numbers, *_stats.json.", unit="FILE",
+        absent="not written", common=True, affects="run",
+    )  # fmt: skip
     part: str | None = option(
         None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. The output is "
         "a .trx file, which tistreamlines join puts together with those of the other parts.", unit="K/N",

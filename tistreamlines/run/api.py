@@ -248,8 +248,11 @@ def _start(
     if hands_out and products:
         first = next(iter(products))
         raise ParameterError(f"{first} is written by track; stream hands out streamlines and writes nothing")
+    if hands_out and chosen.report is not None:
+        raise ParameterError("report is written by track; stream hands out streamlines and writes nothing")
     for name in ("json_stats", "force"):
-        if path is None and not products and getattr(chosen, name):
+        replaces = name == "force" and chosen.report is not None
+        if path is None and not products and getattr(chosen, name) and not replaces:
             raise ParameterError(f"{name} needs an output")
     # join and a run that goes on read streamlines back, which products alone do not hold
     for name in ("resume", *(("part",) if products else ())):
@@ -270,7 +273,8 @@ def _start(
     for name in products:
         PRODUCTS[name].check(chosen)
     chosen = chosen.changed(resume=chosen.resume and held is not None)
-    only_products = bool(products) and path is None and held is not None
+    # a report shows streamlines, so their points are needed
+    only_products = bool(products) and path is None and held is not None and chosen.report is None
     return start(series, chosen, watcher or Watcher(), only_products=only_products), path
 
 

@@ -156,7 +156,7 @@ class _Job:
             raise ParameterError("part is chosen for each worker: give the number of parts")
         if chosen.select is not None and parts not in (None, 1):
             raise ParameterError("--select takes the seeds in turn, in one part: leave parts out")
-        for name in asked(chosen):
+        for name in (*asked(chosen), *(() if chosen.report is None else ("report",))):
             if name not in options:
                 raise ParameterError(f"{name} is within parameters, which every part would write: give it as a keyword")
         series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
@@ -262,7 +262,7 @@ def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | Trackin
     if job.own_threads:
         arguments["threads"] = get_worker().state.nthreads
     if job.parts > 1:
-        arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None}
+        arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None, "report": None}
         arguments |= dict.fromkeys(joined_options())  # join makes them of all parts
     try:
         with _one_at_a_time:
@@ -281,7 +281,7 @@ def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
-        products = {name: job.arguments.get(name) for name in joined_options()}
+        products = {name: job.arguments.get(name) for name in ("report", *joined_options())}
         return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **products))
     except InputError as error:
         return error

@@ -24,7 +24,7 @@ class Watcher:
         Parameters
         ----------
         name : str
-            One of load, prepare, fit, compile, track, write and place (the files get their names).
+            One of load, prepare, fit, compile, track, write, place (the files get their names) and report.
         """
 
     def device(self, device: Device) -> None:

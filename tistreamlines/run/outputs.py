@@ -14,6 +14,7 @@ from ..io.in_memory import InMemory
 from ..io.writer import SINKS, check_target, explained, table_of
 from ..option import flag
 from ..options.parameters import Parameters
+from ..report.names import SUFFIXES, files_of
 from ..tracking.products.content import check_content
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of
@@ -41,16 +42,22 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
     inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
     taken, table = dict.fromkeys(inputs, "is an input"), table_beside(output, parameters)
-    check_names(output, stats, taken, force=force, products=asked(parameters), table=table)
+    report = report_of(parameters)
+    check_names(output, stats, taken, force=force, products=asked(parameters), table=table, report=report)
     if output is not None:
         check_content(parameters, output)
     if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
         raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
 
 
+def report_of(parameters: Parameters) -> Path | None:
+    """Return the page that is asked for."""
+    return None if parameters.report is None else Path(parameters.report)
+
+
 def check_names(
     output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool,
-    products: Mapping[str, tuple[Path, ...]], table: Path | None = None,
+    products: Mapping[str, tuple[Path, ...]], table: Path | None = None, report: Path | None = None,
 ) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
@@ -62,6 +69,7 @@ def check_names(
     force : whether existing outputs are replaced.
     products : files of products, by the name of their row; without a tractogram, the record lies beside the first.
     table : what is sampled along the streamlines of a .tck file, if anything.
+    report : page about the run, if any; its other files lie beside it.
 
     Raises
     ------
@@ -93,9 +101,25 @@ def check_names(
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
         if record_at(stats) is not None:
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
+    if report is not None:
+        named = [path for path in (output, beside, stats, table, *(path for _, path in made)) if path is not None]
+        _check_report(report, named, taken, force=force)
     if beside is not None and beside.exists():
         own = output or made[0][1]
         _check_record(own, beside)
+
+
+def _check_report(page: Path, others: Iterable[Path], taken: Mapping[Path, str], *, force: bool) -> None:
+    """Check the names of a page about the run and of the files beside it."""
+    if page.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    for path in files_of(page).values():
+        _check_name(path, taken)
+        check_target(path, force=force)
+        if any(_same_name(path, other) for other in others):
+            raise ParameterError(f"--report {page}: {path.name} is also the name of another output; give another name")
+        if record_at(path) is not None:
+            raise OutputError(f"{path}: is the record of a tractogram, and is not replaced; give another name")
 
 
 @contextmanager

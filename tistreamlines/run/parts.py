@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..options.keywords import ProductOptions
+    from ..report.gathered import Gathered
 
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
@@ -62,7 +63,8 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def join(
     parts: Iterable[str | PathLike[str]], output: str | PathLike[str], *, force: bool = False,
-    json_stats: str | PathLike[str] | None = None, **products: Unpack[ProductOptions],
+    json_stats: str | PathLike[str] | None = None, report: str | PathLike[str] | None = None,
+    **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Join the parts of a run to the tractogram that one run would have written, in any format.
 
@@ -77,6 +79,8 @@ def join(
     json_stats : str or Path, optional
         File for counts, lengths, stop reasons, dropped streamlines and run times (seconds, summed over the parts) as
         JSON.
+    report : str or Path, optional
+        Page about the whole run, .html. It has no picture of the series and no directions, which only ``track`` reads.
     **products
         Options of what the tractogram holds, such as ``sample``, and of what is made of the streamlines besides, such
         as ``density``, as for :func:`track`. The files have the bytes of those that one run would have written.
@@ -108,10 +112,11 @@ def join(
     taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
     chosen = _product_options(products)
     taken |= {Path(path): "is an input" for path in chosen.inputs().values() if not isinstance(path, InMemory)}
-    others = asked(chosen)
+    others, page = asked(chosen), None if report is None else Path(report)
 
     def check_joined() -> None:
-        check_names(target, stats, taken, force=force, products=others, table=table_beside(target, chosen))
+        table = table_beside(target, chosen)
+        check_names(target, stats, taken, force=force, products=others, table=table, report=page)
         check_content(chosen, target)
 
     with reserved(target, check_joined, others):
@@ -119,21 +124,38 @@ def join(
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         files, hashes = chosen.inputs(), hashing(chosen.inputs())
         made, content = products_of(chosen, space, step_mm), Content(chosen, chosen.threads)
+        gathered = None if page is None else _gathered(space, step_mm)
 
         def count(batch: Batch) -> None:
             counts.add(batch)
             made.add(batch)
+            if gathered is not None:
+                gathered.add(batch)
 
         write(ordered, target, space, step_mm, count, content, force=force, written=lambda: made.write(force=force))
         record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
         record["tractogram"] = tractogram(target)
         record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in joined_options()}
+        record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
+        if gathered is not None and page is not None:
+            from ..report.page import Told
+            from .reporting import report as write_page
+
+            facts = Told(record, str(target), counts.histogram, products=made.values)
+            write_page(page, facts, gathered, None, None, force=force)
     return record["result"]
+
+
+def _gathered(space: Space, step_mm: float) -> Gathered:
+    """Return what a report keeps of the streamlines."""
+    from ..report.gathered import Gathered
+
+    return Gathered(space, step_mm)
 
 
 def _product_options(given: Mapping[str, Any]) -> Parameters:

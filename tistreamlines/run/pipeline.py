@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..backends import import_beside, notes, take_compiler
 from ..options.option_groups import refuse_peak_options
@@ -21,6 +22,9 @@ from .setup import content_of, devices_of, selection_of, session_on, settings_on
 from .tables import make_tables
 from .tables_process import process_for
 from .tracking import threads_explained
+
+if TYPE_CHECKING:
+    from ..report.gathered import Gathered
 
 
 def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False) -> Run:
@@ -58,7 +62,17 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes():
         log.note(note)
-    return Run(series, parameters, devices, log, plan, engine, begun, products, content)
+    gathered = _gathered(plan, parameters)
+    return Run(series, parameters, devices, log, plan, engine, begun, products, content, gathered=gathered)
+
+
+def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
+    """Return what a report keeps of the streamlines, if one is asked for."""
+    if parameters.report is None:
+        return None
+    from ..report.gathered import Gathered
+
+    return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 
 def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:

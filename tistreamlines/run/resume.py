@@ -54,12 +54,14 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         _check_folder(folder)
-    products, run.products = run.products, Products({})  # they are made when all pieces are joined
+    # they are made when all pieces are joined
+    products, run.products = run.products, Products({})
+    gathered, run.gathered = run.gathered, None
     with _alone(folder):
         pieces = _kept(run, folder, _check_journal(run, folder))
         try:
             _track_rest(run, folder, pieces)
-            run.products = products
+            run.products, run.gathered = products, gathered
             result = _finish(run, folder, pieces, output)
         except BaseException:
             kept = sum(piece.record.result.seeds for piece in pieces)

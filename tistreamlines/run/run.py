@@ -18,6 +18,7 @@ from ..option import part_of
 from ..space.batch import Batch
 from ..tracking.registry import METHODS
 from . import bids
+from .outputs import report_of
 from .products import record_path
 from .record import dropped, record, stop_reasons, tractogram
 from .result import TrackResult
@@ -30,7 +31,9 @@ class Run(Tracking):
     def collect(self) -> TrackResult:
         """Track all seeds and keep the streamlines in memory."""
         with closing(self.contents()) as batches:
-            return self.result(None, tuple(batches), 0.0)
+            result = self.result(None, tuple(batches), 0.0)
+        self.report(result, force=self.parameters.force)
+        return result
 
     def contents(self) -> Generator[Batch, None, None]:
         """Track all seeds, and make of the streamlines what a tractogram would hold."""
@@ -82,7 +85,22 @@ class Run(Tracking):
         sidecar.write_record(beside, told, force=force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
+        self.report(result, force=force, told=told)
         return result
+
+    def report(self, result: TrackResult, *, force: bool, told: Mapping[str, Any] | None = None) -> None:
+        """Write the page about a result, if one is asked for; ``told`` is its record as it was written."""
+        if self.gathered is None or (page := report_of(self.parameters)) is None:
+            return
+        from ..report.page import Told
+        from .reporting import report
+
+        self.log.watcher.stage("report")
+        facts = Told(
+            result.record if told is None else told, None if result.path is None else str(result.path),
+            self.counts.histogram, result.notes, result.products,
+        )  # fmt: skip
+        report(page, facts, self.gathered, self.plan.background, self.engine, force=force)
 
     def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
         """Sum up the run."""

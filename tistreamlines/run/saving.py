@@ -45,7 +45,7 @@ def save(
     """
     given = record["inputs"]
     series = [given[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in given]
-    others = dict.fromkeys(("json_stats", *product_options()))  # no other file is written
+    others = dict.fromkeys(("json_stats", "report", *product_options()))  # no other file is written
     chosen = parameters.changed(force=force, resume=False, **others)
     with reserved(output, partial(check_outputs, output, chosen, series), {}):
         _write(streamlines, output, space, layout_of(chosen, record["step_mm"]), force=force)

@@ -67,6 +67,7 @@ class Tables:
     frames : axes of the directions of each input.
     chosen : what the fit of the model has chosen from the data.
     seeds : the seeds, if the tables were made and not read from the cache, which serves other seeds too.
+    background : (x, y, z) uint8, the mean b0 for pictures, if there is one and a report or the cache needs it.
     """
 
     prepared: Prepared
@@ -75,13 +76,15 @@ class Tables:
     frames: dict[str, Any]
     chosen: dict[str, Any]
     seeds: Seeds | None
+    background: npt.NDArray[np.uint8] | None
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
         arrays, values = pack_prepared(self.prepared, self.space)
-        return {**arrays, **{f"region_{name}": part for name, part in self.region._asdict().items()}}, values | {
-            "frames": self.frames, "chosen": self.chosen
-        }  # fmt: skip
+        arrays |= {f"region_{name}": part for name, part in self.region._asdict().items()}
+        if self.background is not None:
+            arrays["background"] = self.background
+        return arrays, values | {"frames": self.frames, "chosen": self.chosen}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
@@ -95,7 +98,10 @@ class Tables:
         same = np.array_equal(region.affine, space.affine)
         if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
             raise ValueError("region has voxels outside the image")
-        return cls(prepared, space, region, values["frames"], values["chosen"], None)
+        background = arrays.get("background")
+        if background is not None and (background.dtype, background.shape) != (np.uint8, space.shape):
+            raise ValueError(f"background is {background.dtype} {background.shape}, not uint8 {space.shape}")
+        return cls(prepared, space, region, values["frames"], values["chosen"], None, background)
 
 
 def make_tables(
@@ -170,7 +176,19 @@ def _prepare(
     with log.stage("prepare"):
         prepared = _tables_of(inputs, coefficients, stop, seeds.reach(), parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
-    return Tables(prepared, inputs.space, region, inputs.frames, chosen, seeds)
+    wanted = parameters.report is not None or cache is not None
+    background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
+    return Tables(prepared, inputs.space, region, inputs.frames, chosen, seeds, background)
+
+
+def background_of(dwi: nifti.Dwi) -> npt.NDArray[np.uint8] | None:
+    """Return the mean b0 for pictures, (x, y, z), so bright that few voxels are white; None if there is no b0."""
+    if not np.any(dwi.gtab.b0s_mask):
+        return None
+    b0 = np.nan_to_num(dwi.mean_b0)
+    inside = b0[b0 > 0.1 * b0.max(initial=0)]
+    white = max(float(np.percentile(inside, 99)) if len(inside) else 0.0, 1e-12)
+    return (255 * np.clip(b0 / white, 0, 1)).astype(np.uint8)
 
 
 def _chosen(inputs: Inputs, parameters: Parameters) -> dict[str, Any]:

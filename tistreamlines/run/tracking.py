@@ -27,6 +27,7 @@ from .products import Products
 from .result import PICTURED
 
 if TYPE_CHECKING:
+    from ..report.gathered import Gathered
     from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
@@ -49,6 +50,7 @@ class Tracking:
     content : what the tractogram holds of them.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
     kept : counts of an earlier run that goes on.
+    gathered : what a report shows of the streamlines, if one is asked for.
     """
 
     series: Series
@@ -63,6 +65,7 @@ class Tracking:
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
     kept: Statistics = field(default_factory=Statistics)
+    gathered: Gathered | None = None
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -152,6 +155,8 @@ class Tracking:
         if not batch.has_points:  # the device makes all that is made of them
             return
         self.products.add(batch)
+        if self.gathered is not None:
+            self.gathered.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
         numbers = batch.seed_number if select is None else before + np.arange(len(batch))
         self.sample.append(batch[np.flatnonzero(numbers % every == 0)])

@@ -120,7 +120,8 @@ class Connectomes:
             self._waiting.popleft().result()
         chosen = {name: MEASURES[name] for name in self._measures}
         self.value = tuple(one.matrix(chosen) for one in self._made)
-        self.told = {"matrices": [one.write(made, force) for one, made in zip(self._made, self.value, strict=True)]}
+        written = [one.write(made, force) for one, made in zip(self._made, self.value, strict=True)]
+        self.told = {"matrices": [told for told, _ in written], "files": [file for _, some in written for file in some]}
         self.doubts = tuple(text for one, made in zip(self._made, self.value, strict=True) for text in one.doubts(made))
 
 
@@ -152,18 +153,19 @@ class _One:
             self.sums.unassigned, self.sums.streamlines,
         )  # fmt: skip
 
-    def write(self, made: Matrix, force: bool) -> dict[str, Any]:
-        """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
-        told: dict[str, Any] = {
+    def write(self, made: Matrix, force: bool) -> tuple[dict[str, Any], list[dict[str, str]]]:
+        """Write the matrices of all measures, their errors and the nodes; return what the record says of all and each."""
+        told = {
             "labels": made.labels, "nodes": len(made.nodes), "streamlines": made.streamlines,
-            "unassigned": made.unassigned, "files": [],
+            "unassigned": made.unassigned,
         }  # fmt: skip
+        some = []
         for path, measure, what in written(self.path, made.values):
             write_matrix(path, getattr(made, what)[measure], force=force)
             about = {"measure": measure, "holds": MEASURES[measure].words if what == "values" else "standard error"}
-            told["files"].append({"path": str(path), "sha256": sidecar.sha256(path)} | about)
+            some.append({"path": str(path), "sha256": sidecar.sha256(path)} | about)
         write_nodes(beside(self.path, "_nodes", ".tsv"), made.nodes, made.names, self.parcellation.volumes, force=force)
-        return told
+        return told, some
 
     def doubts(self, made: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""

@@ -1,0 +1,233 @@
+"""The report of a run, from made-up streamlines: pictures, numbers, and a page that loads nothing."""
+
+import base64
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.report import gathered, views
+from tistreamlines.report.content import command, differing
+from tistreamlines.report.frame import Frame
+from tistreamlines.report.gathered import Gathered
+from tistreamlines.report.histogram import bins
+from tistreamlines.report.matrix import UNKNOWN, coded, connectomes
+from tistreamlines.report.page import Pictures, Told, html
+from tistreamlines.report.views import Peaks, Scene, density_pictures, peaks_picture, streamline_pictures
+
+# the first axis points down, the second to the left, the third to the front, a little tilted
+TILTED = np.array([[0.0, -2.5, 0, 40], [0.1, 0, 3, -30], [-2, 0, 0.15, 20], [0, 0, 0, 1]])
+SHAPE = (20, 24, 16)
+
+
+def batch(*lines):
+    """Streamlines of some points."""
+    n = len(lines)
+    offsets = np.cumsum([0, *map(len, lines)])
+    numbers, ends = np.arange(n), np.zeros((n, 2))
+    return ts.Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), numbers, numbers * 0, ends)
+
+
+def scene(space, lines, background=None):
+    density = np.zeros(space.shape, int)
+    for line in lines:
+        density[tuple(np.unique(np.rint(space.to_voxel(line)).astype(int), axis=0).T)] += 1
+    return Scene(space, density, batch(*lines), background, len(lines))
+
+
+def test_the_frame_is_that_of_the_scanner_up_to_a_tilt():
+    space = ts.Space(TILTED, SHAPE)
+    frame, rng = Frame(space), np.random.default_rng(0)
+    assert frame.order == (1, 2, 0)
+    assert frame.signs.tolist() == [-1, 1, -1]
+    voxels = rng.integers(0, SHAPE, (50, 3))
+    places = frame.within(voxels)
+    assert np.array_equal(frame.voxels(places), voxels)
+    values = rng.random(SHAPE)
+    assert np.array_equal(frame.volume(values)[tuple(places.T)], values[tuple(voxels.T)])
+    assert np.allclose(frame.places(space.to_ras(voxels)), places * frame.sides, atol=1e-4)
+    # steps along the scanner's axes keep their axis and their sense
+    steps = np.diff(frame.places(np.concatenate([np.zeros((1, 3)), np.eye(3)])), axis=0)[0]
+    assert np.argmax(np.abs(steps)) == 0 and steps[0] > 0.99
+
+
+def test_streamlines_have_the_place_and_the_colour_of_their_direction():
+    space = ts.Space(np.diag([-2.0, 2, 2, 1]), (40, 40, 40))
+    along = np.linspace(0, 20, 30)[:, None]
+    lines = [[-70, 10, 40] + along * [1, 0, 0], [-20, 50, 20] + along * [0, 1, 0], [-40, 20, 30] + along * [0, 0, 1]]
+    made = scene(space, lines, np.ones(space.shape, np.uint8))
+    axial = streamline_pictures(made)[0].astype(int)
+    red, green, blue = np.moveaxis(axial, 2, 0)
+    row, column = np.argwhere((red > 150) & (green < 60)).mean(axis=0) / axial.shape[:2]
+    assert column < 0.4 and row > 0.5  # to the left and at the back
+    row, column = np.argwhere((green > 150) & (red < 60)).mean(axis=0) / axial.shape[:2]
+    assert column > 0.6 and row < 0.4
+    assert np.any((blue > 100) & (red < 60))
+    # only the slices' voxels with streamlines are coloured
+    assert [picture.shape for picture in density_pictures(made)] == [one.shape for one in streamline_pictures(made)]
+
+
+def test_a_sample_is_even_and_the_density_is_that_of_all(monkeypatch):
+    monkeypatch.setattr(gathered, "MOST", 50)
+    space = ts.Space(np.diag([2.0, 2, 2, 1]), (20, 20, 20))
+    kept, rng = Gathered(space, 30.0), np.random.default_rng(0)
+    ends = rng.uniform(0, 38, (333, 2, 3)).astype(np.float32)
+    for first in range(0, 333, 37):
+        kept.add(batch(*ends[first : first + 37]))
+    sample = kept.sample().points.reshape(-1, 2, 3)
+    stride = int(np.flatnonzero((ends == sample[1]).all(axis=(1, 2)))[0])
+    assert 25 <= len(sample) <= 50
+    assert np.array_equal(sample, ends[::stride])
+    total = kept.density()
+    starts = tuple(np.floor(ends[:, 0] / 2 + 0.5).astype(int).T)
+    assert total[starts].min() >= 1
+
+
+def test_directions_lie_in_their_voxels():
+    space = ts.Space(np.diag([-2.0, 2, 2, 1]), (30, 20, 10))
+    made = scene(space, [np.array([[-58.0, 0, 8], [0, 38, 8]])])
+    places = np.array([[2, 3, 4], [27, 16, 4]])
+    picture = peaks_picture(made, Peaks(places, np.array([[1.0, 0, 0], [0, 1, 0]]), np.zeros(2, int)))
+    red, green, _ = np.moveaxis(picture.astype(int), 2, 0)
+    # the first voxel is to the right and at the back, since the first axis points left
+    assert np.argwhere(red - green > 80).mean(axis=0)[1] > picture.shape[1] / 2
+    assert np.argwhere(green - red > 80).mean(axis=0)[0] < picture.shape[0] / 2
+
+
+def test_lengths_are_counted_in_round_bins():
+    counts, width = bins(np.bincount([2, 3, 3, 101]), 0.9)
+    assert (width, counts.sum(), counts[0], counts[-1]) == (2.0, 4, 3, 1)
+    assert (len(counts) - 1) * width <= 90 < len(counts) * width
+    assert bins(np.zeros(1, int), 0.5)[0].sum() == 0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    labels: str
+    nodes: np.ndarray
+    names: tuple
+    values: dict
+    errors: dict
+    unassigned: int
+    streamlines: int
+
+
+def connectome(n, measures=("count",)):
+    rng = np.random.default_rng(n)
+    counts = rng.poisson(rng.lognormal(2, 3, (n, n))).astype(float)
+    counts += counts.T
+    errors = np.where(counts > 0, np.sqrt(counts), np.nan)
+    names = tuple(f"node {k}" for k in range(n))
+    return Matrix("a.nii.gz", np.arange(1, n + 1), names, dict.fromkeys(measures, counts),
+                  dict.fromkeys(measures, errors), 5, 100)  # fmt: skip
+
+
+def test_a_matrix_is_coded_to_one_in_ten_thousand():
+    made = connectome(30)
+    for matrix in (made.values["count"], made.errors["count"]):
+        told = coded(matrix)
+        codes = np.frombuffer(base64.b64decode(told["codes"]), "<u2")
+        # as the script reads them
+        values = told["low"] * np.exp((codes - 1.0) / 65532 * np.log(told["high"] / told["low"]))
+        values = np.where(codes == 0, 0, np.where(codes == UNKNOWN, np.nan, values))
+        assert np.allclose(values, matrix[np.triu_indices(30)], rtol=2e-4, equal_nan=True)
+
+
+def test_a_page_has_room_for_400_nodes_but_not_for_any_number_of_measures():
+    one, other = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))])
+    assert [len(one["measures"]), one["missing"]] == [1, []]
+    assert other["measures"] and other["missing"]
+    assert "errors" in other["measures"][0]
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The record of a run that was not made."""
+    chosen = ts.Parameters(nseeds=500, dg="prob", include=["1,2,3,4"], force=True)
+    result = {
+        "arch": "cpu", "device": "any", "seeds": 500, "streamlines": 2, "points": 60, "mean_points": 30.0,
+        "median_points": 30.0, "mean_mm": 20.0, "median_mm": 20.0, "stop_reasons": {}, "seconds": {"track": 0.1},
+        "written_stop_reasons": {"end_point": 3, "no_direction": 1}, "dropped": {"too_short": 7},
+    }  # fmt: skip
+    paths = {name: {"path": f"/a b/<i>{name}.nii", "sha256": 64 * "0"} for name in ("dwi", "bvals", "bvecs")}
+    return {
+        "versions": {"tistreamlines": "1"}, "source": "x", "inputs": paths, "parameters": chosen.as_dict(),
+        "step_mm": 0.9, "result": result, "warnings": ["<b>doubt</b>"], "chosen": {"sh_order": 8},
+    }  # fmt: skip
+
+
+def test_the_page_runs_only_its_own_script_and_loads_nothing(kept):
+    made = connectome(12)
+    odd = "</script><script>alert(1)</script>"
+    made = Matrix(**vars(made) | {"names": (odd, *made.names[1:])})
+    space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
+    shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
+    told = Told(kept, "<u>out.trx", np.bincount([30, 30]), ("a & b",), {"connectome": (made,)})
+    page = html(told, shown, Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none."))
+    elements = Elements(page).found
+    names = [tag for tag, _ in elements]
+    assert names.count("script") == 2 and not {"u", "i b", "iframe"} & set(names)
+    assert "There are none." in page and "a &amp; b" in page and "&lt;b&gt;doubt" in page
+    assert odd not in page
+    for tag, attributes in elements:
+        loaded = [attributes[name] for name in ("src", "href", "srcset") if name in attributes]
+        assert all(one.startswith("data:") for one in loaded), tag
+    policy = next(one["content"] for tag, one in elements if one.get("http-equiv"))
+    assert "default-src 'none'" in policy and "script-src 'sha256-" in policy
+    assert re.search(r"7</td><td class=\"number\">77.8%", page)  # of 9, 7 were dropped
+    assert len(page) < 200_000
+
+
+def test_the_command_has_what_differs_from_the_defaults(kept):
+    assert set(differing(kept)) == {"nseeds", "dg", "include", "force"}
+    told = command(kept, "out.trx")
+    assert told.startswith("tistreamlines track '/a b/<i>dwi.nii'")
+    assert "-o out.trx" in told and "--nseeds 500" in told and "--dg prob" in told and "--include 1,2,3,4" in told
+    plain = SimpleNamespace(**ts.Parameters().as_dict())
+    assert differing({"parameters": vars(plain)}) == {}
+
+
+def test_nothing_to_show_is_shown():
+    space = ts.Space(np.eye(4), (5, 6, 7))
+    empty = Scene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
+    assert len(streamline_pictures(empty)) == len(density_pictures(empty)) == 3
+    assert max(max(one.shape) for one in density_pictures(empty)) <= views.LONGEST
+
+
+def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
+    """The script runs under the policy of the page, fills each matrix, and writes nothing to the console."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
+    shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
+    pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none.")
+    told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), connectome(12))})
+    (tmp_path / "page.html").write_text(html(told, shown, pictures), encoding="utf-8")
+    done = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--enable-logging=stderr", "--v=0", "--virtual-time-budget=1000", "--dump-dom", tmp_path / "page.html"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    most = re.findall(r'<span class="most">([\d,]+)</span>', done.stdout)
+    assert len(most) == 2
+    assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)

@@ -1,0 +1,111 @@
+"""Reports of runs: with a tractogram, with products alone, in parts, and of a run that goes on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from small_runs import write_inputs, write_parts
+
+import tistreamlines as ts
+from tistreamlines.run import reporting
+from tistreamlines.tracking.engine.directions import initial_directions
+
+FILES = {"page.html", "page_mqc.png", "page_stats.json"}
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    return write_inputs(tmp_path_factory.mktemp("in"))
+
+
+@pytest.fixture(scope="module")
+def whole(options, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, ts.track(output=folder / "a.trx", **options, report=folder / "page.html")
+
+
+def made(folder):
+    return {path.name for path in Path(folder).iterdir()}
+
+
+def test_page_picture_and_numbers(whole):
+    folder, result = whole
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert made(folder) == {"a.trx", "a.json"} | FILES
+    assert f"All {result.n_streamlines} streamlines" in page
+    assert "directions in an axial slice" in page
+    record = json.loads((folder / "a.json").read_text())
+    assert all(one["sha256"] in page for one in record["inputs"].values())
+    assert json.loads((folder / "page_stats.json").read_text()) == record["result"]
+    assert np.asarray(Image.open(folder / "page_mqc.png").convert("L")).max() > 100
+
+
+def test_without_a_tractogram(whole, options, tmp_path):
+    """With products alone points come back, and in Python nothing but the report need be written."""
+    ts.track(**options, density=tmp_path / "d.nii.gz", report=tmp_path / "page.html")
+    assert made(tmp_path) == {"d.nii.gz", "d.json"} | FILES
+    kept = ts.track(**options, report=tmp_path / "page.html", force=True)
+    assert len(kept.streamlines) == whole[1].n_streamlines
+    shown = (tmp_path / "page_mqc.png").read_bytes()
+    assert shown == (whole[0] / "page_mqc.png").read_bytes()
+
+
+def test_parts_and_a_run_that_goes_on(whole, options, tmp_path):
+    """Their pictures are those of one run."""
+    ts.track(output=tmp_path / "b.trx", **options, report=tmp_path / "b.html", resume=True)
+    assert (tmp_path / "b_mqc.png").read_bytes() == (whole[0] / "page_mqc.png").read_bytes()
+    ts.join(write_parts(tmp_path, options), tmp_path / "c.trx", report=tmp_path / "c.html")
+    assert (tmp_path / "c_mqc.png").read_bytes() == (whole[0] / "page_mqc.png").read_bytes()
+    assert "parts were joined" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("page", "more", "told"),
+    [("page.htm", {"json_stats": "page_stats.json"}, "page_stats.json is also the name of another output"),
+     ("page.pdf", {}, "unknown suffix"), ("old.html", {}, "old_mqc.png: exists already")],
+)  # fmt: skip
+def test_names_are_checked_first(options, tmp_path, page, more, told):
+    (tmp_path / "old_mqc.png").write_bytes(b"mine")
+    named = {name: tmp_path / file for name, file in more.items()}
+    with pytest.raises(ts.TrackingError, match=told):
+        ts.track(output=tmp_path / "a.trx", **options, **named, report=tmp_path / page)
+    assert made(tmp_path) == {"old_mqc.png"}
+
+
+def test_streams_write_no_report(options, tmp_path):
+    with pytest.raises(ts.ParameterError, match="report is written by track"):
+        ts.stream(**options, report=tmp_path / "page.html")
+
+
+
+def test_directions_are_those_in_which_streamlines_start(whole, options):
+    """The first step of a streamline is along one of the directions that are found at its seed."""
+    seen = []
+
+    def keep(page, told, gathered, background, engine, **_):
+        space = gathered.space
+        lines = gathered.sample()
+        numbers, directions = initial_directions(engine, space.to_voxel(lines.seeds))
+        seen.append((lines, numbers, directions, background))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting, "report", keep)
+        ts.track(**options, report="page.html")
+    ((lines, numbers, directions, background),) = seen
+    assert background is None
+    assert np.array_equal(np.unique(numbers), np.arange(len(lines)))
+    for place, line in enumerate(lines):
+        at = int(np.argmin(np.linalg.norm(line - lines.seeds[place], axis=1)))
+        step = line[at + 1] - line[at] if at + 1 < len(line) else line[at] - line[at - 1]
+        cosines = np.abs(directions[numbers == place] @ (step / np.linalg.norm(step)))
+        assert cosines.max() > np.cos(np.radians(25)), place
+
+
+def test_the_mean_b0_lies_behind_also_with_tables_of_the_cache(head, tmp_path):
+    given = {"mask": head.mask, "arch": "cpu", "nseeds": 50, "cache_dir": head.cache}
+    for name in ("a", "b"):
+        ts.track(*head.series, **given, report=tmp_path / f"{name}.html")
+        assert "a slice of the mean b0" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+    assert (tmp_path / "a_mqc.png").read_bytes() == (tmp_path / "b_mqc.png").read_bytes()

@@ -1,0 +1,126 @@
+"""What a report says of a run, taken from its record: tables of descriptions and values."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ParameterError
+from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
+from ..option import flag
+from ..options.definitions import input_names, kind, options
+from ..options.parameters import Parameters
+from ..tracking.growth.statistics import DROPPED, LABELS
+from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, citations, default_method
+from ..tracking.sources import SOURCES
+
+Record = Mapping[str, Any]
+SERIES = ("dwi", "bvals", "bvecs")
+HABITS = ("force", "report")  # options that say nothing of the run itself
+
+
+def differing(record: Record) -> dict[str, Any]:
+    """Return the options whose values are not the defaults of the direction getter, the model and the stopping rule."""
+    given = record["parameters"]
+    named = ("dg", "model", "stopping", "like", "sh_basis", "sphere", "asymmetric", *SOURCES)
+    try:
+        usual = Parameters(**{name: given[name] for name in named if given.get(name) is not None}).as_dict()
+    except (ParameterError, TypeError):  # of another version
+        usual = {}
+    source = next((name for name in SOURCES if given.get(name)), "model")
+    usual |= dict.fromkeys((*SOURCES, "sh_basis", "like")) | {"sphere": "default", "asymmetric": False}
+    usual |= {"dg": default_method(source), "stopping": METHODS[given["dg"]].defaults.get("stopping", "threshold")}
+    usual["model"] = METHODS[given["dg"]].defaults.get("model") if source == "model" else None
+    return {
+        name: value for name, value in given.items()
+        if name in options() and value is not None and value != usual.get(name)
+    }  # fmt: skip
+
+
+def command(record: Record, output: str | None) -> str:
+    """Return the command of the command line with which the run can be repeated."""
+    words, inputs = ["tistreamlines", "track"], record["inputs"]
+    words += [str(inputs[name]["path"]) for name in SERIES if name in inputs]
+    words += [] if output is None else ["-o", output]
+    for name, value in differing(record).items():
+        if name in HABITS:
+            continue
+        if kind(name) == "flag":
+            words.append(flag(name if value else options()[name].off or name))
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [flag(name), f"{one:g}" if isinstance(one, float) else str(one)]
+    return shlex.join(words)
+
+
+def headline(record: Record) -> dict[str, str]:
+    """Return the main numbers, by description."""
+    result = record["result"]
+    dropped = sum(result["dropped"].values())
+    grown = result["streamlines"] + dropped
+    return {
+        "streamlines": f"{result['streamlines']:,}",
+        "seeds": f"{result['seeds']:,}",
+        "dropped": f"{dropped / max(grown, 1):.1%}",
+        "mean length": f"{result['mean_mm']:.1f} mm",
+        "median length": f"{result['median_mm']:.1f} mm",
+        "tracking": f"{result['seconds'].get('track', 0.0):.3g} s",
+    }
+
+
+def method(record: Record) -> dict[str, str]:
+    """Say how the run has tracked, and where."""
+    given, result = record["parameters"], record["result"]
+    row, rule = METHODS[given["dg"]], STOPPING_RULES[given["stopping"]]
+    followed = next((f"{flag(name)} {given[name]}" for name in SOURCES if given.get(name)), given.get("model") or "")
+    versions = record["versions"]
+    return {
+        "direction getter": f"{row.title} ({given['dg']})",
+        "model or orientations": str(followed).upper() if followed == given.get("model") else str(followed),
+        "stopping rule": f"{given['stopping']}: {rule.title}",
+        "step size": f"{record['step_mm']:.4g} mm",
+        "device": f"{result['arch']}: {result['device']}",
+        "seconds": ", ".join(f"{name} {value:.3g}" for name, value in result["seconds"].items() if value),
+        "versions": ", ".join(f"{name} {one}" for name, one in versions.items() if one != "not installed"),
+        "source": str(record["source"]),
+    }
+
+
+def ends(record: Record) -> list[tuple[str, int]]:
+    """Return why the halves of the streamlines ended, and how many did, the most first."""
+    counts = record["result"]["written_stop_reasons"]
+    told = [(LABELS[reason], counts.get(reason.name.lower(), 0)) for reason in Stop if reason in LABELS]
+    return sorted(((text, count) for text, count in told if count), key=lambda one: -one[1])
+
+
+def dropped(record: Record) -> list[tuple[str, int]]:
+    """Return why streamlines were dropped, and how many were, the most first."""
+    counts = record["result"]["dropped"]
+    told = [(DROPPED[verdict], counts.get(verdict.name.lower(), 0)) for verdict in Verdict if verdict in DROPPED]
+    return sorted(((text, count) for text, count in told if count), key=lambda one: -one[1])
+
+
+def inputs(record: Record) -> list[tuple[str, str, str]]:
+    """Return the name, the path and the SHA-256 of each input."""
+    known = input_names()
+    return [
+        (name.upper() if name in SERIES else flag(name.split()[0]) if name.split()[0] in known else name,
+         str(one["path"]), str(one["sha256"]))
+        for name, one in record["inputs"].items()
+    ]  # fmt: skip
+
+
+def outputs(record: Record, output: str | None) -> list[str]:
+    """Return the files that the run has written."""
+    told = [record[name] for name in PRODUCTS if name in record]
+    told = [file for one in told for file in ([one] if "path" in one else one.get("files", []))]
+    made = [str(file["path"]) for file in told]
+    return [*([] if output is None else [output]), *made]
+
+
+def references(record: Record) -> list[str]:
+    """Return the references of the method and of all that it has used."""
+    given = record["parameters"]
+    return citations(given["dg"], given.get("model"))

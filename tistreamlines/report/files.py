@@ -1,0 +1,73 @@
+"""The files of a report: the page, a picture and numbers for MultiQC; they appear complete or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..io.sidecar import write_json
+from ..io.writer import completed
+from .names import files_of
+from .page import Pictures, Told, html
+from .views import Peaks, Scene, density_pictures, peaks_picture, streamline_pictures
+
+GAP = 8  # pixels between the pictures of one file
+
+
+def write_report(page: Path, told: Told, scene: Scene, peaks: Peaks | str, *, force: bool) -> None:
+    """Draw the pictures of a run, and write its report.
+
+    Parameters
+    ----------
+    page : name of the page; the other files lie beside it.
+    told, scene : what is known of the run, and what the pictures show.
+    peaks : the directions in the axial slice of the scene, or why there are none.
+    force : replace existing files.
+
+    Raises
+    ------
+    OutputError
+        If a file exists and ``force`` is false, or if it cannot be written.
+    """
+    known = isinstance(peaks, Peaks)
+    pictures = Pictures(
+        streamline_pictures(scene), density_pictures(scene), peaks_picture(scene, peaks) if known else None,
+        "" if known else peaks,
+    )  # fmt: skip
+    files = files_of(page)
+    write_json(files["numbers"], numbers(told), force=force)
+    with completed(files["picture"], force=force) as draft:
+        _save(draft, np.concatenate([_row(pictures.streamlines), _row(pictures.density)]))
+    with completed(files["page"], force=force) as draft:
+        # bytes of a file name that are not UTF-8 are lone surrogates in Python
+        draft.write_text(html(told, scene, pictures), encoding="utf-8", errors="backslashreplace")
+
+
+def numbers(told: Told) -> Mapping[str, Any]:
+    """Return the numbers of a run, as a result has them, and those of its connectomes."""
+    made = told.products.get("connectome") or ()
+    connectomes = [
+        {"labels": str(one.labels), "nodes": len(one.nodes), "unassigned": one.unassigned} for one in made
+    ]  # fmt: skip
+    return dict(told.record["result"]) | ({"connectomes": connectomes} if connectomes else {})
+
+
+def _row(pictures: Any) -> npt.NDArray[np.uint8]:
+    """Lay pictures beside each other, the lower ones in the middle."""
+    height = max(len(one) for one in pictures)
+    parts = []
+    for one in pictures:
+        above = (height - len(one)) // 2
+        parts.append(np.pad(one, ((above + GAP, height - len(one) - above), (GAP, 0), (0, 0))))
+    return np.concatenate(parts, axis=1)
+
+
+def _save(path: Path, picture: npt.NDArray[np.uint8]) -> None:
+    from PIL import Image
+
+    # a palette makes the file a third as large
+    Image.fromarray(picture).quantize(256, Image.Quantize.FASTOCTREE).save(path, "PNG")

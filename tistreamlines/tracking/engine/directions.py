@@ -1,0 +1,72 @@
+"""The initial directions at given points, as streamlines from seeds there would have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...kernels.stop_reasons import Stop
+from ..growth.chunk import Chunk
+from ..products.products import Points
+from ..products.unpacking import Grown
+from .engine import Engine
+
+Array = npt.NDArray[Any]
+
+
+def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
+    """Find the initial directions at points.
+
+    Parameters
+    ----------
+    engine : Engine
+        Has the kernels and the tables; it must not track at the same time.
+    points : (n, 3)
+        Voxel coordinates (centre of voxel = integer).
+
+    Returns
+    -------
+    point : (m,) int64
+        The point that each direction belongs to.
+    direction : (m, 3) float64
+        Unit vectors along the voxel axes.
+    """
+    growth, found = engine.growth, [(np.zeros(0, np.int64), np.zeros((0, 3)))]
+    values, most = growth.values, growth.prepared.seeds_most
+    points = np.asarray(points, np.float32)
+    first = 0
+    while first < len(points):
+        some = points[first : first + growth.ready()]
+        values["rules_first_seed"] = first
+        for name in ("seeds_points", "seeds_counts", "seeds_peaks"):
+            growth.buffers.hold(name, len(some))
+        growth.program.upload(values["seeds_points"], some.ravel())
+        growth.program.run("start", len(some), values)
+        counts = growth.fetch(values["seeds_counts"], len(some))
+        codes = growth.fetch(values["seeds_peaks"], len(some) * most).reshape(-1, most)
+        kept = np.arange(most) < counts[:, None]
+        seed = np.repeat(np.arange(len(some)), counts)
+        found.append((first + seed, _decoded(engine, codes[kept], some, seed)))
+        first += len(some)
+    numbers, directions = (np.concatenate(part) for part in zip(*found, strict=True))
+    return numbers, directions
+
+
+def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
+    """Return the directions of codes, (m, 3): vertices of the sphere, or else those of a first step."""
+    prepared = engine.growth.prepared
+    if (sphere := vars(prepared.method).get("sphere")) is not None:
+        vertices = np.asarray(sphere.vertices, np.float64).reshape(3, -1)[:, : sphere.count].T
+        return vertices[codes >> 1] * np.where(codes & 1, -1, 1)[:, None]
+    assert isinstance(engine.points, Points)
+    count, none = len(codes), np.zeros(len(codes), np.int32)
+    state = np.zeros((count, 2, 2), np.int32)
+    state[:, 0, 0], state[..., 1] = 1, Stop.MAX_LENGTH
+    chunk = Chunk(0, seeds, seed.astype(np.int32), none, none, state, none)
+    slot = np.repeat(np.arange(count, dtype=np.int32), 2)
+    unpacker, codes = engine.points.unpacker, codes.astype(np.int32)
+    batch = unpacker.batch(Grown(chunk, codes, none, codes, slot), engine.growth.rules)
+    steps = np.diff(batch.points.reshape(-1, 2, 3), axis=1)[:, 0].astype(np.float64) @ unpacker.space.axes
+    return steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-12)
