@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Bedpostx,
         Binary,
         Boot,
+        Connectome,
         Density,
         Det,
         Ends,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
     from .run.log import Watcher
+    from .run.mapping import map_tractogram
     from .run.parts import join
     from .run.result import TrackResult
     from .space.batch import Batch, Space
@@ -50,6 +52,7 @@ __all__ = [
     "Bedpostx",
     "Binary",
     "Boot",
+    "Connectome",
     "Density",
     "Det",
     "DeviceError",
@@ -72,6 +75,7 @@ __all__ = [
     "choice",
     "estimate",
     "join",
+    "map_tractogram",
     "register",
     "stream",
     "track",
@@ -88,11 +92,12 @@ _HOMES = {
     "space.batch": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("estimate", "stream", "track"),
+    "run.mapping": ("map_tractogram",),
     "run.parts": ("join",),
     "run.log": ("Watcher",),
     "options.objects": (
-        "ACT", "Bedpostx", "Binary", "Boot", "CMC", "CSA", "CSD", "Density", "Det", "Ends", "Mask", "OPDT", "Prob",
-        "Ptt", "Sphere", "Threshold", "choice",
+        "ACT", "Bedpostx", "Binary", "Boot", "CMC", "CSA", "CSD", "Connectome", "Density", "Det", "Ends", "Mask",
+        "OPDT", "Prob", "Ptt", "Sphere", "Threshold", "choice",
     ),
     "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),

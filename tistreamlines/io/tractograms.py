@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..space.batch import Batch
+from ..space.batch import Batch, Space
 from .images import existing, reading
 
 SUFFIXES = (".trx", ".trk", ".tck")
@@ -37,7 +37,8 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
     Yields
     ------
     Batch
-        Points in RASmm.  Seeds, numbers and reasons to stop are 0, since not every program writes them.
+        Points in RASmm.  Seeds, numbers and reasons to stop are 0, since not every program writes them, except for the
+        numbers of seeds that a TRX file has.
 
     Raises
     ------
@@ -55,12 +56,34 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
         yield batch
 
 
-def batch_of(points: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Batch:
+def grid_of_tractogram(path: Path) -> Space | None:
+    """Return the grid of the image that a tractogram belongs to, as its header has it; None for TCK."""
+    with reading(path):
+        if path.suffix.lower() == ".trx":
+            from trx import trx_file_memmap
+
+            file: Any = trx_file_memmap.load(str(path))
+            try:
+                return Space(np.array(file.header["VOXEL_TO_RASMM"]), tuple(map(int, file.header["DIMENSIONS"])))
+            finally:
+                file.close()
+        if path.suffix.lower() == ".trk":
+            import nibabel as nib
+
+            header: Any = nib.streamlines.load(path, lazy_load=True).header
+            return Space(header["voxel_to_rasmm"], tuple(map(int, header["dimensions"])))
+    return None
+
+
+def batch_of(
+    points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None
+) -> Batch:  # fmt: skip
     """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch; empty ones are left out."""
-    lengths = lengths[lengths > 0]
-    n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     zeros: Any = np.zeros
-    return Batch(points, offsets, zeros((n, 3)), zeros(n), zeros(n), zeros((n, 2)))  # converted by Batch
+    numbers = zeros(len(lengths)) if numbers is None else numbers
+    numbers, lengths = numbers[lengths > 0], lengths[lengths > 0]
+    n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    return Batch(points, offsets, zeros((n, 3)), numbers, zeros(n), zeros((n, 2)))  # converted by Batch
 
 
 def _mapped(path: Path) -> Generator[Batch, None, None]:
@@ -71,11 +94,14 @@ def _mapped(path: Path) -> Generator[Batch, None, None]:
     try:
         stored = file.streamlines
         lengths = np.asarray(stored._lengths, np.int64)
-        ends = np.cumsum(lengths)
+        ends, numbers = np.cumsum(lengths), file.data_per_streamline.get("seed_number")
+        if numbers is not None:
+            numbers = np.asarray(numbers).ravel()
         first, done = 0, 0
         while first < len(lengths):
             last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
-            yield batch_of(np.array(stored._data[done : ends[last - 1]], np.float32), lengths[first:last])
+            own = None if numbers is None else numbers[first:last]
+            yield batch_of(np.array(stored._data[done : ends[last - 1]], np.float32), lengths[first:last], own)
             first, done = last, int(ends[last - 1])
     finally:
         file.close()

@@ -154,7 +154,7 @@ class _One:
         )  # fmt: skip
 
     def write(self, made: Matrix, force: bool) -> tuple[dict[str, Any], list[dict[str, str]]]:
-        """Write the matrices of all measures, their errors and the nodes; return what the record says of all and each."""
+        """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
         told = {
             "labels": made.labels, "nodes": len(made.nodes), "streamlines": made.streamlines,
             "unassigned": made.unassigned,

@@ -1,0 +1,31 @@
+"""``tistreamlines map``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..options.definitions import product_options
+from ..run.mapping import map_tractogram
+from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
+from .printing import tell
+
+HELP = """Make matrices and maps of the streamlines of a tractogram.
+
+TRACTOGRAM is a .trx, .trk or .tck of any program, in RASmm. The options and files are those of tistreamlines track,
+which makes the same while it tracks.
+"""
+
+
+@click.command("map", cls=GroupedCommand, help=HELP)
+@click.argument("tractogram")
+@parameter_options(("force", *product_options()))
+@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@click.pass_context
+def map(context: click.Context, tractogram: str, quiet: bool, **_: Any) -> None:
+    made = map_tractogram(tractogram, **given(context))
+    for warning in made["warnings"]:
+        click.echo(f"Warning: {warning}", err=True)
+    if not quiet:
+        tell(f"{click.format_filename(tractogram)}: {made['streamlines']:,} streamlines")
