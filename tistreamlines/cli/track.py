@@ -58,7 +58,7 @@ def track(
         return
     if len(series) not in (0, 3) and not (len(series) == 1 and has_gradients(series[0])):
         raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
-    if output is None and not dry_run and all(context.params[name] is None for name in IN_PLACE):
+    if output is None and not dry_run and not any(context.params[name] for name in IN_PLACE):
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,8 @@ def write_nodes(
     path: Path, labels: npt.NDArray[Any], names: Sequence[str], voxels: npt.NDArray[Any], *, force: bool
 ) -> None:  # fmt: skip
     """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated."""
+    import csv
+
     with completed(path, force=force) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["index", "name", "voxels"])

@@ -47,8 +47,8 @@ class ConnectomeOptions:
         "streamline is kept.", unit="LABELS FILE", absent="not written", affects="run",
     )  # fmt: skip
     connectome_assignment: str = option(
-        RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius "
-        "(radial), that of its own voxel (end-voxel), or the first one on the way back to the middle (reverse).",
+        RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "
+        "of its own voxel, or the first one on the way back to the middle.",
         choices=(RADIAL, END_VOXEL, REVERSE), requires=("connectome",), affects="run",
     )  # fmt: skip
     connectome_radius: float | None = option(

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from ...backends.program import Program
 from ...errors import InputError
 from ...io.images import grid_of, open_image, read_array
-from ...io.node_tables import read_nodes
 from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
 from ...kernels.products.points import Affine
 from ...linker.lang import fields_of
@@ -52,6 +51,8 @@ class Parcellation:
     """
 
     def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
+        from ...io.node_tables import read_nodes  # which loads parsers that most runs do not need
+
         path, opened = open_image(image)
         if len(opened.shape) != 3:
             raise InputError(f"{path}: has {len(opened.shape)} axes; give a parcellation of three, with labels")
