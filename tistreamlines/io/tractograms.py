@@ -64,15 +64,20 @@ def grid_of_tractogram(path: Path) -> Space | None:
 
             file: Any = trx_file_memmap.load(str(path))
             try:
-                return Space(np.array(file.header["VOXEL_TO_RASMM"]), tuple(map(int, file.header["DIMENSIONS"])))
+                return _space(file.header["VOXEL_TO_RASMM"], file.header["DIMENSIONS"])
             finally:
                 file.close()
         if path.suffix.lower() == ".trk":
             import nibabel as nib
 
             header: Any = nib.streamlines.load(path, lazy_load=True).header
-            return Space(header["voxel_to_rasmm"], tuple(map(int, header["dimensions"])))
+            return _space(header["voxel_to_rasmm"], header["dimensions"])
     return None
+
+
+def _space(affine: Any, shape: Any) -> Space:
+    across, deep, high = (int(side) for side in shape)
+    return Space(np.array(affine, np.float64), (across, deep, high))
 
 
 def batch_of(
@@ -80,10 +85,10 @@ def batch_of(
 ) -> Batch:  # fmt: skip
     """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch; empty ones are left out."""
     zeros: Any = np.zeros
-    numbers = zeros(len(lengths)) if numbers is None else numbers
-    numbers, lengths = numbers[lengths > 0], lengths[lengths > 0]
+    own: Any = zeros(len(lengths)) if numbers is None else numbers
+    own, lengths = own[lengths > 0], lengths[lengths > 0]
     n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    return Batch(points, offsets, zeros((n, 3)), numbers, zeros(n), zeros((n, 2)))  # converted by Batch
+    return Batch(points, offsets, zeros((n, 3)), own, zeros(n), zeros((n, 2)))  # converted by Batch
 
 
 def _mapped(path: Path) -> Generator[Batch, None, None]:
