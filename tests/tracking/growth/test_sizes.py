@@ -156,7 +156,7 @@ def compute(arch: str) -> dict[str, np.ndarray]:
         assert sum(map(len, batches)) > 1.9 * len(SEEDS)
         assert 0 < counting.most <= limit, (name, counting.most, limit)
         batch = whole(batches)
-        found |= {f"{name}: {field.name}": getattr(batch, field.name) for field in fields(Batch)}
+        found |= {f"{name}: {field.name}": getattr(batch, field.name) for field in fields(Batch) if not field.kw_only}
     return found
 
 
