@@ -258,7 +258,8 @@ def _checked_pairs(name: str, option: Option, values: Any) -> tuple[tuple[Any, A
     for one in values:
         good = isinstance(one, list | tuple) and len(one) == 2
         if not good or not all(isinstance(item, str | os.PathLike) and str(item) for item in one):
-            raise ParameterError(f"{flag(name)} is {one!r}: give {option.unit}, or several pairs of these in a list")
+            told = " and ".join(type(item).__name__ for item in one) if good else type(one).__name__
+            raise ParameterError(f"{flag(name)} is {told}: give {option.unit}, or several pairs of these in a list")
     if not values:
         raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
     return tuple((first, second) for first, second in values)

@@ -243,8 +243,10 @@ class TestRefused:
         holed = np.ma.masked_array(values, np.zeros(np.shape(values), bool))
         holed.mask.flat[0] = True
         for part, masked in (("1 masked", holed), ("all", np.ma.masked_all_like(values))):
-            value = {"image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one]}.get(
-                name, lambda one: one)(masked)  # fmt: skip
+            value = {
+                "image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one],
+                "connectome": lambda one: (one, "out.csv"),
+            }.get(name, lambda one: one)(masked)  # fmt: skip
             option = {"image": "mask", "several": "exclude"}.get(name, name)
             words = rf"^{option} is a masked array .* with \.filled\(value\)"
             with pytest.raises(ts.ParameterError, match=words) as raised:
