@@ -49,6 +49,15 @@ def test_the_command_says_how_many(tracked, run):
     assert np.nanmax(np.load(output)) > 10
 
 
+def test_products_of_one_name_are_replaced(tracked):
+    folder, _ = tracked
+    both = {"connectome": (folder / "labels.nii.gz", folder / "two.csv"), "ends": folder / "two.nii.gz"}
+    for force in (False, True):
+        ts.map_tractogram(folder / "run.trx", force=force, **both)
+    with pytest.raises(ts.OutputError, match=r"two\.json: is the record of two\.csv"):
+        ts.map_tractogram(folder / "run.trx", force=True, ends=folder / "two.nii.gz")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

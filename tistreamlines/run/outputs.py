@@ -106,7 +106,7 @@ def check_names(
         _check_report(report, named, taken, force=force)
     if beside is not None and beside.exists():
         own = output or made[0][1]
-        _check_record(own, beside)
+        _check_record(own, beside, [path for _, path in made])
 
 
 def _check_report(page: Path, others: Iterable[Path], taken: Mapping[Path, str], *, force: bool) -> None:
@@ -192,8 +192,8 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _check_record(own: Path, beside: Path) -> None:
-    """Refuse to replace a JSON file that is no record, or that of a tractogram or product of another name."""
+def _check_record(own: Path, beside: Path, made: Iterable[Path]) -> None:
+    """Refuse to replace a JSON file that is no record, or that of a tractogram or product that is not written anew."""
     found = record_at(beside)
     if found is None:
         raise OutputError(f"{beside}: is not the record of a tractogram and is not replaced; rename {own.name}")
@@ -202,8 +202,9 @@ def _check_record(own: Path, beside: Path) -> None:
     if isinstance(suffix, str) and suffix.lower() in SINKS:
         _refuse_other(beside.with_suffix(suffix), own, beside)
     elif told is None:  # of a run without a tractogram
-        for suffix in (one for row in PRODUCTS.values() for one in row.suffixes):
-            _refuse_other(beside.with_suffix(suffix), own, beside)
+        others = {beside.with_suffix(one) for row in PRODUCTS.values() for one in row.suffixes}
+        for other in sorted(others - set(made)):
+            _refuse_other(other, own, beside)
 
 
 def _refuse_other(other: Path, own: Path, beside: Path) -> None:
