@@ -17,6 +17,7 @@ from ..option import flag, listed
 from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
+from ..tracking.products.density_map import MAPS
 from ..tracking.registry import PRODUCTS
 from .inputs import hashing
 from .outputs import check_names, reserved
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from ..options.keywords import ProductOptions
 
-MAPS = ("density", "ends")  # products that lie on a grid
 LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
 
 
@@ -132,10 +132,8 @@ def _numbered(path: Path) -> Generator[Batch, None, None]:
 
 
 def _longest(path: Path, batch: Batch) -> float:
-    """Return the longest step of some streamlines, mm."""
-    squared = (np.diff(batch.points, axis=0) ** 2).sum(axis=1)
-    squared[batch.offsets[1:-1] - 1] = 0  # from one streamline to the next
-    longest = float(np.sqrt(squared.max(initial=0)))
+    """Return the longest step of some streamlines, mm; raise an InputError if it cannot be one."""
+    longest = batch.longest_step
     if longest > LONGEST_MM:
         raise InputError(f"{path}: has a step of {longest:.4g} mm; correct or write the file again")
     return longest

@@ -126,6 +126,13 @@ class Batch:
         return cls(points, offsets, *others, **{name: _joined(parts, name) for name in DATA})
 
     @property
+    def longest_step(self) -> float:
+        """Longest distance between two consecutive points of a streamline, mm; 0 without steps."""
+        steps = np.linalg.norm(np.diff(self.points, axis=0), axis=1)
+        steps[self.offsets[1:-1] - 1] = 0  # from one streamline to the next
+        return float(steps.max(initial=0))
+
+    @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Number of points of each streamline, ``(n,)`` int64."""
         return np.diff(self.offsets)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import plugins
 from ..errors import ParameterError
 from ..fit.models import MODELS
-from ..io import maps
+from ..io import maps, matrices
 from ..option import listed
 from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
@@ -242,7 +242,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
-        connectome.Connectomes, connectome.SUFFIXES, connectome.blank, connectome.check, connectome.files,
+        connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome.files,
     ),
 }  # fmt: skip
 

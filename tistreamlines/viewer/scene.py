@@ -127,9 +127,7 @@ class _Extent:
         """Take the points of a batch into account."""
         self._low = np.minimum(self._low, batch.points.min(axis=0))
         self._high = np.maximum(self._high, batch.points.max(axis=0))
-        steps = np.linalg.norm(np.diff(batch.points, axis=0), axis=1)
-        steps[batch.offsets[1:-1] - 1] = 0  # from one streamline to the next
-        self.step_mm = max(self.step_mm, float(steps.max(initial=0)))
+        self.step_mm = max(self.step_mm, batch.longest_step)
 
     def grid(self) -> Space:
         """Return cubes that cover the box, of 2 mm unless they were too many."""

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...backends.program import Program
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...io import sidecar
-from ...io.matrices import SUFFIXES, beside, write_matrix, write_nodes
+from ...io.matrices import beside, write_matrix, write_nodes
 from ...kernels.products.lengths import measure_points
-from ...linker.source import Source
 from ...option import OUTPUT, listed, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings
-from .device_ends import DeviceEnds
+from .density import program_of
+from .device_connectome import DeviceConnectomes
 from .matrix import MEASURES, EdgeSums, Matrix
-from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation, ends_of
+from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
@@ -108,11 +106,11 @@ class Connectomes:
         for one in self._made:
             one.add(one.parcellation.of_batch(batch), lengths, batch.seed_number)
 
-    def collector(self, space: Space, settings: Settings) -> DeviceEnds | None:
+    def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points are needed."""
         if any(one.parcellation.needs_points for one in self._made):
             return None
-        return DeviceEnds(space, self._made)
+        return DeviceConnectomes(space, self._made)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
@@ -181,18 +179,11 @@ class _One:
         return out
 
 
-@cache
-def _program() -> Program:
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([measure_points]), threads=1)
-
-
 def lengths_of(batch: Batch) -> Array:
     """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm."""
     lengths = np.zeros(len(batch), np.int32)
     values = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "lengths": lengths}
-    _program().run("measure_points", len(batch), values)
+    program_of(measure_points).run("measure_points", len(batch), values)
     return lengths
 
 
@@ -234,9 +225,9 @@ def files(options: ConnectomeOptions) -> tuple[Path, ...]:
     return tuple(out)
 
 
-def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceEnds | None:
+def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
-    return None if options.connectome_assignment == REVERSE else DeviceEnds(space, ())
+    return None if options.connectome_assignment == REVERSE else DeviceConnectomes(space, ())
 
 
 def check(options: ConnectomeOptions) -> None:
@@ -247,6 +238,3 @@ def check(options: ConnectomeOptions) -> None:
     pairs: Any = options.connectome
     for (labels, _), table in zip(pairs, tables_of(options), strict=True):
         Parcellation(labels, table, END_VOXEL, 0.0)
-
-
-__all__ = ["SUFFIXES", "ConnectomeOptions", "Connectomes", "blank", "check", "ends_of", "files"]

@@ -40,7 +40,7 @@ LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
 
 @cache
 def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
-    """Return a kernel of this module's maps for the host; see the constants of ``kernels/products/density.py``."""
+    """Return a kernel of a product for the host; of maps, see the constants of ``kernels/products/density.py``."""
     from ...backends.numba.program import NumbaProgram
 
     return NumbaProgram(Source([kernel], {"LISTS": lists, "SHARES": shares}), threads=1)

@@ -1,10 +1,10 @@
-"""The ends and lengths of streamlines as a product: these come back from the device, and no point does."""
+"""Connectomes of streamlines on a device: their ends and lengths come back to the host, and no other point."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,33 +22,21 @@ from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
 AT_ONCE = 1 << 17  # streamlines whose ends are held: 7 words each
-Sums = Any  # see EdgeSums
 
 
-class Taker(Protocol):
-    """What is made of ends: a parcellation, and sums that are taken and merged."""
-
-    parcellation: Any
-    sums: Sums
-
-    def add(self, found: Array, lengths: Array, numbers: Array) -> None:
-        """Add streamlines."""
-        ...
-
-
-class DeviceEnds(Collector):
+class DeviceConnectomes(Collector):
     """Brings the ends and lengths of accepted streamlines back, and adds them up in another thread.
 
     Parameters
     ----------
     space : of the image that is tracked.
-    takers : what is made of them.
+    takers : the connectomes, each with its parcellation and its sums.
     """
 
     roots = (measure_steps,)
     bytes = 2 * 7 * WORD * AT_ONCE
 
-    def __init__(self, space: Space, takers: Sequence[Taker]) -> None:
+    def __init__(self, space: Space, takers: Sequence[Any]) -> None:
         self._own, self._takers = spread("affine", affine_of(space)), tuple(takers)
         self._arrays: dict[str, Any] = {}
         self._last: tuple[Array, Array, Array] | None = None  # of a chunk that may be taken back
