@@ -165,7 +165,7 @@ def values(folder: Path) -> dict[str, Any]:
         "cache_dir": str(folder / "cache"), "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
         "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
         "points": "float16", "connectome": (d["mask"], str(folder / "c.csv")), "connectome_assignment": "reverse",
-        "connectome_measure": ["length"], "connectome_nodes": [nodes],
+        "connectome_measure": ["length"], "connectome_sample": [d["mask"]], "connectome_nodes": [nodes],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "endpoints_only")  # fmt: skip

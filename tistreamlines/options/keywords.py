@@ -136,6 +136,7 @@ class Options(TypedDict, total=False):
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
+    connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[PathLike] | None
     # Running
     part: str | None
@@ -171,4 +172,5 @@ class ProductOptions(TypedDict, total=False):
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
+    connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[PathLike] | None
