@@ -125,6 +125,7 @@ class Options(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    groups: bool | None
     points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
@@ -161,6 +162,7 @@ class ProductOptions(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    groups: bool | None
     points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,10 @@ from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...io import sidecar
 from ...io.matrices import beside, write_matrix, write_nodes
+from ...io.trx import member_names
 from ...kernels.products.lengths import measure_points
 from ...option import OUTPUT, listed, option
-from ...space.batch import Batch, Space
+from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .content import names_of
 from .density import program_of
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 4
+LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
 
 
@@ -98,6 +101,7 @@ class Connectomes:
             for (labels, path), table in zip(pairs, tables_of(options), strict=True)
         ]
         self._measures = measures_of(options)
+        self._group_names = group_names(self._made)
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
         self._waiting: deque[Future[None]] = deque()
         self.value: tuple[Matrix, ...] = ()
@@ -114,6 +118,13 @@ class Connectomes:
         lengths, samples = lengths_of(batch), self._sampled.of(batch)
         for one in self._made:
             one.add(one.parcellation.of_batch(batch), lengths, batch.seed_number, samples)
+
+    def groups(self, batch: Batch) -> tuple[Groups, ...]:
+        """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
+        return tuple(
+            Groups(names, one.parcellation.of_batch(batch))
+            for names, one in zip(self._group_names, self._made, strict=True)
+        )
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points are needed."""
@@ -191,6 +202,12 @@ class _One:
             out.append(f"{made.labels}: {made.unassigned:,} of {made.streamlines:,} streamlines have an end without a "
                        "node: check that the parcellation lies in the space of the tracked image")  # fmt: skip
         return out
+
+
+def group_names(made: Sequence[_One]) -> list[tuple[str, ...]]:
+    """Return the names of the groups of each parcellation: that of its file, and that of the node."""
+    named = iter(member_names((f"{one.path.stem}_{name}" for one in made for name in one.parcellation.names), LONGEST))
+    return [tuple(islice(named, len(one.parcellation.names))) for one in made]
 
 
 def lengths_of(batch: Batch) -> Array:
