@@ -9,6 +9,7 @@ from trx import trx_file_memmap
 
 import tistreamlines as ts
 from tistreamlines.run import resume
+from tistreamlines.tracking.products import connectome
 
 FILES = ("m.csv", "m_error.csv", "m_FA_mean.csv", "m_FA_mean_error.csv")
 NODES = {4: "Fornix (left)", 5: "fornix_(left)", 7: "Grau-weiß", 9: "far", 6: "six"}
@@ -64,11 +65,14 @@ def test_of_pieces(tracked, head, monkeypatch):
     assert same(tracked, "pieces")
 
 
-def test_of_the_tractogram_or_without_one(tracked, head):
+def test_of_the_tractogram_or_without_one(tracked, head, monkeypatch):
     ts.map_tractogram(tracked.folder / "run.trx", **tracked.named("mapped"))
     assert same(tracked, "mapped")
+    read, parcellation = [], connectome.Parcellation
+    monkeypatch.setattr(connectome, "Parcellation", lambda *given: read.append(given) or parcellation(*given))
     alone = ts.track(*head.series, **tracked.options, **tracked.named("alone"))
     assert same(tracked, "alone")
+    assert len(read) == 1
     matrix = alone.products["connectome"][0]
     means = matrix.values["FA_mean"][matrix.values["count"] > 0]
     assert 0.4 < means.mean() < 0.6

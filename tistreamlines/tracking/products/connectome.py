@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,8 @@ Array = npt.NDArray[Any]
 MOST_THREADS = 4
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
+# what a check has read, by the identity of the options, until a run takes it or the options are gone
+_CHECKED: dict[int, tuple[list[Parcellation], SampledMeans]] = {}
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,11 @@ class Connectomes:
         self, options: ConnectomeOptions, space: Space, step_mm: float, threads: int | None = None
     ) -> None:  # fmt: skip
         pairs: Any = options.connectome
-        radius = options.connectome_radius
-        if radius is None:
-            radius = RADIUS if options.connectome_assignment == RADIAL else 0.0
         self.paths = files(options)
-        self._sampled = SampledMeans(options.connectome_sample or ())
+        parcellations, self._sampled = _CHECKED.pop(id(options), None) or inputs_of(options)
         self._made = [
-            _One(Parcellation(labels, table, options.connectome_assignment, radius), Path(path), self._sampled.units)
-            for (labels, path), table in zip(pairs, tables_of(options), strict=True)
+            _One(parcellation, Path(path), self._sampled.units)
+            for parcellation, (_, path) in zip(parcellations, pairs, strict=True)
         ]
         self._measures = measures_of(options)
         self._group_names = group_names(self._made)
@@ -218,6 +218,19 @@ def lengths_of(batch: Batch) -> Array:
     return lengths
 
 
+def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMeans]:
+    """Read the parcellations, and the maps that are sampled."""
+    pairs: Any = options.connectome
+    radius = options.connectome_radius
+    if radius is None:
+        radius = RADIUS if options.connectome_assignment == RADIAL else 0.0
+    parcellations = [
+        Parcellation(labels, table, options.connectome_assignment, radius)
+        for (labels, _), table in zip(pairs, tables_of(options), strict=True)
+    ]
+    return parcellations, SampledMeans(options.connectome_sample or ())
+
+
 def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
     """Return the lookup table of each parcellation, or None."""
     pairs: Any = options.connectome
@@ -265,11 +278,9 @@ def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> Devic
 
 
 def check(options: ConnectomeOptions) -> None:
-    """Read the parcellations and maps: an error of a small file comes before the work."""
+    """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
     measures_of(options)
-    SampledMeans(options.connectome_sample or ())
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
-    pairs: Any = options.connectome
-    for (labels, _), table in zip(pairs, tables_of(options), strict=True):
-        Parcellation(labels, table, END_VOXEL, 0.0)
+    _CHECKED[id(options)] = inputs_of(options)
+    finalize(options, _CHECKED.pop, id(options), None)
