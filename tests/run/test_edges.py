@@ -99,6 +99,11 @@ def test_groups_are_those_of_trx_python(tracked):
     assert len(some.streamlines) == len(expected["m_six"])
 
 
+def test_so_many_groups_that_trx_python_may_not_open_them():
+    assert connectome.many_groups([("node",) * 600]) == ()
+    assert "1,200 groups" in connectome.many_groups([("node",) * 600] * 2)[0]
+
+
 @pytest.mark.parametrize(
     ("output", "more", "words"),
     [

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 4
+MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
 # what a check has read, by the identity of the options, until a run takes it or the options are gone
@@ -102,6 +103,7 @@ class Connectomes:
         ]
         self._measures = measures_of(options)
         self._group_names = group_names(self._made)
+        self._many_groups = many_groups(self._group_names) if getattr(options, "groups", False) else ()
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
         self._waiting: deque[Future[None]] = deque()
         self.value: tuple[Matrix, ...] = ()
@@ -143,7 +145,7 @@ class Connectomes:
         self.told = {"matrices": [told for told, _ in written], "files": [file for _, some in written for file in some]}
         self.told |= {"samples": self._sampled.told} if self._sampled.maps else {}
         doubts = (one.doubts(made) for one, made in zip(self._made, self.value, strict=True))
-        self.doubts = (*self._sampled.doubts, *(text for some in doubts for text in some))
+        self.doubts = (*self._many_groups, *self._sampled.doubts, *(text for some in doubts for text in some))
 
 
 class _One:
@@ -208,6 +210,14 @@ def group_names(made: Sequence[_One]) -> list[tuple[str, ...]]:
     """Return the names of the groups of each parcellation: that of its file, and that of the node."""
     named = iter(member_names((f"{one.path.stem}_{name}" for one in made for name in one.parcellation.names), LONGEST))
     return [tuple(islice(named, len(one.parcellation.names))) for one in made]
+
+
+def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Say that a program may be unable to read so many groups."""
+    if (count := sum(map(len, names))) <= MOST_GROUPS:
+        return ()
+    return (f"--groups: up to {count:,} groups are written, and trx-python opens a file for each: allow it more open "
+            "files (ulimit -n), or give parcellations of fewer nodes",)  # fmt: skip
 
 
 def lengths_of(batch: Batch) -> Array:
