@@ -277,5 +277,6 @@ class Connectome(Product):
         assignment: Literal["radial", "end-voxel", "reverse"] | None = ...,
         radius: float | None = ...,
         measure: OneOrMore[str] | None = ...,
+        sample: OneOrMore[ImageLike] | None = ...,
         nodes: OneOrMore[PathLike] | None = ...,
     ) -> None: ...

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..io import sidecar
 from ..options.parameters import Parameters
-from ..space.batch import Batch, Space
+from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.files import ProductFile
+from ..tracking.products.files import Grouping, ProductFile
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS
 
@@ -31,6 +31,10 @@ class Products:
         """Take the streamlines of a batch into account."""
         for one in self._made.values():
             one.add(batch)
+
+    def groups(self, batch: Batch) -> tuple[Groups, ...]:
+        """Return the groups of the streamlines of a batch, of all products that have some."""
+        return tuple(some for one in self._made.values() if isinstance(one, Grouping) for some in one.groups(batch))
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
