@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,10 @@ class Products:
         return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
-        """Write all files."""
-        for one in self._made.values():
-            one.write(force=force)
+        """Write all files, those of several products at the same time."""
+        with ThreadPoolExecutor(max(1, len(self._made))) as pool:
+            for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
+                written.result()
 
     @property
     def told(self) -> dict[str, Any]:
