@@ -170,6 +170,12 @@ TABLES = {
     "dseg.tsv": "index\tname\tcolor\n17\tLeft-Hippocampus\t#ff\n53\tRight-Hippocampus\t#f0\n",
     "label.xml": '<atlas><header><type>Label</type></header><data><label index="17">Left-Hippocampus</label>'
                  '<label index="53">Right-Hippocampus</label></data></atlas>',
+    "value.xml": '<atlas><header><type>Statistic</type></header><data><label index="0" value="17">Left-Hippocampus'
+                 '</label><label index="1" value="53">Right-Hippocampus</label></data></atlas>',
+    # as in fs_default.txt, in which the thalamus has two names; MRtrix3's tables for AAL have the label at the end
+    "twice.txt": "17 LHP Left-Hippocampus 1 2 3 255\n17 LHP Left-Hippo 1 2 3 255\n53 RHP Right-Hippocampus 1 2 3 255\n",
+    "aal.txt": "LHP Left-Hippocampus 17\nRHP Right-Hippocampus 53\n",
+    "atlaspack.tsv": "index\tlabel\tnetwork_label\n17\tLeft-Hippocampus\tn/a\n53\tRight-Hippocampus\t\n",
     "max.xml": '<atlas><header><type>Probabalistic</type></header><data><label index="16">Left-Hippocampus</label>'
                '<label index="52">Right-Hippocampus</label></data></atlas>',
 }  # fmt: skip
@@ -179,6 +185,25 @@ TABLES = {
 def test_lookup_tables_of_others(tmp_path, name):
     (tmp_path / name).write_text(TABLES[name])
     assert read_nodes(tmp_path / name) == {17: "Left-Hippocampus", 53: "Right-Hippocampus"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("1 Frontal Pole\n2 Insular Cortex\n3 Precuneus\n", ["Frontal Pole", "Insular Cortex", "Precuneus"]),
+        ("1 Left Thalamus\n2 Right Thalamus\n", ["Left Thalamus", "Right Thalamus"]),
+        ("1 L.A 44_45 0 0 0 255\n2 L.I inf 0 0 0 255\n", ["44_45", "inf"]),
+    ],
+)
+def test_names_of_several_words_and_those_like_numbers(tmp_path, text, names):
+    (tmp_path / "nodes.txt").write_text(text)
+    assert list(read_nodes(tmp_path / "nodes.txt").values()) == names
+
+
+def test_an_atlas_that_does_not_say_where_labels_begin(tmp_path):
+    (tmp_path / "a.xml").write_text('<atlas><data><label index="0">Left-Hippocampus</label></data></atlas>')
+    with pytest.raises(InputError, match="no <type> in its header"):
+        read_nodes(tmp_path / "a.xml")
 
 
 def test_rows_are_those_of_the_table(folder):

@@ -52,8 +52,8 @@ class ContentOptions:
         unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "part"), affects="run",
     )  # fmt: skip
     groups: bool = option(
-        False, OUTPUT, "Write a group FILE_NODE of streamlines for each node of --connectome, which has those of which "
-        "an end belongs to the node. This needs a .trx file.", requires=("connectome",), excludes=("part",),
+        False, OUTPUT, "Write a group for each node of --connectome to the tractogram: the streamlines of which an end "
+        "belongs to the node, as FILE_NODE. This needs a .trx file.", requires=("connectome",), excludes=("part",),
         affects="run",
     )  # fmt: skip
     points: str = option(
