@@ -258,6 +258,16 @@ def test_texts_differ_where_the_constants_do(made):
     assert link([combine], made, {"operation": plus, "SCALE": 3}).text == first
 
 
+@pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect()], ids=lambda f: f.name)
+def test_the_text_for_a_root_is_that_of_it_alone(made):
+    """So its compiled code serves whatever else is linked with it."""
+    fill = {"operation": plus, "SCALE": 3, "FLAG": 1}
+    alone = {root.__name__: link([root], made, fill).text for root in (branching, combine, lane_sums)}
+    together = link([combine, lane_sums, branching], made, fill)
+    assert {name: together.text_for(name) for name in alone} == alone
+    assert "def plus(" in alone["combine"] and "def plus(" not in alone["branching"]
+
+
 def test_two_functions_of_one_name_do_not_link():
     namesake = lang.Func(lambda: None)
     namesake.__name__ = "plus"
