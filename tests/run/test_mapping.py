@@ -1,11 +1,20 @@
 """Matrices and maps of tractograms that are there: those of the run, and errors in one line."""
 
+import json
+from typing import ClassVar
+
 import nibabel as nib
 import numpy as np
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.backends.taichi.program import TaichiProgram
+from tistreamlines.devices import list_devices
+from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError, ParameterError
+from tistreamlines.io import tractograms
+from tistreamlines.tracking.products import density
+
+PRESENT = {one.arch for one in list_devices() if one.available}
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +47,68 @@ def test_files_are_those_of_the_run(tracked, suffix):
         assert (folder / "trx_error.csv").read_bytes() == (folder / "run_error.csv").read_bytes()
     if suffix != "trk":  # whose points nibabel stores in voxels, so they are rounded
         assert (folder / f"{suffix}.nii.gz").read_bytes() == (folder / "run.nii.gz").read_bytes()
+
+
+@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
+    """In several batches, and several lists of a batch."""
+    folder, result = tracked
+    points, batches = int(result.n_streamlines * result.mean_points), []
+    monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", points // 5)
+    monkeypatch.setattr(density, "LISTED", 5000)
+    add, run, ran = density.Density.add, TaichiProgram.run, set()
+    monkeypatch.setattr(density.Density, "add", lambda self, batch: batches.append(add(self, batch)))
+    monkeypatch.setattr(TaichiProgram, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
+    made = {}
+    for arch in ("cpu", "vulkan"):
+        made[arch] = {
+            "connectome": (folder / "labels.nii.gz", tmp_path / f"{arch}.csv"), "connectome_measure": "mean-length",
+            "density": tmp_path / f"{arch}.nii", "ends": tmp_path / f"{arch}_ends.nii", "density_voxel": 1.5,
+        }  # fmt: skip
+        ts.map_tractogram(folder / "run.trx", arch=arch, **made[arch])
+    assert len(batches) > 4 * 4  # of two maps on two devices
+    assert ran >= {"count_points", "count_end_points", "measure_points"}
+    for name in ("density", "ends"):
+        assert made["cpu"][name].read_bytes() == made["vulkan"][name].read_bytes()
+        assert nib.load(made["cpu"][name]).get_fdata().max() > 1
+    for end in (".csv", "_error.csv"):
+        assert (tmp_path / f"cpu{end}").read_bytes() == (tmp_path / f"vulkan{end}").read_bytes()
+    recorded = json.loads((tmp_path / "vulkan.json").read_text())
+    assert recorded["device"]["arch"] == "vulkan"
+
+
+class Full:
+    """A device without memory."""
+
+    signatures: ClassVar = {"count_points": [("item", "int"), ("points", "reals")]}
+
+    def array(self, values):
+        if values.dtype == np.float32:
+            raise DeviceMemoryError("planted")
+        return values
+
+
+def test_a_device_without_memory(tracked):
+    made = density.Density(ts.Space(np.eye(4), (9, 9, 9)), 5.0)
+    made.move_to(Full())
+    made.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
+    with pytest.raises(DeviceMemoryError, match=r"points of [\d,]+ streamlines: give arch cpu"):
+        made.counts()
+
+
+def test_a_large_map_stays_on_the_host(tracked, monkeypatch):
+    monkeypatch.setattr(density, "MOST_BYTES", 4 * density.LISTED)
+    made = density.Density(ts.Space(np.eye(4), (50, 50, 50)), 5.0)
+    made.move_to(Full())
+    made.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
+    assert made.counts().max() > 1
+
+
+def test_a_device_that_is_not_there(tracked, tmp_path):
+    arch = next(one for one in ("metal", "cuda", "amdgpu") if one not in PRESENT)
+    with pytest.raises(DeviceError, match=arch):
+        ts.map_tractogram(tracked[0] / "run.trx", arch=arch, ends=tmp_path / "e.nii")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_says_how_many(tracked, run):

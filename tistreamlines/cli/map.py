@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from ..devices import ARCHS
+from ..option import RUNNING
 from ..options.definitions import product_options
 from ..run.mapping import map_tractogram
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
@@ -21,6 +23,12 @@ which makes the same while it tracks.
 @click.command("map", cls=GroupedCommand, help=HELP)
 @click.argument("tractogram")
 @parameter_options(("force", *product_options()))
+@grouped(RUNNING)(
+    "--arch", type=click.Choice(("auto", *ARCHS)), default="cpu",
+    help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. Nodes "
+    "of ends, and maps of another --density-kind than count, are made on the CPU in any case.  [default: cpu]",
+)
+@parameter_options(("compiler", "threads"))
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def map(context: click.Context, tractogram: str, quiet: bool, **_: Any) -> None:

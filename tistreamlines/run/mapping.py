@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends import compiler_told, take_compiler
+from ..devices import Device, choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory
@@ -18,6 +20,7 @@ from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.density_map import MAPS
+from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import hashing
 from .outputs import check_names, reserved
@@ -33,7 +36,8 @@ LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to b
 
 
 def map_tractogram(
-    tractogram: str | PathLike[str], *, force: bool = False, **products: Unpack[ProductOptions]
+    tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
+    force: bool = False, **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
@@ -41,6 +45,12 @@ def map_tractogram(
     ----------
     tractogram : str or Path
         A .trx, .trk or .tck, in RASmm. It is read in batches, so its size does not matter.
+    arch : str
+        Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
+        'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files are the same.
+        Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
+    compiler, threads : str, int
+        As for :func:`track`.
     force : bool
         Overwrite existing files.
     **products
@@ -62,6 +72,8 @@ def map_tractogram(
         If the tractogram or another input is missing or damaged.
     OutputError
         If an output exists, or cannot be written.
+    DeviceError
+        If the device is unavailable, or lacks the memory.
 
     Examples
     --------
@@ -71,7 +83,8 @@ def map_tractogram(
     """
     if unknown := set(products) - set(product_options()):
         raise TypeError(f"map_tractogram() got an unexpected keyword argument {min(unknown)!r}")
-    path, chosen = check_tractogram(tractogram), Parameters.given(products)
+    path, running = check_tractogram(tractogram), {"arch": arch, "compiler": compiler, "threads": threads}
+    chosen = Parameters.given({**running, **products})
     if not (outputs := asked(chosen)):
         raise ParameterError(f"nothing is asked for: give {listed(map(flag, PRODUCTS))}")
     inputs = chosen.inputs()
@@ -83,7 +96,10 @@ def map_tractogram(
         for name in outputs:
             PRODUCTS[name].check(chosen)
         hashes = hashing({"tractogram": path, **inputs})
+        device = _device(chosen)
         made = _products(path, chosen, outputs)
+        if not device.on_host:
+            made.move_to(program_on(device))
         count = _add(made, path)
         made.write(force=force)
         paths = {"tractogram": path, **inputs}
@@ -91,11 +107,18 @@ def map_tractogram(
             "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,
             "parameters": {name: chosen.as_dict()[name] for name in product_options()},
             "inputs": {name: {"path": str(paths[name]), "sha256": one} for name, one in hashes().items()},
-        }  # fmt: skip
+            "device": device.as_dict(),
+        } | compiler_told(device)  # fmt: skip
         beside = record_path(None, outputs)
         assert beside is not None
         sidecar.write_record(beside, record | made.told, force=force)
     return {"streamlines": count, "products": made.values, "warnings": made.doubts}
+
+
+def _device(chosen: Parameters) -> Device:
+    """Return the device that counts; it is there, or an error says why not before the tractogram is read."""
+    take_compiler(chosen.compiler)
+    return choose(chosen.arch)
 
 
 def _products(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Products:

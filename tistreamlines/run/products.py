@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..backends.program import Program
 from ..io import sidecar
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.files import ProductFile
+from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS
 
@@ -30,6 +32,12 @@ class Products:
         """Take the streamlines of a batch into account."""
         for one in self._made.values():
             one.add(batch)
+
+    def move_to(self, program: Program) -> None:
+        """Have the kernels that take points run with this program, as far as products can."""
+        for one in self._made.values():
+            if isinstance(one, Movable):
+                one.move_to(program)
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
