@@ -1,11 +1,14 @@
 """Matrices and maps of tractograms that are there: those of the run, and errors in one line."""
 
 import json
+import shutil
+import subprocess
 from typing import ClassVar
 
 import nibabel as nib
 import numpy as np
 import pytest
+from places import DATA
 
 import tistreamlines as ts
 from tistreamlines.backends.taichi.program import TaichiProgram
@@ -13,7 +16,9 @@ from tistreamlines.devices import list_devices
 from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError, ParameterError
 from tistreamlines.io import tractograms
 from tistreamlines.tracking.products import density
+from tistreamlines.tracking.products.density_map import grid_of_map
 
+TRACKS = DATA / "mrtrix_sift_phantom" / "tracks.tck"
 PRESENT = {one.arch for one in list_devices() if one.available}
 
 
@@ -111,6 +116,26 @@ def test_a_device_that_is_not_there(tracked, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not TRACKS.exists(), reason="no real data at ../shared/data/mrtrix_sift_phantom")
+@pytest.mark.skipif(shutil.which("tcksample") is None, reason="MRtrix3 is not installed")
+def test_values_are_those_of_tcksample(tmp_path, run, monkeypatch):
+    """Of two maps, in several batches."""
+    space = grid_of_map(TRACKS.with_name("mask.mif"))
+    values = np.random.default_rng(5).normal(size=space.shape).astype(np.float32)
+    nib.save(nib.Nifti1Image(values, space.affine), tmp_path / "random.nii")
+    monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", 20_000)
+    maps = ("--sample", tmp_path / "random.nii", "--sample", TRACKS.with_name("mask.mif"))
+    done = run("map", TRACKS, *maps, "--sample-table", tmp_path / "a.csv")
+    assert done.code == 0, done.err
+    table = np.genfromtxt(tmp_path / "a.csv", delimiter=",", names=True)
+    assert len(table) == 5000
+    for which in ("mean", "median", "min", "max"):
+        found = tmp_path / f"{which}.txt"
+        subprocess.run(["tcksample", "-quiet", "-stat_tck", which, TRACKS, tmp_path / "random.nii", found], check=True)
+        assert np.allclose(table[f"random_{which}"], np.loadtxt(found), atol=2e-5)
+    assert np.ptp(table["mask_mean"]) > 0.3
+
+
 def test_the_command_says_how_many(tracked, run):
     folder, result = tracked
     labels, output = folder / "labels.nii.gz", folder / "command.npy"
@@ -133,7 +158,7 @@ def test_products_of_one_name_are_replaced(tracked):
     ("options", "words"),
     [
         ({}, "nothing is asked for"), ({"density": "d.nii.gz"}, "density_grid"),
-        ({"connectome": ("no.nii", "c.csv")}, "no.nii"),
+        ({"connectome": ("no.nii", "c.csv")}, "no.nii"), ({"sample": __file__, "ends": "e.nii"}, "sample_table"),
     ],
 )
 def test_bad_input_is_one_line(tracked, tmp_path, options, words, monkeypatch):

@@ -8,12 +8,12 @@ import click
 
 from ..devices import ARCHS
 from ..option import RUNNING
-from ..options.definitions import product_options
+from ..options.definitions import mapped_options
 from ..run.mapping import map_tractogram
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
 from .printing import tell
 
-HELP = """Make matrices and maps of the streamlines of a tractogram.
+HELP = """Make matrices, maps and tables of the streamlines of a tractogram.
 
 TRACTOGRAM is a .trx, .trk or .tck of any program, in RASmm. The options and files are those of tistreamlines track,
 which makes the same while it tracks.
@@ -22,7 +22,7 @@ which makes the same while it tracks.
 
 @click.command("map", cls=GroupedCommand, help=HELP)
 @click.argument("tractogram")
-@parameter_options(("force", *product_options()))
+@parameter_options(("force", *mapped_options()))
 @grouped(RUNNING)(
     "--arch", type=click.Choice(("auto", *ARCHS)), default="cpu",
     help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. Nodes "

@@ -126,6 +126,7 @@ class Options(TypedDict, total=False):
     endpoints_only: bool | None
     compress: float | None
     points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
@@ -161,6 +162,7 @@ class ProductOptions(TypedDict, total=False):
     endpoints_only: bool | None
     compress: float | None
     points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None

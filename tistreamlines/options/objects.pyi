@@ -279,3 +279,10 @@ class Connectome(Product):
         measure: OneOrMore[str] | None = ...,
         nodes: OneOrMore[PathLike] | None = ...,
     ) -> None: ...
+
+class SampleTable(Product):
+    """Product 'sample_table': table of the values of maps along each streamline."""
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...

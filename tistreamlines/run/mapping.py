@@ -16,7 +16,7 @@ from ..io import sidecar
 from ..io.in_memory import InMemory
 from ..io.tractograms import check_tractogram, grid_of_tractogram, stored_batches
 from ..option import flag, listed
-from ..options.definitions import product_options
+from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.density_map import MAPS
@@ -54,15 +54,15 @@ def map_tractogram(
     force : bool
         Overwrite existing files.
     **products
-        Options of what is made, such as ``connectome`` and ``density``, as for :func:`track`. Maps of a .tck, which has
-        no grid, need ``density_grid``.
+        Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
+        :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``.
 
     Returns
     -------
     dict
         ``streamlines``, their number, and ``products``, what was made: a map as an array, matrices as objects with
-        ``values`` and ``errors``. Blocks of the jackknife are those of seeds, if a .trx has their numbers
-        (``seed_number``), else every 32nd streamline is in the same one.
+        ``values`` and ``errors``, a table as a dict of columns. Blocks of the jackknife are those of seeds, if a .trx
+        has their numbers (``seed_number``), else every 32nd streamline is in the same one.
 
     Raises
     ------
@@ -81,12 +81,14 @@ def map_tractogram(
     >>> made = ts.map_tractogram("brain.tck", connectome=("labels.nii.gz", "brain.csv"))  # doctest: +SKIP
     >>> made["products"]["connectome"][0].values["count"]  # doctest: +SKIP
     """
-    if unknown := set(products) - set(product_options()):
+    if unknown := set(products) - set(mapped_options()):
         raise TypeError(f"map_tractogram() got an unexpected keyword argument {min(unknown)!r}")
     path, running = check_tractogram(tractogram), {"arch": arch, "compiler": compiler, "threads": threads}
     chosen = Parameters.given({**running, **products})
     if not (outputs := asked(chosen)):
         raise ParameterError(f"nothing is asked for: give {listed(map(flag, PRODUCTS))}")
+    if chosen.sample is not None and chosen.sample_table is None:
+        raise ParameterError("--sample needs a file for the values here: give --sample-table")
     inputs = chosen.inputs()
     if wrong := [name for name, one in inputs.items() if isinstance(one, InMemory) and one.affine is None]:
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")
@@ -105,7 +107,7 @@ def map_tractogram(
         paths = {"tractogram": path, **inputs}
         record = {
             "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,
-            "parameters": {name: chosen.as_dict()[name] for name in product_options()},
+            "parameters": {name: chosen.as_dict()[name] for name in mapped_options()},
             "inputs": {name: {"path": str(paths[name]), "sha256": one} for name, one in hashes().items()},
             "device": device.as_dict(),
         } | compiler_told(device)  # fmt: skip
