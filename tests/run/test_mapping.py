@@ -1,13 +1,17 @@
 """Matrices and maps of tractograms that are there: those of the run, and errors in one line."""
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
+from html import unescape
 from typing import ClassVar
 
 import nibabel as nib
 import numpy as np
 import pytest
+from PIL import Image
 from places import DATA
 
 import tistreamlines as ts
@@ -59,10 +63,10 @@ def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
     """In several batches, and several lists of a batch."""
     folder, result = tracked
     points, batches = int(result.n_streamlines * result.mean_points), []
-    monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", points // 5)
-    monkeypatch.setattr(density, "LISTED", 5000)
-    add, run, ran = density.Density.add, TaichiProgram.run, set()
-    monkeypatch.setattr(density.Density, "add", lambda self, batch: batches.append(add(self, batch)))
+    monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", points // 3)
+    monkeypatch.setattr(density, "LISTED", points)
+    listed, run, ran = density.in_parts, TaichiProgram.run, set()
+    monkeypatch.setattr(density, "in_parts", lambda *given: (parts := listed(*given), batches.append(len(parts)))[0])
     monkeypatch.setattr(TaichiProgram, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
     made = {}
     for arch in ("cpu", "vulkan"):
@@ -71,7 +75,8 @@ def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
             "density": tmp_path / f"{arch}.nii", "ends": tmp_path / f"{arch}_ends.nii", "density_voxel": 1.5,
         }  # fmt: skip
         ts.map_tractogram(folder / "run.trx", arch=arch, **made[arch])
-    assert len(batches) > 4 * 4  # of two maps on two devices
+    assert len(batches) >= 3 * 4  # of two maps on two devices
+    assert max(batches) > 1
     assert ran >= {"count_points", "count_end_points", "measure_points"}
     for name in ("density", "ends"):
         assert made["cpu"][name].read_bytes() == made["vulkan"][name].read_bytes()
@@ -136,6 +141,63 @@ def test_values_are_those_of_tcksample(tmp_path, run, monkeypatch):
     assert np.ptp(table["mask_mean"]) > 0.3
 
 
+@pytest.fixture(scope="module")
+def page(tracked, head):
+    """A report of a .tck with a matrix, in several batches."""
+    folder, _ = tracked
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tractograms, "POINTS_AT_ONCE", 5000)
+        ts.map_tractogram(
+            folder / "copy_tck.tck", report=folder / "page.html", image=nib.load(head.mask),
+            connectome=(folder / "labels.nii.gz", folder / "shown.csv"),
+        )  # fmt: skip
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_shows_what_is_known(tracked, page):
+    folder, result = tracked
+    told = json.loads((folder / "page_stats.json").read_text())
+    assert (told["streamlines"], told["points"]) == (result.n_streamlines, result.points)
+    assert told["mean_mm"] == pytest.approx(result.mean_mm, rel=1e-5)
+    assert told["median_mm"] == pytest.approx(result.median_mm, abs=0.01)
+    assert [one["nodes"] for one in told["connectomes"]] == [11]
+    titles = re.findall(r"<h[123]>(.*?)</h[123]>", page)
+    assert titles == [
+        "copy_tck.tck", "Streamlines", "Density", "Lengths", "Connectome", "What was run", "Inputs", "Written",
+        "Options that are not the defaults",
+    ]  # fmt: skip
+    assert f"All {result.n_streamlines} streamlines, coloured by direction and projected on a slice of" in page
+    text = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    assert not re.search(r"\b(None|nan|seeds|dropped|b0)\b", text)
+    with Image.open(folder / "page_mqc.png") as picture:
+        assert np.asarray(picture.convert("L")).max() > 100
+
+
+def test_the_command_of_a_page_makes_it_again(tracked, page, run):
+    folder, _ = tracked
+    (command,) = re.findall("<pre>tistreamlines (.*?)</pre>", page)
+    words = shlex.split(unescape(command))
+    assert words[:2] == ["map", str(folder / "copy_tck.tck")]
+    words = words[: words.index("--image")]  # which was in memory
+    done = run(*words, "--force", "-q")
+    assert done.code == 0, done.err
+    assert "a slice of the density" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_alone(tracked, tmp_path):
+    made = ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
+    assert made["products"] == {}
+    assert {one.name for one in tmp_path.iterdir()} == {"a.html", "a_mqc.png", "a_stats.json"}
+    with pytest.raises(ts.OutputError, match=r"a\.html: exists already"):
+        ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
+
+
+def test_a_page_of_no_streamline(tmp_path):
+    nib.streamlines.save(nib.streamlines.Tractogram([], affine_to_rasmm=np.eye(4)), str(tmp_path / "none.tck"))
+    ts.map_tractogram(tmp_path / "none.tck", report=tmp_path / "a.html")
+    assert "All 0 streamlines" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
 def test_the_command_says_how_many(tracked, run):
     folder, result = tracked
     labels, output = folder / "labels.nii.gz", folder / "command.npy"
@@ -157,7 +219,8 @@ def test_products_of_one_name_are_replaced(tracked):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "nothing is asked for"), ({"density": "d.nii.gz"}, "density_grid"),
+        ({}, "nothing is asked for"), ({"image": "a.nii", "ends": "e.nii"}, "image is shown by report"),
+        ({"density": "d.nii.gz"}, "density_grid"),
         ({"connectome": ("no.nii", "c.csv")}, "no.nii"), ({"sample": __file__, "ends": "e.nii"}, "sample_table"),
     ],
 )
