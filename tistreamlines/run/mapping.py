@@ -104,10 +104,10 @@ def map_tractogram(
     with reserved(None, check, outputs):
         for name in outputs:
             PRODUCTS[name].check(chosen)
-        hashes, device = hashing(files), _device(chosen)
+        hashes, device, space = hashing(files), _device(chosen), _space(path, chosen, outputs)
         extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) else Extent()
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else 1.0
-        made = products_of(chosen, _space(path, chosen, outputs), longest)
+        made = products_of(chosen, space, longest)
         shown = None if page is None else Shown(extent, longest, image, threads)
         if not device.on_host:
             made.move_to(program_on(device))
