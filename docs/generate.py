@@ -188,6 +188,7 @@ RECORD = {
     "connectome": "With `--connectome`: for each of the `matrices`, its `labels`, the numbers of its `nodes`, of the "
     "`streamlines` and of those with an end without a node (`unassigned`); and the `files`, each with its measure.",
     "samples": "With `--sample`: the map of each name.",
+    "sample_table": "With `--sample-table`: `path` and `sha256` of the table, and the `maps` by name.",
     "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds, and its number "
     "of `points`, which are fewer than those that were tracked with `--endpoints-only` or `--compress`.",
     "StreamlineSeeding": "With `--bids-out`: this field and those below that begin with `Streamline` are BEP046's "

@@ -54,6 +54,7 @@ SAME_STREAMLINES = {
     "sample": "its values are held with the streamlines",
     "groups": "is of a tractogram",
     "sample_points": "its values are held with the points",
+    "sample_table": "it is a file",
     "points": "it is the type of the points of a file",
     "resume": "it keeps pieces of the same streamlines",
 }
@@ -165,8 +166,9 @@ def values(folder: Path) -> dict[str, Any]:
         "report": str(folder / "page.html"),
         "cache_dir": str(folder / "cache"), "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
         "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
-        "points": "float16", "connectome": (d["mask"], str(folder / "c.csv")), "connectome_assignment": "reverse",
-        "connectome_measure": ["length"], "connectome_sample": [d["mask"]], "connectome_nodes": [nodes],
+        "points": "float16", "sample_table": str(folder / "s.csv"), "connectome": (d["mask"], str(folder / "c.csv")),
+        "connectome_assignment": "reverse", "connectome_measure": ["length"], "connectome_sample": [d["mask"]],
+        "connectome_nodes": [nodes],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only")  # fmt: skip

@@ -21,6 +21,7 @@ from ..tracking.growth.options import GrowthOptions
 from ..tracking.products.connectome import ConnectomeOptions
 from ..tracking.products.content import ContentOptions
 from ..tracking.products.density_map import MapOptions
+from ..tracking.products.sample_table import TableOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
@@ -34,7 +35,7 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an inpu
 
 @dataclass(frozen=True)
 class OwnOptions(
-    ConnectomeOptions, MapOptions, ContentOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
+    ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
     BedpostxOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions,
     MethodChoice, SeedOptions,
 ):  # fmt: skip
@@ -65,6 +66,11 @@ def product_options() -> tuple[str, ...]:
     """Return the options of all products, in the order of the help."""
     own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}
     return tuple(name for name in options() if name in own)
+
+
+def mapped_options() -> tuple[str, ...]:
+    """Return the options of what is made of a tractogram that is there: those of all products, and the sampled maps."""
+    return tuple(name for name in options() if name == "sample" or name in product_options())
 
 
 def joined_options() -> tuple[str, ...]:

@@ -127,6 +127,7 @@ class Options(TypedDict, total=False):
     compress: float | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
@@ -164,6 +165,7 @@ class ProductOptions(TypedDict, total=False):
     compress: float | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None

@@ -280,3 +280,10 @@ class Connectome(Product):
         sample: OneOrMore[ImageLike] | None = ...,
         nodes: OneOrMore[PathLike] | None = ...,
     ) -> None: ...
+
+class SampleTable(Product):
+    """Product 'sample_table': table of the values of maps along each streamline."""
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...

@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ..backends.program import Program
 from ..io import sidecar
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.files import Grouping, ProductFile
+from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS
 
@@ -35,6 +37,12 @@ class Products:
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch, of all products that have some."""
         return tuple(some for one in self._made.values() if isinstance(one, Grouping) for some in one.groups(batch))
+
+    def move_to(self, program: Program) -> None:
+        """Have the kernels that take points run with this program, as far as products can."""
+        for one in self._made.values():
+            if isinstance(one, Movable):
+                one.move_to(program)
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from .. import plugins
 from ..errors import ParameterError
 from ..fit.models import MODELS
-from ..io import maps, matrices
+from ..io import maps, matrices, tabular
 from ..option import listed
 from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
-from .products import connectome, density_map
+from .products import connectome, density_map, sample_table
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
@@ -243,6 +243,10 @@ PRODUCTS: dict[str, Product] = {
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
         connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome.files,
+    ),
+    "sample_table": Product(
+        "table of the values of maps along each streamline", sample_table.SampleTableOptions, sample_table.SampleTable,
+        tabular.SUFFIXES,
     ),
 }  # fmt: skip
 

@@ -13,12 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.program import Program
 from ...errors import ParameterError
 from ...kernels.products.density import count_points
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
 from ..stopping.own_grid import OwnMap
-from .density import Density, program_of
+from .density import Density
+from .point_kernels import program_of
 from .samples import Sampler, unit_of
 
 Array = npt.NDArray[Any]
@@ -59,6 +61,9 @@ class Weighted(Density):
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
 
+    def move_to(self, program: Program) -> None:
+        """Stay on the host, which has to have the voxels of each streamline."""
+
     def _spans(self, points: Array, offsets: Array) -> Array:
         """Return the amounts of the segment that begins at each point, (p, shares) int32."""
         return np.zeros((len(points), 0), np.int32)
@@ -80,8 +85,8 @@ class Weighted(Density):
     def _passed(self, batch: Batch) -> Iterator[Passed]:
         """Yield the voxels that streamlines pass, for as many at a time as can be listed."""
         program, first = program_of(count_points, 1, self.shares), 0
-        for values in self._listed(batch, slice(0, len(batch))):
-            count, visited, slot = len(values["slot"]), values["visited"], values["slot"]
+        for values, most in self._listed(batch, slice(0, len(batch))):
+            count, visited, slot = len(values["slot"]), np.empty(most, np.int32), values["slot"]
             listed = np.zeros(count, np.int32)
             amounts = np.empty((len(visited), self.shares), np.int32)
             passage = {
@@ -89,7 +94,8 @@ class Weighted(Density):
                 "spans": self._spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(),
                 "amounts": amounts.ravel(),
             }  # fmt: skip
-            program.run("count_points", count, values | {f"passage_{name}": one for name, one in passage.items()})
+            own = {"visited": visited} | {f"passage_{name}": one for name, one in passage.items()}
+            program.run("count_points", count, values | own)
             streamline = np.repeat(np.arange(count), listed)
             row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
             yield Passed(visited[row], first + streamline, amounts[row])
