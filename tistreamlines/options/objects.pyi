@@ -279,3 +279,29 @@ class Connectome(Product):
         measure: OneOrMore[str] | None = ...,
         nodes: OneOrMore[PathLike] | None = ...,
     ) -> None: ...
+
+class SeedMatrix(Product):
+    """Product 'seed_matrix': matrices of how many streamlines from each seed voxel pass other voxels."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        targets: OneOrMore[ImageLike] | None = ...,
+        min_length: float | None = ...,
+    ) -> None: ...
+
+class VoxelMatrix(Product):
+    """Product 'voxel_matrix': matrices of how many streamlines pass both of two voxels."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        min_length: float | None = ...,
+    ) -> None: ...
+
+class Waytotal(Product):
+    """Product 'waytotal': number of streamlines."""
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory
-from ..io.tractograms import check_tractogram, grid_of_tractogram, stored_batches
+from ..io.tractograms import check_tractogram, grid_of_tractogram, has_seeds, stored_batches
 from ..option import flag, listed
 from ..options.definitions import product_options
 from ..options.parameters import Parameters
@@ -74,6 +74,9 @@ def map_tractogram(
     path, chosen = check_tractogram(tractogram), Parameters.given(products)
     if not (outputs := asked(chosen)):
         raise ParameterError(f"nothing is asked for: give {listed(map(flag, PRODUCTS))}")
+    if (seeded := [flag(name) for name in outputs if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
+        raise InputError(f"{path}: has no seeds, which {seeded[0]} needs: give a .trx that tistreamlines track has "
+                         f"written, or give {seeded[0]} to track")  # fmt: skip
     inputs = chosen.inputs()
     if wrong := [name for name, one in inputs.items() if isinstance(one, InMemory) and one.affine is None]:
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")

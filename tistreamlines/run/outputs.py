@@ -89,7 +89,7 @@ def check_names(
     if output is not None and output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
     for name, path in made:
-        if not suffix_of(path, suffixes := PRODUCTS[name].suffixes):
+        if "" not in (suffixes := PRODUCTS[name].suffixes) and not suffix_of(path, suffixes):
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
         others = [other for other in (*(path for _, path in made), table) if other is not None and other is not path]
         if any(_same_name(path, other) for other in others):
@@ -208,7 +208,7 @@ def _check_record(own: Path, beside: Path, made: Iterable[Path]) -> None:
 
 
 def _refuse_other(other: Path, own: Path, beside: Path) -> None:
-    if other.exists() and other.name != own.name and not _is_same(other, own):
+    if other.is_file() and other.name != own.name and not _is_same(other, own):
         raise OutputError(f"{beside}: is the record of {other.name}, and is not replaced; rename {own.name}")
 
 
