@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 PAIRS_AT_ONCE = 1 << 20
-FEWEST = 1 << 16  # pairs that wait to be merged
+FEWEST = 1 << 18  # pairs that wait to be merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class VoxelCounts:
 class PairSums:
     """Counts of pairs of rows and columns; several threads may add to them.
 
-    Only pairs that were added take memory. Counts do not depend on the order of additions.
+    Only pairs that were added take memory, 16 bytes each. Counts do not depend on the order of additions.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class PairSums:
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.shape = shape
-        self._keys = self._counts = np.empty(0, np.int64)
+        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
         self._parts: list[tuple[Array, Array]] = []
         self._adding = Lock()
 
@@ -71,13 +71,22 @@ class PairSums:
         part = np.unique(rows.astype(np.int64) * self.shape[1] + columns, return_counts=True)
         with self._adding:
             self._parts.append(part)
-            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys), FEWEST):
+            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys) // 4, FEWEST):
                 self._gather()
 
     def _gather(self) -> None:
-        parts = [(self._keys, self._counts), *self._parts]
-        self._keys, self._counts = _summed(*map(np.concatenate, zip(*parts, strict=True)))
+        """Merge what was added; the pairs that are there already, most of them in the end, are not sorted again."""
+        if not self._parts:
+            return
+        keys, counts = _summed(*map(np.concatenate, zip(*self._parts, strict=True)))
         self._parts.clear()
+        place = np.searchsorted(self._keys, keys)
+        known = np.zeros(len(keys), bool)
+        inside = place < len(self._keys)
+        known[inside] = self._keys[place[inside]] == keys[inside]
+        self._counts[place[known]] += counts[known]
+        self._keys = np.insert(self._keys, place[~known], keys[~known])
+        self._counts = np.insert(self._counts, place[~known], counts[~known])
 
     def matrix(self) -> csr_matrix:
         """Return the counts of all pairs, int32, or int64 beyond that."""
@@ -86,8 +95,9 @@ class PairSums:
         with self._adding:
             self._gather()
         kind = np.int32 if self._counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
-        rows, columns = np.divmod(self._keys, self.shape[1])
-        return csr_matrix((self._counts.astype(kind), (rows, columns)), shape=self.shape)
+        starts = np.searchsorted(self._keys, np.arange(self.shape[0] + 1) * self.shape[1])
+        columns = (self._keys % self.shape[1]).astype(np.int32)
+        return csr_matrix((self._counts.astype(kind), columns, starts), shape=self.shape)
 
 
 def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
