@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +43,11 @@ def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
             with draft.open("wb") as file:
                 sparse.save_npz(file, counts)
             return
-        columns = counts.tocsc()
+        columns, shape = counts.tocsc(), cast("tuple[int, int]", counts.shape)
         columns.sort_indices()
-        of_column = np.repeat(np.arange(1, counts.shape[1] + 1), np.diff(columns.indptr))
+        of_column = np.repeat(np.arange(1, shape[1] + 1), np.diff(columns.indptr))
         rows = np.stack([columns.indices + 1, of_column, columns.data], axis=1)
-        _write_rows(draft, rows, (*counts.shape, 0))
+        _write_rows(draft, rows, (*shape, 0))
 
 
 def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, force: bool) -> None:

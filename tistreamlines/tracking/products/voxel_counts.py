@@ -46,8 +46,8 @@ class VoxelCounts:
 
     def __repr__(self) -> str:
         """Return size and counts in one line."""
-        n, m = self.counts.shape
-        return f"<VoxelCounts of {n:,} x {m:,} voxels, {self.counts.nnz:,} pairs, {self.counted:,} streamlines>"
+        size = f"{len(self.rows):,} x {len(self.columns):,} voxels"
+        return f"<VoxelCounts of {size}, {self.counts.nnz:,} pairs, {self.counted:,} streamlines>"
 
 
 class PairSums:

@@ -165,7 +165,8 @@ def _files(pairs: Any, targets: Sequence[bool]) -> tuple[Path, ...]:
 def check_seed(options: SeedMatrixOptions) -> None:
     """Read the masks of --seed-matrix: an error of a small file comes before the work."""
     pairs: Any = options.seed_matrix
-    for image in (*(seeds for seeds, _ in pairs), *(options.seed_matrix_targets or ())):
+    targets: Any = options.seed_matrix_targets or ()
+    for image in (*(seeds for seeds, _ in pairs), *targets):
         VoxelMask(image)
 
 

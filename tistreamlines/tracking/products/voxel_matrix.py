@@ -79,7 +79,7 @@ class VoxelMatrix:
     def told(self, made: VoxelCounts) -> dict[str, Any]:
         """Return what the record says of the matrix."""
         return {
-            "rows": self.rows.path, "columns": self.columns.path, "shape": list(made.counts.shape),
+            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(made.rows), len(made.columns)],
             "pairs": int(made.counts.nnz), "streamlines": made.streamlines, "counted": made.counted,
         }  # fmt: skip
 
