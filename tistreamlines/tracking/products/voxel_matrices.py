@@ -37,12 +37,12 @@ class SeedMatrixOptions:
         absent="not written", affects="run",
     )  # fmt: skip
     seed_matrix_targets: OneOrMore[ImageLike] | None = option(
-        None, OUTPUT, "Mask whose voxels are the columns of --seed-matrix, as in probtrackx2's matrix2. One for all "
+        None, OUTPUT, "Mask for --seed-matrix, whose voxels are the columns, as in probtrackx2's matrix2. One for all "
         "matrices, or one for each.", unit="FILE", absent="the voxels of SEEDS", requires=("seed_matrix",),
         affects="run",
     )  # fmt: skip
     seed_matrix_min_length: float = option(
-        0.0, OUTPUT, "Leave shorter streamlines out of --seed-matrix, as probtrackx2's --distthresh1.", unit="mm",
+        0.0, OUTPUT, "Length below which --seed-matrix leaves streamlines out, as probtrackx2's --distthresh1.", unit="mm",
         low=0, requires=("seed_matrix",), affects="run",
     )  # fmt: skip
 
@@ -57,7 +57,7 @@ class VoxelMatrixOptions:
         absent="not written", affects="run",
     )  # fmt: skip
     voxel_matrix_min_length: float = option(
-        0.0, OUTPUT, "Leave shorter streamlines out of --voxel-matrix, as probtrackx2's --distthresh3.", unit="mm",
+        0.0, OUTPUT, "Length below which --voxel-matrix leaves streamlines out, as probtrackx2's --distthresh3.", unit="mm",
         low=0, requires=("voxel_matrix",), affects="run",
     )  # fmt: skip
 
