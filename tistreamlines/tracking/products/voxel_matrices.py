@@ -42,8 +42,8 @@ class SeedMatrixOptions:
         affects="run",
     )  # fmt: skip
     seed_matrix_min_length: float = option(
-        0.0, OUTPUT, "Length below which --seed-matrix leaves streamlines out, as probtrackx2's --distthresh1.", unit="mm",
-        low=0, requires=("seed_matrix",), affects="run",
+        0.0, OUTPUT, "Length below which --seed-matrix leaves streamlines out, as probtrackx2's --distthresh1.",
+        unit="mm", low=0, requires=("seed_matrix",), affects="run",
     )  # fmt: skip
 
 
@@ -57,8 +57,8 @@ class VoxelMatrixOptions:
         absent="not written", affects="run",
     )  # fmt: skip
     voxel_matrix_min_length: float = option(
-        0.0, OUTPUT, "Length below which --voxel-matrix leaves streamlines out, as probtrackx2's --distthresh3.", unit="mm",
-        low=0, requires=("voxel_matrix",), affects="run",
+        0.0, OUTPUT, "Length below which --voxel-matrix leaves streamlines out, as probtrackx2's --distthresh3.",
+        unit="mm", low=0, requires=("voxel_matrix",), affects="run",
     )  # fmt: skip
 
 
