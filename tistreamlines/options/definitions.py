@@ -22,6 +22,8 @@ from ..tracking.products.connectome import ConnectomeOptions
 from ..tracking.products.content import ContentOptions
 from ..tracking.products.density_map import MapOptions
 from ..tracking.products.sample_table import TableOptions
+from ..tracking.products.voxel_matrices import SeedMatrixOptions, VoxelMatrixOptions
+from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
@@ -35,9 +37,9 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an inpu
 
 @dataclass(frozen=True)
 class OwnOptions(
-    ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
-    BedpostxOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions,
-    MethodChoice, SeedOptions,
+    WaytotalOptions, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
+    RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
+    PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

@@ -140,6 +140,12 @@ class Options(TypedDict, total=False):
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[PathLike] | None
+    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    seed_matrix_targets: OneOrMore[ImageLike] | None
+    seed_matrix_min_length: float | None
+    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    voxel_matrix_min_length: float | None
+    waytotal: PathLike | None
     # Running
     part: str | None
     resume: bool | None
@@ -178,3 +184,9 @@ class ProductOptions(TypedDict, total=False):
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[PathLike] | None
+    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    seed_matrix_targets: OneOrMore[ImageLike] | None
+    seed_matrix_min_length: float | None
+    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    voxel_matrix_min_length: float | None
+    waytotal: PathLike | None

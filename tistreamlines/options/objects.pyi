@@ -287,3 +287,29 @@ class SampleTable(Product):
         self,
         path: PathLike,
     ) -> None: ...
+
+class SeedMatrix(Product):
+    """Product 'seed_matrix': matrices of how many streamlines from each seed voxel pass other voxels."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        targets: OneOrMore[ImageLike] | None = ...,
+        min_length: float | None = ...,
+    ) -> None: ...
+
+class VoxelMatrix(Product):
+    """Product 'voxel_matrix': matrices of how many streamlines pass both of two voxels."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        min_length: float | None = ...,
+    ) -> None: ...
+
+class Waytotal(Product):
+    """Product 'waytotal': number of streamlines."""
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...

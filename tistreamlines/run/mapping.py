@@ -15,7 +15,7 @@ from ..devices import Device, choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory, source_of
-from ..io.tractograms import check_tractogram, grid_of_tractogram, stored_batches
+from ..io.tractograms import check_tractogram, grid_of_tractogram, has_seeds, stored_batches
 from ..option import flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
@@ -96,6 +96,9 @@ def map_tractogram(
     path, chosen = check_tractogram(tractogram), Parameters.given({**running, **products})
     outputs, page = asked(chosen), report_of(chosen)
     _check(chosen, outputs, image)
+    if (seeded := [flag(name) for name in outputs if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
+        raise InputError(f"{path}: has no seeds, which {seeded[0]} needs: give a .trx that tistreamlines track has "
+                         f"written, or give {seeded[0]} to track")  # fmt: skip
     files = {"tractogram": path, **chosen.inputs()} | ({} if image is None else {"image": source_of("image", image)})
     if wrong := [name for name, one in files.items() if isinstance(one, InMemory) and one.affine is None]:
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")

@@ -93,7 +93,7 @@ def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:
 
 def suffix_of(path: Path, suffixes: Iterable[str]) -> str:
     """Return the one of some suffixes that a name ends with, as it is written, or nothing."""
-    return next((path.name[-len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
+    return next((path.name[len(path.name) - len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
 
 
 def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -> Path | None:

@@ -34,6 +34,7 @@ MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which 
 MOST_THREADS = 4
 STREAMLINES = 1 << 30  # after which counts are summed up, since they have 32 bits
 WAITING = 2  # batches for each thread, besides the one that it counts
+OF_A_MAP = "the density map: give --density-voxel, or a --density-grid, with larger voxels"
 LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
 MOST_BYTES = 1 << 30  # that a map may take on a device, if that has no limit
 
@@ -45,6 +46,7 @@ class MapGrid:
     ----------
     space : the grid, of any affine that can be inverted.
     step_mm : the longest distance between two points of a streamline, mm.
+    told : what the voxels are of, and what to do if they are too small.
 
     Raises
     ------
@@ -52,12 +54,11 @@ class MapGrid:
         If the grid has too many voxels, or if a step is too long for them.
     """
 
-    def __init__(self, space: Space, step_mm: float) -> None:
+    def __init__(self, space: Space, step_mm: float, told: str = OF_A_MAP) -> None:
         self.space, self.voxels = space, check_size(space)
         to_voxel = np.linalg.inv(space.affine)[:3]
         if not step_mm * np.linalg.norm(to_voxel[:, :3], 2) < LONGEST:
-            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the density map: give "
-                                 "--density-voxel, or a --density-grid, with larger voxels")  # fmt: skip
+            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of {told}")
         # a step crosses at most as many borders of an axis as it is long along it; a line, one more
         self._borders = step_mm * float(np.linalg.norm(to_voxel[:, :3], axis=1).sum()) * (1 + 1e-3) + 1e-3
         to_voxel[:, 3] += 0.5  # a voxel begins half a side before its centre
@@ -67,6 +68,17 @@ class MapGrid:
         """Return how many voxels streamlines of so many steps may pass, in whole rows of lanes."""
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
+
+    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
+        first, sizes = some.start, self.each(batch.lengths[some] - 1)
+        for part in in_parts(sizes, LISTED):
+            offsets = batch.offsets[first + part.start : first + part.stop + 1]
+            yield self.values | {
+                "points": batch.points[offsets[0] : offsets[-1]].ravel(),
+                "offsets": (offsets - offsets[0]).astype(np.int32),
+                "slot": exclusive_sum(sizes[part]).astype(np.int32),
+            }, int(sizes[part].sum())  # fmt: skip
 
 
 def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
@@ -135,19 +147,8 @@ class Density:
     def _add(self, batch: Batch, some: slice) -> None:
         """Count some streamlines of a batch; the additions of several threads are atomic."""
         program = self._program or program_of(self.kernel)
-        for values, most in self._listed(batch, some):
+        for values, most in self._grid.listed(batch, some):
             launch(program, self.kernel, len(values["slot"]), values | {"counts": self._cells}, {"visited": most})
-
-    def _listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Any], int]]:
-        """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
-        first, sizes = some.start, self._grid.each(batch.lengths[some] - 1)
-        for part in in_parts(sizes, LISTED):
-            offsets = batch.offsets[first + part.start : first + part.stop + 1]
-            yield self._grid.values | {
-                "points": batch.points[offsets[0] : offsets[-1]].ravel(),
-                "offsets": (offsets - offsets[0]).astype(np.int32),
-                "slot": exclusive_sum(sizes[part]).astype(np.int32),
-            }, int(sizes[part].sum())  # fmt: skip
 
     def add_counts(self, counts: Array) -> None:
         """Add streamlines that were counted elsewhere; the array may be kept, and added to."""
