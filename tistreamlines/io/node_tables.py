@@ -35,8 +35,8 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     for label, name in rows:
         if label in found:
             raise InputError(f"{path}: label {label} is there twice; leave one of them out")
-        if label < 0:
-            raise InputError(f"{path}: label {label} is below 0; give labels from 1 on")
+        if not 0 <= label < 2**31:
+            raise InputError(f"{path}: label {label} is below 0 or beyond 2^31; give labels from 1 on")
         found[label] = name
     found.pop(0, None)
     if not found:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .. import option
-    from ..option import OneOrMore, PathLike, PointsLike
+    from ..option import OneOrMore, PathLike, PointsLike, TableLike
     from .objects import Choice, Mask, Product, Sphere
 
     ImageLike = option.ImageLike | Mask | Sphere
@@ -136,7 +136,7 @@ class Options(TypedDict, total=False):
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
-    connectome_nodes: OneOrMore[PathLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None
     # Running
     part: str | None
     resume: bool | None
@@ -171,4 +171,4 @@ class ProductOptions(TypedDict, total=False):
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
-    connectome_nodes: OneOrMore[PathLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None

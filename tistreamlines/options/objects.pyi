@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from .. import option
-from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
 
 MADE: str
 KINDS: dict[str, str]
@@ -277,5 +277,5 @@ class Connectome(Product):
         assignment: Literal["radial", "end-voxel", "reverse"] | None = ...,
         radius: float | None = ...,
         measure: OneOrMore[str] | None = ...,
-        nodes: OneOrMore[PathLike] | None = ...,
+        nodes: OneOrMore[TableLike] | None = ...,
     ) -> None: ...

@@ -28,7 +28,7 @@ from .matrix import MEASURES, EdgeSums, Matrix
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
 if TYPE_CHECKING:
-    from ...option import ImageLike, OneOrMore, PathLike
+    from ...option import ImageLike, OneOrMore, PathLike, TableLike
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 4
@@ -59,7 +59,7 @@ class ConnectomeOptions:
         "FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
         affects="run",
     )  # fmt: skip
-    connectome_nodes: OneOrMore[PathLike] | None = option(
+    connectome_nodes: OneOrMore[TableLike] | None = option(
         None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
         "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
         absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
