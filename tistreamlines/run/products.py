@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,16 @@ class Products:
         return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
-        """Write all files."""
-        for one in self._made.values():
-            one.write(force=force)
+        """Write all files; if one cannot be written, those that are new are removed, so that none lacks the others."""
+        new = [path for paths in self.paths.values() for path in paths if not path.exists()]
+        try:
+            for one in self._made.values():
+                one.write(force=force)
+        except BaseException:
+            for path in new:
+                with suppress(OSError):
+                    path.unlink()
+            raise
 
     @property
     def told(self) -> dict[str, Any]:
