@@ -112,6 +112,7 @@ def test_a_run_that_goes_on(check, asked, options, tmp_path, monkeypatch):
     check(tmp_path)
 
 
+@pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_several_devices_of_which_one_is_lost(check, asked, options, tmp_path, monkeypatch):
     """Two workers on the CPU stand for two GPUs."""
     monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
