@@ -1,5 +1,6 @@
 """Products of runs: the same bytes in any chunks, in parts, in a run that goes on, and from devices, lost ones too."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -122,6 +123,16 @@ def test_several_devices_of_which_one_is_lost(check, asked, options, tmp_path, m
     made = ts.track(**given, devices="all", chunk_size=20, **asked(tmp_path))
     assert any("was lost" in note and "started anew" in note for note in made.notes)
     check(tmp_path)
+
+
+def test_a_lookup_table_is_recorded_and_not_replaced(options, tmp_path):
+    table = tmp_path / "nodes.tsv"
+    table.write_text("index\tname\n4\tfour\n1\tone\n")
+    given = options[0] | {"connectome_nodes": table, "force": True}
+    with pytest.raises(ts.OutputError, match="is an input"):
+        ts.track(**given, connectome=(options[1] / "slabs.nii", table))
+    made = ts.track(**given, connectome=(options[1] / "slabs.nii", tmp_path / "c.csv"))
+    assert made.record["inputs"]["connectome_nodes 1"]["sha256"] == hashlib.sha256(table.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("asked", ["devices"], indirect=True)

@@ -25,7 +25,7 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     Raises
     ------
     InputError
-        If the file cannot be read, has no label, or one twice.
+        If the file cannot be read, or has no label, one twice, one below 0, or one of more than 31 bits.
     """
     path = existing(path)
     with reading(path):
@@ -36,7 +36,7 @@ def read_nodes(path: str | Path) -> dict[int, str]:
         if label in found:
             raise InputError(f"{path}: label {label} is there twice; leave one of them out")
         if not 0 <= label < 2**31:
-            raise InputError(f"{path}: label {label} is below 0 or beyond 2^31; give labels from 1 on")
+            raise InputError(f"{path}: label {label} is below 0 or beyond 2^31 - 1; give labels from 1 on")
         found[label] = name
     found.pop(0, None)
     if not found:

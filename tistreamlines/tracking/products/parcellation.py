@@ -49,7 +49,10 @@ class Parcellation:
     Raises
     ------
     InputError
-        If the image has more than three axes, a value that is no label, or no label at all, or one too great for a row.
+        If the image has more than three axes, a value that is no label, or no label at all, or one too great for a row;
+        if the table is none, or has too many nodes.
+    ParameterError
+        If the radius reaches too many voxels.
     """
 
     def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
