@@ -28,7 +28,8 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     Raises
     ------
     InputError
-        If the file cannot be read, has no label, or is of BIDS or FSL and has one twice.
+        If the file cannot be read, or has no label, one below 0, or one of more than 31 bits; of BIDS and FSL, also if
+        it has one twice.
     """
     path = existing(path)
     with reading(path):
@@ -38,8 +39,8 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     for label, name in rows:
         if label in found:
             raise InputError(f"{path}: label {label} is there twice; leave one of them out")
-        if label < 0:
-            raise InputError(f"{path}: label {label} is below 0; give labels from 1 on")
+        if not 0 <= label < 2**31:
+            raise InputError(f"{path}: label {label} is below 0 or beyond 2^31 - 1; give labels from 1 on")
         found[label] = name
     found.pop(0, None)
     if not found:

@@ -32,7 +32,8 @@ from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
-IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an input
+IMAGES = ("ImageLike", "PointsLike")  # annotations of options whose value may be in memory
+INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,13 @@ def names_affecting(*what: str) -> frozenset[str]:
 
 
 def input_names() -> tuple[str, ...]:
-    """Return the options that name an input besides the series: an image, points, or another source of directions."""
-    return _inputs_of(_classes(), tuple(SOURCES))
+    """Return the options that name an input besides the series: an image, a table, or a source of directions."""
+    return _named(INPUTS, _classes(), tuple(SOURCES))
+
+
+def names_in_memory() -> tuple[str, ...]:
+    """Return the inputs that may be arrays or images in memory, in place of files."""
+    return _named(IMAGES, _classes(), tuple(SOURCES))
 
 
 def product_options() -> tuple[str, ...]:
@@ -143,9 +149,9 @@ def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[Any]]:
 
 
 @cache
-def _inputs_of(classes: tuple[type, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+def _named(likes: tuple[str, ...], classes: tuple[type, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
     named = _options_of(classes, sources)
-    return tuple(name for name in named if name in sources or any(like in _type(name) for like in IMAGES))
+    return tuple(name for name in named if name in sources or any(like in _type(name) for like in likes))
 
 
 @cache

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .. import option
-    from ..option import OneOrMore, PathLike, PointsLike
+    from ..option import OneOrMore, PathLike, PointsLike, TableLike
     from .objects import Choice, Mask, Product, Sphere
 
     ImageLike = option.ImageLike | Mask | Sphere
@@ -139,7 +139,7 @@ class Options(TypedDict, total=False):
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[PathLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None
@@ -183,7 +183,7 @@ class ProductOptions(TypedDict, total=False):
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[PathLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from .. import option
-from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
 
 MADE: str
 KINDS: dict[str, str]
@@ -278,7 +278,7 @@ class Connectome(Product):
         radius: float | None = ...,
         measure: OneOrMore[str] | None = ...,
         sample: OneOrMore[ImageLike] | None = ...,
-        nodes: OneOrMore[PathLike] | None = ...,
+        nodes: OneOrMore[TableLike] | None = ...,
     ) -> None: ...
 
 class SampleTable(Product):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,17 @@ class Products:
         return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
-        """Write all files, those of several products at the same time."""
-        with ThreadPoolExecutor(max(1, len(self._made))) as pool:
-            for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
-                written.result()
+        """Write all files; if one cannot be written, those that are new are removed, so that none lacks the others."""
+        new = [path for paths in self.paths.values() for path in paths if not path.exists()]
+        try:
+            with ThreadPoolExecutor(max(1, len(self._made))) as pool:  # those of several products at the same time
+                for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
+                    written.result()
+        except BaseException:
+            for path in new:
+                with suppress(OSError):
+                    path.unlink()
+            raise
 
     @property
     def told(self) -> dict[str, Any]:

@@ -148,7 +148,8 @@ class Batch:
     @property
     def longest_step(self) -> float:
         """Longest distance between two consecutive points of a streamline, mm; 0 without steps."""
-        steps = np.linalg.norm(np.diff(self.points, axis=0), axis=1)
+        with np.errstate(over="ignore"):  # infinity is the longest
+            steps = np.linalg.norm(np.diff(self.points, axis=0), axis=1)
         steps[self.offsets[1:-1] - 1] = 0  # from one streamline to the next
         return float(steps.max(initial=0))
 

@@ -207,7 +207,7 @@ def test_an_atlas_that_does_not_say_where_labels_begin(tmp_path):
 
 
 def test_rows_are_those_of_the_table(folder):
-    (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n99\tnone\n")
+    (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n2000000000\tnone\n")
     (all_nodes,) = made(folder, connectome_assignment="end-voxel").value
     one = made(folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel")
     (ours,) = one.value
@@ -226,12 +226,24 @@ def test_rows_are_those_of_the_table(folder):
         (np.full((3, 3, 3), 12175.0), {}, "give the lookup table"),
         (np.ones((3, 3, 3)), {"connectome_measure": "counts"}, "give count, length"),
         (np.ones((3, 3, 3)), {"connectome_nodes": ["a", "b"]}, "one table for all"),
+        (np.full((3, 3, 3), 3e9), {}, "label of 3e"),
+        (np.ones((3, 3, 3)), {"connectome_radius": 1e6}, "give a smaller one"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, values, options, words):
     nib.save(nib.Nifti1Image(values.astype(np.float32), np.eye(4)), tmp_path / "bad.nii")
     with pytest.raises((InputError, ParameterError), match=words):
         Connectomes(Parameters(connectome=(tmp_path / "bad.nii", tmp_path / "out.csv"), **options), None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("9" * 30 + " far\n", "beyond 2"), ("\n".join(f"{k} n" for k in range(1, 10_002)), "10,001 nodes")],
+)
+def test_tables_that_are_too_long(folder, text, words):
+    (folder / "long.txt").write_text(text)
+    with pytest.raises(InputError, match=words):
+        made(folder, connectome_nodes=folder / "long.txt")
 
 
 def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):

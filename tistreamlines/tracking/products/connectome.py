@@ -33,7 +33,7 @@ from .point_kernels import launch, program_of
 from .sampled_means import SampledMeans
 
 if TYPE_CHECKING:
-    from ...option import ImageLike, OneOrMore, PathLike
+    from ...option import ImageLike, OneOrMore, PathLike, TableLike
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 8
@@ -74,7 +74,7 @@ class ConnectomeOptions:
         "computes it: weighted by length, and with 0 outside the map. The map can have any grid.", unit="MAP",
         absent="none", requires=("connectome",), affects="run",
     )  # fmt: skip
-    connectome_nodes: OneOrMore[PathLike] | None = option(
+    connectome_nodes: OneOrMore[TableLike] | None = option(
         None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
         "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
         absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
