@@ -17,6 +17,7 @@ from ..option import flag, listed
 from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
+from ..tracking.products.density import around
 from ..tracking.products.density_map import MAPS
 from ..tracking.registry import PRODUCTS
 from .inputs import hashing
@@ -45,7 +46,7 @@ def map_tractogram(
         Overwrite existing files.
     **products
         Options of what is made, such as ``connectome`` and ``density``, as for :func:`track`. Maps of a .tck, which has
-        no grid, need ``density_grid``.
+        no grid, need ``density_grid``, or ``density_voxel`` for a grid that covers the streamlines.
 
     Returns
     -------
@@ -99,16 +100,23 @@ def map_tractogram(
 
 
 def _products(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Products:
-    """Return the products; for those on a grid, the file is read once more, for its longest step."""
+    """Return the products; for those on a grid, the file is read once more, for its longest step and its extent."""
     if not (maps := [name for name in outputs if name in MAPS]):
         return products_of(chosen, Space(np.eye(4), (1, 1, 1)), 1.0)
-    space = grid_of_tractogram(path)
-    if space is None:
-        if chosen.density_grid is None:
-            raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid, since the file has no grid")
-        space = Space(np.eye(4), (1, 1, 1))
-    longest = max((_longest(path, batch) for batch in stored_batches(path)), default=1.0)
-    return products_of(chosen, space, max(longest * (1 + 1e-6), 1e-3))
+    space, voxel = grid_of_tractogram(path), chosen.density_voxel
+    if space is None and voxel is None and chosen.density_grid is None:
+        raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
+                             "file has no grid")  # fmt: skip
+    longest, low, high = 1e-3, np.full(3, np.inf, np.float32), np.full(3, -np.inf, np.float32)
+    for batch in stored_batches(path):
+        longest = max(longest, _longest(path, batch))
+        low, high = np.minimum(low, batch.points.min(axis=0)), np.maximum(high, batch.points.max(axis=0))
+    if space is None and voxel is not None:
+        if not (low <= high).all():
+            raise InputError(f"{path}: has no streamline that a grid could cover; give --density-grid")
+        space = around(low, high, voxel)
+    space = Space(np.eye(4), (1, 1, 1)) if space is None else space
+    return products_of(chosen, space, longest * (1 + 1e-6))
 
 
 def _add(made: Products, path: Path) -> int:

@@ -17,7 +17,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...io import sidecar
-from ...io.matrices import beside, write_matrix, write_nodes
+from ...io.matrices import beside, write_matrix, write_nodes, write_pairs
 from ...kernels.products.lengths import measure_points
 from ...option import OUTPUT, listed, option
 from ...space.batch import Batch, Space
@@ -64,6 +64,15 @@ class ConnectomeOptions:
         "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
         absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
     )  # fmt: skip
+    connectome_pairs: bool = option(
+        False, OUTPUT, "Also write the two nodes of each streamline, 0 for none, to a file beside each matrix of "
+        "--connectome (_pairs.tsv): a line for each streamline, in the order of the tractogram.",
+        requires=("connectome",), affects="run",
+    )  # fmt: skip
+    connectome_zero_diagonal: bool = option(
+        False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "
+        "count.", requires=("connectome",), affects="run",
+    )  # fmt: skip
 
 
 class Connectomes:
@@ -89,8 +98,9 @@ class Connectomes:
             for (labels, path), table in zip(pairs, tables_of(options), strict=True)
         ]
         self._measures = measures_of(options)
+        self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
-        self._waiting: deque[Future[None]] = deque()
+        self._waiting: deque[Future[list[Array]]] = deque()
         self.value: tuple[Matrix, ...] = ()
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
@@ -98,26 +108,40 @@ class Connectomes:
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch, in another thread; wait if many batches are not added yet."""
         while len(self._waiting) > WAITING:
-            self._waiting.popleft().result()
+            self._finish_first()
         self._waiting.append(thread_pool("connectome", self._threads).submit(self._add, batch))
 
-    def _add(self, batch: Batch) -> None:
-        lengths = lengths_of(batch)
-        for one in self._made:
-            one.add(one.parcellation.of_batch(batch), lengths, batch.seed_number)
+    def _add(self, batch: Batch) -> list[Array]:
+        lengths, found = lengths_of(batch), [one.parcellation.of_batch(batch) for one in self._made]
+        for one, nodes in zip(self._made, found, strict=True):
+            one.add(nodes, lengths, batch.seed_number)
+        return found
+
+    def _finish_first(self) -> None:
+        """Wait for the first of the waiting batches, so that nodes are kept in the order of the streamlines."""
+        for one, nodes in zip(self._made, self._waiting.popleft().result(), strict=True):
+            if self._pairs:
+                one.pairs.append(nodes)
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
-        """Have only ends and lengths come back; return None if other points are needed."""
-        if any(one.parcellation.needs_points for one in self._made):
+        """Have only ends and lengths come back; return None if other points, or the order of streamlines, are needed."""
+        if self._pairs or any(one.parcellation.needs_points for one in self._made):
             return None
         return DeviceConnectomes(space, self._made)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
         while self._waiting:
-            self._waiting.popleft().result()
+            self._finish_first()
         chosen = {name: MEASURES[name] for name in self._measures}
         self.value = tuple(one.matrix(chosen) for one in self._made)
+        if self._zero_diagonal:
+            for made in self.value:
+                for matrix in (*made.values.values(), *made.errors.values()):
+                    np.fill_diagonal(matrix, 0)
+        if self._pairs:
+            for one in self._made:
+                one.write_pairs(force)
         written = [one.write(made, force) for one, made in zip(self._made, self.value, strict=True)]
         self.told = {"matrices": [told for told, _ in written], "files": [file for _, some in written for file in some]}
         self.doubts = tuple(text for one, made in zip(self._made, self.value, strict=True) for text in one.doubts(made))
@@ -129,6 +153,7 @@ class _One:
     def __init__(self, parcellation: Parcellation, path: Path) -> None:
         self.parcellation, self.path = parcellation, path
         self.sums, self._adding = EdgeSums(len(parcellation.nodes)), Lock()
+        self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock out, since other processes have their own."""
@@ -164,6 +189,12 @@ class _One:
             some.append({"path": str(path), "sha256": sidecar.sha256(path)} | about)
         write_nodes(beside(self.path, "_nodes", ".tsv"), made.nodes, made.names, self.parcellation.volumes, force=force)
         return told, some
+
+    def write_pairs(self, force: bool) -> None:
+        """Write the labels of the two nodes of each streamline, 0 for none."""
+        labels = np.append(0, self.parcellation.nodes)
+        pairs = [labels[nodes] for nodes in self.pairs] or [np.zeros((0, 2), int)]
+        write_pairs(beside(self.path, "_pairs", ".tsv"), np.concatenate(pairs), force=force)
 
     def doubts(self, made: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""
@@ -222,12 +253,14 @@ def files(options: ConnectomeOptions) -> tuple[Path, ...]:
     out = []
     for _, path in pairs:
         out += [own for own, *_ in written(Path(path), measures_of(options))] + [beside(Path(path), "_nodes", ".tsv")]
+        out += [beside(Path(path), "_pairs", ".tsv")] * options.connectome_pairs
     return tuple(out)
 
 
 def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
-    return None if options.connectome_assignment == REVERSE else DeviceConnectomes(space, ())
+    needs_points = options.connectome_pairs or options.connectome_assignment == REVERSE
+    return None if needs_points else DeviceConnectomes(space, ())
 
 
 def check(options: ConnectomeOptions) -> None:
