@@ -110,7 +110,8 @@ def _products(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Pro
     longest, low, high = 1e-3, np.full(3, np.inf, np.float32), np.full(3, -np.inf, np.float32)
     for batch in stored_batches(path):
         longest = max(longest, _longest(path, batch))
-        low, high = np.minimum(low, batch.points.min(axis=0)), np.maximum(high, batch.points.max(axis=0))
+        if space is None and voxel is not None:
+            low, high = np.minimum(low, batch.points.min(axis=0)), np.maximum(high, batch.points.max(axis=0))
     if space is None and voxel is not None:
         if not (low <= high).all():
             raise InputError(f"{path}: has no streamline that a grid could cover; give --density-grid")
