@@ -137,6 +137,8 @@ class Options(TypedDict, total=False):
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
     connectome_nodes: OneOrMore[PathLike] | None
+    connectome_pairs: bool | None
+    connectome_zero_diagonal: bool | None
     # Running
     part: str | None
     resume: bool | None
@@ -172,3 +174,5 @@ class ProductOptions(TypedDict, total=False):
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
     connectome_nodes: OneOrMore[PathLike] | None
+    connectome_pairs: bool | None
+    connectome_zero_diagonal: bool | None

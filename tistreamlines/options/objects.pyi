@@ -278,4 +278,6 @@ class Connectome(Product):
         radius: float | None = ...,
         measure: OneOrMore[str] | None = ...,
         nodes: OneOrMore[PathLike] | None = ...,
+        pairs: bool | None = ...,
+        zero_diagonal: bool | None = ...,
     ) -> None: ...

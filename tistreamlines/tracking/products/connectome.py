@@ -124,7 +124,7 @@ class Connectomes:
                 one.pairs.append(nodes)
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
-        """Have only ends and lengths come back; return None if other points, or the order of streamlines, are needed."""
+        """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
         if self._pairs or any(one.parcellation.needs_points for one in self._made):
             return None
         return DeviceConnectomes(space, self._made)
