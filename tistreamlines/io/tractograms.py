@@ -15,7 +15,7 @@ from ..space.batch import Batch, Space
 from .images import existing, reading
 
 SUFFIXES = (".trx", ".trk", ".tck")
-POINTS_AT_ONCE = 1 << 20
+POINTS_AT_ONCE = 1 << 18
 
 
 def check_tractogram(path: str | PathLike[str]) -> Path:
