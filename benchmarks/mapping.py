@@ -24,6 +24,7 @@ from dipy.tracking.utils import density_map
 from records import write_runs
 
 from tistreamlines.io.tractograms import batch_of, stored_batches
+from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.products.density import Density
 from tistreamlines.tracking.products.density_map import grid_of_map
 
@@ -79,8 +80,8 @@ def finer(line: np.ndarray, times: int) -> np.ndarray:
 def beside_dipy(folder: Path) -> list[dict[str, Any]]:
     """Compare maps of the same segments, with more and more points on them."""
     space, runs = grid_of_map(folder / "labels.nii"), []
-    batch = next(stored_batches(folder / "one.tck"))
-    lines = np.split(batch.points, batch.offsets[1:-1])[:FIRST]
+    batch = Batch.concatenate(stored_batches(folder / "one.tck"))[:FIRST]
+    lines = np.split(batch.points, batch.offsets[1:-1])
     for times in (1, 10, 40):
         dense = [finer(line, times) for line in lines]
         made = Density(space, batch.longest_step + 1e-3, 2)
