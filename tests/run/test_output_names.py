@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from small_runs import write_inputs, write_parts
@@ -13,6 +14,7 @@ from small_runs import write_inputs, write_parts
 import tistreamlines as ts
 from tistreamlines.errors import BusyError
 from tistreamlines.io import drafts
+from tistreamlines.run.outputs import check_names, reserved
 
 HOLDING = """
 import sys
@@ -185,3 +187,20 @@ class TestTogether:
         (tmp_path / "precious").write_text("precious")
         (tmp_path / ".a.json.lock").symlink_to(tmp_path / "precious")
         refused("it is a link, not a file", lambda: ts.track(output=tmp_path / "a.trx", **options), tmp_path)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+    def test_more_files_than_a_process_may_open_at_first(self, tmp_path, monkeypatch):
+        """Those of a hundred parcellations; each name is looked at a few times, not once for each other one."""
+        import resource
+
+        before, looked, resolve = resource.getrlimit(resource.RLIMIT_NOFILE), [], Path.resolve
+        monkeypatch.setattr(Path, "resolve", lambda path: looked.append(path) or resolve(path))
+        files = tuple(tmp_path / f"{number}.csv" for number in range(300))
+        products = {"connectome": files}
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+            with reserved(None, lambda: check_names(None, None, {}, force=False, products=products), products):
+                assert len(list(tmp_path.iterdir())) == 301
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert len(looked) < 10 * len(files)

@@ -52,6 +52,7 @@ SAME_STREAMLINES = {
     "density_sample": "it is what that file has",
     "ends": "it is a file",
     "sample": "its values are held with the streamlines",
+    "groups": "is of a tractogram",
     "sample_points": "its values are held with the points",
     "points": "it is the type of the points of a file",
     "resume": "it keeps pieces of the same streamlines",
@@ -165,10 +166,10 @@ def values(folder: Path) -> dict[str, Any]:
         "cache_dir": str(folder / "cache"), "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
         "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
         "points": "float16", "connectome": (d["mask"], str(folder / "c.csv")), "connectome_assignment": "reverse",
-        "connectome_measure": ["length"], "connectome_nodes": [nodes],
+        "connectome_measure": ["length"], "connectome_sample": [d["mask"]], "connectome_nodes": [nodes],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
-             "use_f", "random_fibre", "modified_euler", "sample_points", "endpoints_only")  # fmt: skip
+             "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,

@@ -42,7 +42,16 @@ def write_matrix(path: Path, values: npt.NDArray[np.float64], *, force: bool) ->
                 np.save(file, values)
         else:
             separator = "," if path.suffix.lower() == ".csv" else "\t"
-            np.savetxt(draft, values, fmt="%.9g", delimiter=separator)
+            with draft.open("w", newline="", encoding="ascii") as file:
+                file.writelines(separator.join(_texts(row)) + "\n" for row in values)
+
+
+def _texts(row: npt.NDArray[np.float64]) -> list[str]:
+    """Return the numbers of a row as text; most are 0, which costs nothing."""
+    texts = ["0"] * len(row)
+    for column in np.flatnonzero(row).tolist():
+        texts[column] = f"{row[column]:.9g}"
+    return texts
 
 
 def write_nodes(

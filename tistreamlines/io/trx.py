@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from itertools import count, pairwise
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -59,6 +61,7 @@ class TrxSink:
         self._vertices = 0
         self._crc = 0
         self._opened, self._files = files, dict[str, IO[bytes]]()
+        self._grouped: list[tuple[tuple[str, ...], IO[bytes]]] = []
         self._starts = self._open("starts")
         self._archive = files.enter_context((folder / "tractogram.trx").open("wb"))
         self._archive.seek(POINTS_START)
@@ -72,6 +75,10 @@ class TrxSink:
             if member not in self._files:
                 self._files[member] = self._open(member)
             self._files[member].write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+        for place, groups in enumerate(batch.groups):
+            if place == len(self._grouped):
+                self._grouped.append((groups.names, self._open(f"groups_{place}")))
+            self._grouped[place][1].write(groups.numbers.astype("<i4", copy=False).data)
         self._starts.write((batch.offsets[:-1] + self._vertices).astype("<u8").data)
         self._streamlines += len(batch)
         self._vertices += len(batch.points)
@@ -84,7 +91,7 @@ class TrxSink:
     def finish(self) -> Path:
         """Complete the archive; return its path."""
         self._starts.write(np.array([self._vertices], "<u8").data)
-        for file in (*self._files.values(), self._starts):
+        for file in (*self._files.values(), *(file for _, file in self._grouped), self._starts):
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
@@ -98,8 +105,22 @@ class TrxSink:
                 target.start_dir = POINTS_START + points.file_size  # where zipfile puts what follows
                 for member in (self._write_offsets(), *self._files):
                     _store(target, self._folder / member, member)
+                for place, (names, _) in enumerate(self._grouped):
+                    self._store_groups(target, self._folder / f"groups_{place}", names)
         self._archive.close()
         return Path(self._archive.name)
+
+    def _store_groups(self, archive: zipfile.ZipFile, path: Path, names: Sequence[str]) -> None:
+        """Write the streamlines of each group, in their order; trx-python cannot map a group that has none."""
+        numbers = np.fromfile(path, "<i4")
+        path.unlink()
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.searchsorted(numbers, range(1, len(names) + 2), sorter=order)
+        for name, (first, end) in zip(names, pairwise(cuts), strict=True):
+            if first < end:
+                own = np.unique(order[first:end] // (len(numbers) // self._streamlines)).astype("<u4")
+                with archive.open(_entry(f"groups/{name}.uint32", own.nbytes), "w") as target:
+                    target.write(own.data)
 
     def _entry_of_points(self) -> zipfile.ZipInfo:
         return _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
@@ -122,6 +143,23 @@ class TrxSink:
             while len(starts := np.fromfile(source, "<u8", OFFSETS_AT_ONCE)):
                 target.write(starts.astype(dtype).data)
         return member
+
+
+def member_names(texts: Iterable[str], most: int = 64) -> list[str]:
+    """Return names for members of an archive: of letters, digits, - and _; one that is taken gets a number.
+
+    Parameters
+    ----------
+    texts : what is to be named.
+    most : characters of a name without its number.
+    """
+    names, taken = list[str](), set[str]()  # some file systems do not tell letters from capitals
+    for text in texts:
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", text)[:most]
+        candidates = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+        names.append(next(name for name in candidates if name.lower() not in taken))
+        taken.add(names[-1].lower())
+    return names
 
 
 def members_of(batch: Batch) -> dict[str, npt.NDArray[Any]]:

@@ -125,6 +125,7 @@ class Options(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    groups: bool | None
     points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
@@ -136,6 +137,7 @@ class Options(TypedDict, total=False):
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
+    connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[PathLike] | None
     connectome_pairs: bool | None
     connectome_zero_diagonal: bool | None
@@ -162,6 +164,7 @@ class ProductOptions(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    groups: bool | None
     points: Literal["float32", "float16"] | None
     density: PathLike | None
     density_voxel: float | None
@@ -173,6 +176,7 @@ class ProductOptions(TypedDict, total=False):
     connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
+    connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[PathLike] | None
     connectome_pairs: bool | None
     connectome_zero_diagonal: bool | None

@@ -277,6 +277,7 @@ class Connectome(Product):
         assignment: Literal["radial", "end-voxel", "reverse"] | None = ...,
         radius: float | None = ...,
         measure: OneOrMore[str] | None = ...,
+        sample: OneOrMore[ImageLike] | None = ...,
         nodes: OneOrMore[PathLike] | None = ...,
         pairs: bool | None = ...,
         zero_diagonal: bool | None = ...,

@@ -270,9 +270,9 @@ def _start(
     else:
         held.enter_context(reserved(path, check, products))
     series, chosen = _located(series, chosen, affine)
+    chosen = chosen.changed(resume=chosen.resume and held is not None)
     for name in products:
         PRODUCTS[name].check(chosen)
-    chosen = chosen.changed(resume=chosen.resume and held is not None)
     # a report shows streamlines, so their points are needed
     only_products = bool(products) and path is None and held is not None and chosen.report is None
     return start(series, chosen, watcher or Watcher(), only_products=only_products), path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from os import PathLike
@@ -88,11 +89,11 @@ def check_names(
         _check_name(path, taken)
     if output is not None and output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
+    places = Counter(path.resolve() for path in (*(path for _, path in made), table) if path is not None)
     for name, path in made:
         if not suffix_of(path, suffixes := PRODUCTS[name].suffixes):
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
-        others = [other for other in (*(path for _, path in made), table) if other is not None and other is not path]
-        if any(_same_name(path, other) for other in others):
+        if places[path.resolve()] > 1:
             raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in given:
         check_target(path, force=force)
@@ -140,6 +141,7 @@ def reserved(
         return
     made = [path for paths in products.values() for path in paths]
     first = output or made[0]
+    drafts.allow_open(len(made))
     with ExitStack() as held:
         for path in (beside, *made):
             with explained(path):

@@ -124,6 +124,7 @@ def join(
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         files, hashes = chosen.inputs(), hashing(chosen.inputs())
         made, content = products_of(chosen, space, step_mm), Content(chosen, chosen.threads)
+        content.groups_of = made.groups
         gathered = None if page is None else _gathered(space, step_mm)
 
         def count(batch: Batch) -> None:

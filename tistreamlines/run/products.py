@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ..io import sidecar
 from ..options.parameters import Parameters
-from ..space.batch import Batch, Space
+from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.files import ProductFile
+from ..tracking.products.files import Grouping, ProductFile
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS
 
@@ -31,15 +32,20 @@ class Products:
         for one in self._made.values():
             one.add(batch)
 
+    def groups(self, batch: Batch) -> tuple[Groups, ...]:
+        """Return the groups of the streamlines of a batch, of all products that have some."""
+        return tuple(some for one in self._made.values() if isinstance(one, Grouping) for some in one.groups(batch))
+
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
         made = [one.collector(space, settings) for one in self._made.values()]
         return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
-        """Write all files."""
-        for one in self._made.values():
-            one.write(force=force)
+        """Write all files, those of several products at the same time."""
+        with ThreadPoolExecutor(max(1, len(self._made))) as pool:
+            for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
+                written.result()
 
     @property
     def told(self) -> dict[str, Any]:

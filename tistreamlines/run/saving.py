@@ -46,7 +46,7 @@ def save(
     given = record["inputs"]
     series = [given[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in given]
     others = dict.fromkeys(("json_stats", "report", *product_options()))  # no other file is written
-    chosen = parameters.changed(force=force, resume=False, **others)
+    chosen = parameters.changed(force=force, resume=False, groups=False, **others)
     with reserved(output, partial(check_outputs, output, chosen, series), {}):
         _write(streamlines, output, space, layout_of(chosen, record["step_mm"]), force=force)
         told = {**record, "tractogram": tractogram(output)}
@@ -57,15 +57,17 @@ def _write(
     source: Iterable[Batch] | Path, output: Path, space: Space, layout: Mapping[str, Any], *, force: bool
 ) -> None:  # fmt: skip
     """Write the tractogram: from memory, from a .trx file, which has all that other formats have, or as a copy."""
-    if isinstance(source, Path) and source.suffix.lower() != ".trx":
-        if source.suffix.lower() != output.suffix.lower():
-            raise OutputError(
-                f"{output}: {source.name} lacks what a {output.suffix} of the run has, or has it rounded: track to a "
-                ".trx file or to memory, or save what to_sft() returns with DIPY"
-            )
+    if isinstance(source, Path) and source.suffix.lower() == output.suffix.lower():
+        if output.suffix.lower() == ".trx":
+            Stored(source).check()
         with completed(output, force=force) as draft:
             shutil.copyfile(existing(source), draft)
         return
+    if isinstance(source, Path) and source.suffix.lower() != ".trx":
+        raise OutputError(
+            f"{output}: {source.name} lacks what a {output.suffix} of the run has, or has it rounded: track to a "
+            ".trx file or to memory, or save what to_sft() returns with DIPY"
+        )
     batches = Stored(source).batches() if isinstance(source, Path) else source
     with WriterThread(output, space, force=force, **layout) as writer:
         for batch in batches:

@@ -13,6 +13,22 @@ PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
 DATA = ("data_per_streamline", "data_per_point")
 
 
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of streamlines, such as one for each node of a parcellation.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Name of each group.
+    numbers : (n, k) int32
+        The groups that each of n streamlines belongs to: numbers from 1 on, in the order of the names, and 0 for none.
+    """
+
+    names: tuple[str, ...]
+    numbers: npt.NDArray[np.int32]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
     """Finished streamlines, one after another in one array of points; a sequence of ``(n, 3)`` arrays.
@@ -36,6 +52,8 @@ class Batch:
         Why the backward and the forward half stopped: see ``kernels/stop_reasons.py``.
     data_per_streamline, data_per_point : mapping of str to ndarray, (n,) and (p,) float32
         What was sampled along the streamlines, by name.
+    groups : tuple of Groups
+        Which groups the streamlines belong to.
 
     Raises
     ------
@@ -51,6 +69,7 @@ class Batch:
     stop_reasons: npt.NDArray[np.uint8]
     data_per_streamline: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
     data_per_point: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
+    groups: tuple[Groups, ...] = field(default=(), kw_only=True)
     has_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -99,7 +118,8 @@ class Batch:
             points, data = points[places], {name: values[places] for name, values in data.items()}
         others = (getattr(self, name)[rows] for name in PER_STREAMLINE)
         own = {name: values[rows] for name, values in self.data_per_streamline.items()}
-        return type(self)(points, offsets, *others, data_per_streamline=own, data_per_point=data)
+        groups = tuple(Groups(one.names, one.numbers[rows]) for one in self.groups)
+        return type(self)(points, offsets, *others, data_per_streamline=own, data_per_point=data, groups=groups)
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""

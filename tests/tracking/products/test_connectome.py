@@ -14,7 +14,7 @@ from tistreamlines.kernels.products.lengths import UNITS
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.products.connectome import Connectomes
-from tistreamlines.tracking.products.matrix import BLOCKS, MEASURES, EdgeSums
+from tistreamlines.tracking.products.matrix import BLOCKS, MEASURES, EdgeSums, mean_sample
 
 SHAPE, SEARCH = (20, 18, 16), 12.0
 AFFINE = np.array([[1.7, 0.3, 0, -9], [-0.3, 1.6, 0.2, 4], [0, -0.2, 2.1, -20], [0, 0, 0, 1.0]])
@@ -87,6 +87,45 @@ def test_a_diagonal_of_zeros_is_tck2connectomes(folder):
     assert np.diag(made(folder).value[0].values["count"]).any()
 
 
+def tcksampled(folder, image, which):
+    command = ["tcksample", "-quiet", "-force", "-stat_tck", which]
+    subprocess.run([*command, folder / "lines.tck", image, folder / "each.txt"], check=True)
+    return np.loadtxt(folder / "each.txt")
+
+
+@pytest.mark.skipif(shutil.which("tck2connectome") is None, reason="MRtrix3 is not installed")
+@pytest.mark.parametrize("rule", ["radial", "reverse"])
+def test_means_of_maps_are_those_of_tcksample_and_tck2connectome(folder, rule):
+    """Of two maps, of which one is negative in part and the other has a grid that some streamlines leave."""
+    rng = np.random.default_rng(8)
+    turned = np.array([[1.6, -1.2, 0, -9], [1.2, 1.6, 0, 0], [0, 0, 2, -20], [0, 0, 0, 1.0]])
+    for name, shape in {"FA": (25, 25, 20), "MD": (12, 12, 9)}.items():
+        values = rng.normal(0.3, 0.5, shape) if name == "FA" else rng.random(shape) * 1e-3
+        nib.save(nib.Nifti1Image(values.astype(np.float32), turned), folder / f"{name}.nii.gz")
+    radius = {"connectome_radius": SEARCH} if rule == "reverse" else {}
+    one = made(
+        folder, connectome_assignment=rule, connectome_sample=[folder / "FA.nii.gz", folder / "MD.nii.gz"], **radius
+    )
+    (ours,) = one.value
+    single = [len(line) == 1 for line in nib.streamlines.load(folder / "lines.tck").streamlines]
+    assert list(ours.values) == ["count", "FA_mean", "MD_mean"]
+    for name in ("FA", "MD"):
+        means, medians = (tcksampled(folder, folder / f"{name}.nii.gz", which) for which in ("mean", "median"))
+        np.savetxt(folder / "means.txt", np.where(single, medians, means))  # tcksample's mean of a single point is 0
+        subprocess.run(["tck2connectome", "-quiet", "-force", "-symmetric", *RULES[rule], "-stat_edge", "mean",
+                        "-scale_file", folder / "means.txt", folder / "lines.tck", folder / "labels.nii.gz",
+                        folder / "mrtrix.csv"], check=True)  # fmt: skip
+        theirs = np.loadtxt(folder / "mrtrix.csv", delimiter=",")
+        np.testing.assert_allclose(ours.values[f"{name}_mean"], theirs, rtol=2e-5, atol=2e-5 * np.abs(theirs).max())
+        written = np.loadtxt(folder / f"out_{name}_mean.csv", delimiter=",")
+        np.testing.assert_allclose(written, ours.values[f"{name}_mean"], rtol=1e-8)
+        assert np.count_nonzero(theirs) > 30
+    left = one.told["samples"]["MD"]["streamlines_outside"]
+    assert 0 < left < 300
+    assert any(f"MD.nii.gz: {left} streamlines leave the map" in text for text in one.doubts)
+    assert "MD along each" in next(file["holds"] for file in one.told["files"] if file["path"].endswith("MD_mean.csv"))
+
+
 def test_end_voxels_are_dipys(folder):
     from dipy.tracking.utils import connectivity_matrix
 
@@ -104,9 +143,11 @@ def test_end_voxels_are_dipys(folder):
 def test_standard_errors_are_those_of_leaving_a_block_out(folder):
     rng = np.random.default_rng(2)
     found, lengths, numbers = rng.integers(0, 4, (500, 2)), rng.integers(1, 1 << 22, 500), rng.integers(0, 900, 500)
-    whole = EdgeSums(3)
-    whole.add(found, lengths, numbers)
-    values, errors = whole.matrices({name: MEASURES[name] for name in ("count", "mean-length")}, np.ones(3))
+    samples = rng.integers(-900, 900, (500, 2))
+    whole = EdgeSums(3, (8.0, 16.0))
+    whole.add(found, lengths, numbers, samples)
+    measures = {name: MEASURES[name] for name in ("count", "mean-length")} | {"MD_mean": mean_sample("MD", 1)}
+    values, errors = whole.matrices(measures, np.ones(3))
     edge = np.sort(found, axis=1) == [1, 3]
     mine = edge.all(axis=1)
     assert values["count"][0, 2] == values["count"][2, 0] == mine.sum() > BLOCKS
@@ -114,6 +155,7 @@ def test_standard_errors_are_those_of_leaving_a_block_out(folder):
     for name, each in (
         ("count", [one.sum() * BLOCKS / (BLOCKS - 1) for one in left]),
         ("mean-length", [lengths[one].mean() / UNITS for one in left]),
+        ("MD_mean", [samples[one, 1].mean() / 16 for one in left]),
     ):
         expected = np.sqrt((BLOCKS - 1) * np.var(each))
         np.testing.assert_allclose(errors[name][0, 2], expected, rtol=1e-12, err_msg=name)
@@ -122,11 +164,12 @@ def test_standard_errors_are_those_of_leaving_a_block_out(folder):
 def test_sums_do_not_depend_on_parts():
     rng = np.random.default_rng(3)
     found, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
-    whole, parts, other = EdgeSums(8), EdgeSums(8), EdgeSums(8)
-    whole.add(found, lengths, numbers)
-    other.add(found[700:], lengths[700:], numbers[700:])
+    added = found, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
+    whole, parts, other = EdgeSums(8, [1.0]), EdgeSums(8, [1.0]), EdgeSums(8, [1.0])
+    whole.add(*added)
+    other.add(*(one[700:] for one in added))
     parts.merge(other.take())
-    parts.add(found[:700], lengths[:700], numbers[:700])
+    parts.add(*(one[:700] for one in added))
     assert other.streamlines == 0
     for ours, theirs in zip(parts.take(), whole.take(), strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +20,28 @@ from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...io import sidecar
 from ...io.matrices import beside, write_matrix, write_nodes, write_pairs
+from ...io.trx import member_names
 from ...kernels.products.lengths import measure_points
 from ...option import OUTPUT, listed, option
-from ...space.batch import Batch, Space
+from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
+from .content import names_of
 from .density import program_of
 from .device_connectome import DeviceConnectomes
-from .matrix import MEASURES, EdgeSums, Matrix
+from .matrix import MEASURES, EdgeSums, Matrix, Measure, mean_sample
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
+from .sampled_means import SampledMeans
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 4
+MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
+LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
+# what a check has read, by the identity of the options, until a run takes it or the options are gone
+_CHECKED: dict[int, tuple[list[Parcellation], SampledMeans]] = {}
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,12 @@ class ConnectomeOptions:
         None, OUTPUT, f"What --connectome says of two nodes: {', '.join(MEASURES)}. The first one is written to its "
         "FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
         affects="run",
+    )  # fmt: skip
+    connectome_sample: OneOrMore[ImageLike] | None = option(
+        None, OUTPUT, "Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, "
+        "where NAME is that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean "
+        "computes it: weighted by length, and with 0 outside the map. The map can have any grid.", unit="MAP",
+        absent="none", requires=("connectome",), affects="run",
     )  # fmt: skip
     connectome_nodes: OneOrMore[PathLike] | None = option(
         None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
@@ -89,16 +104,16 @@ class Connectomes:
         self, options: ConnectomeOptions, space: Space, step_mm: float, threads: int | None = None
     ) -> None:  # fmt: skip
         pairs: Any = options.connectome
-        radius = options.connectome_radius
-        if radius is None:
-            radius = RADIUS if options.connectome_assignment == RADIAL else 0.0
         self.paths = files(options)
+        parcellations, self._sampled = _CHECKED.pop(id(options), None) or inputs_of(options)
         self._made = [
-            _One(Parcellation(labels, table, options.connectome_assignment, radius), Path(path))
-            for (labels, path), table in zip(pairs, tables_of(options), strict=True)
+            _One(parcellation, Path(path), self._sampled.units)
+            for parcellation, (_, path) in zip(parcellations, pairs, strict=True)
         ]
         self._measures = measures_of(options)
         self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
+        self._group_names = group_names(self._made)
+        self._many_groups = many_groups(self._group_names) if getattr(options, "groups", False) else ()
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
         self._waiting: deque[Future[list[Array]]] = deque()
         self.value: tuple[Matrix, ...] = ()
@@ -112,9 +127,10 @@ class Connectomes:
         self._waiting.append(thread_pool("connectome", self._threads).submit(self._add, batch))
 
     def _add(self, batch: Batch) -> list[Array]:
-        lengths, found = lengths_of(batch), [one.parcellation.of_batch(batch) for one in self._made]
+        lengths, samples = lengths_of(batch), self._sampled.of(batch)
+        found = [one.parcellation.of_batch(batch) for one in self._made]
         for one, nodes in zip(self._made, found, strict=True):
-            one.add(nodes, lengths, batch.seed_number)
+            one.add(nodes, lengths, batch.seed_number, samples)
         return found
 
     def _finish_first(self) -> None:
@@ -123,9 +139,16 @@ class Connectomes:
             if self._pairs:
                 one.pairs.append(nodes)
 
+    def groups(self, batch: Batch) -> tuple[Groups, ...]:
+        """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
+        return tuple(
+            Groups(names, one.parcellation.of_batch(batch))
+            for names, one in zip(self._group_names, self._made, strict=True)
+        )
+
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
-        if self._pairs or any(one.parcellation.needs_points for one in self._made):
+        if self._pairs or self._sampled.maps or any(one.parcellation.needs_points for one in self._made):
             return None
         return DeviceConnectomes(space, self._made)
 
@@ -133,8 +156,7 @@ class Connectomes:
         """Wait until all streamlines are added, and write the matrices."""
         while self._waiting:
             self._finish_first()
-        chosen = {name: MEASURES[name] for name in self._measures}
-        self.value = tuple(one.matrix(chosen) for one in self._made)
+        self.value = tuple(one.matrix(self._measures) for one in self._made)
         if self._zero_diagonal:
             for made in self.value:
                 for matrix in (*made.values.values(), *made.errors.values()):
@@ -142,17 +164,21 @@ class Connectomes:
         if self._pairs:
             for one in self._made:
                 one.write_pairs(force)
-        written = [one.write(made, force) for one, made in zip(self._made, self.value, strict=True)]
+        written = [
+            one.write(made, self._measures, force) for one, made in zip(self._made, self.value, strict=True)
+        ]  # fmt: skip
         self.told = {"matrices": [told for told, _ in written], "files": [file for _, some in written for file in some]}
-        self.doubts = tuple(text for one, made in zip(self._made, self.value, strict=True) for text in one.doubts(made))
+        self.told |= {"samples": self._sampled.told} if self._sampled.maps else {}
+        doubts = (one.doubts(made) for one, made in zip(self._made, self.value, strict=True))
+        self.doubts = (*self._many_groups, *self._sampled.doubts, *(text for some in doubts for text in some))
 
 
 class _One:
     """A parcellation, and the sums of its edges."""
 
-    def __init__(self, parcellation: Parcellation, path: Path) -> None:
+    def __init__(self, parcellation: Parcellation, path: Path, units: Sequence[float]) -> None:
         self.parcellation, self.path = parcellation, path
-        self.sums, self._adding = EdgeSums(len(parcellation.nodes)), Lock()
+        self.sums, self._adding = EdgeSums(len(parcellation.nodes), units), Lock()
         self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
 
     def __getstate__(self) -> dict[str, Any]:
@@ -163,12 +189,12 @@ class _One:
         """Make a lock."""
         vars(self).update(state, _adding=Lock())
 
-    def add(self, found: Array, lengths: Array, numbers: Array) -> None:
+    def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines; several threads may."""
         with self._adding:
-            self.sums.add(found, lengths, numbers)
+            self.sums.add(found, lengths, numbers, samples)
 
-    def matrix(self, measures: Any) -> Matrix:
+    def matrix(self, measures: Mapping[str, Measure]) -> Matrix:
         """Return what was made so far."""
         one = self.parcellation
         return Matrix(
@@ -176,16 +202,18 @@ class _One:
             self.sums.unassigned, self.sums.streamlines,
         )  # fmt: skip
 
-    def write(self, made: Matrix, force: bool) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    def write(
+        self, made: Matrix, measures: Mapping[str, Measure], force: bool
+    ) -> tuple[dict[str, Any], list[dict[str, str]]]:
         """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
         told = {
             "labels": made.labels, "nodes": len(made.nodes), "streamlines": made.streamlines,
             "unassigned": made.unassigned,
         }  # fmt: skip
         some = []
-        for path, measure, what in written(self.path, made.values):
+        for path, measure, what in written(self.path, measures):
             write_matrix(path, getattr(made, what)[measure], force=force)
-            about = {"measure": measure, "holds": MEASURES[measure].words if what == "values" else "standard error"}
+            about = {"measure": measure, "holds": measures[measure].words if what == "values" else "standard error"}
             some.append({"path": str(path), "sha256": sidecar.sha256(path)} | about)
         write_nodes(beside(self.path, "_nodes", ".tsv"), made.nodes, made.names, self.parcellation.volumes, force=force)
         return told, some
@@ -210,12 +238,39 @@ class _One:
         return out
 
 
+def group_names(made: Sequence[_One]) -> list[tuple[str, ...]]:
+    """Return the names of the groups of each parcellation: that of its file, and that of the node."""
+    named = iter(member_names((f"{one.path.stem}_{name}" for one in made for name in one.parcellation.names), LONGEST))
+    return [tuple(islice(named, len(one.parcellation.names))) for one in made]
+
+
+def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Say that a program may be unable to read so many groups."""
+    if (count := sum(map(len, names))) <= MOST_GROUPS:
+        return ()
+    return (f"--groups: up to {count:,} groups are written, and trx-python opens a file for each: allow it more open "
+            "files (ulimit -n), or give parcellations of fewer nodes",)  # fmt: skip
+
+
 def lengths_of(batch: Batch) -> Array:
     """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm."""
     lengths = np.zeros(len(batch), np.int32)
     values = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "lengths": lengths}
     program_of(measure_points).run("measure_points", len(batch), values)
     return lengths
+
+
+def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMeans]:
+    """Read the parcellations, and the maps that are sampled."""
+    pairs: Any = options.connectome
+    radius = options.connectome_radius
+    if radius is None:
+        radius = RADIUS if options.connectome_assignment == RADIAL else 0.0
+    parcellations = [
+        Parcellation(labels, table, options.connectome_assignment, radius)
+        for (labels, _), table in zip(pairs, tables_of(options), strict=True)
+    ]
+    return parcellations, SampledMeans(options.connectome_sample or ())
 
 
 def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
@@ -230,15 +285,17 @@ def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
     return given
 
 
-def measures_of(options: ConnectomeOptions) -> tuple[str, ...]:
-    """Return the measures that are asked for."""
+def measures_of(options: ConnectomeOptions) -> dict[str, Measure]:
+    """Return the measures that are asked for, those of sampled maps at the end."""
     given: Any = options.connectome_measure or ("count",)
     if wrong := [name for name in given if name not in MEASURES]:
         raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}")
-    return tuple(dict.fromkeys(given))
+    maps = names_of(options.connectome_sample or ())  # type: ignore[arg-type]  # Parameters makes it a tuple
+    sampled = {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
+    return {name: MEASURES[name] for name in given} | sampled
 
 
-def written(path: Path, measures: Any) -> list[tuple[Path, str, str]]:
+def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:
     """Return the files of a matrix: each with its measure, and whether it holds 'values' or 'errors'."""
     out = []
     for number, measure in enumerate(measures):
@@ -259,15 +316,15 @@ def files(options: ConnectomeOptions) -> tuple[Path, ...]:
 
 def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
-    needs_points = options.connectome_pairs or options.connectome_assignment == REVERSE
+    needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
+    needs_points = needs_points or options.connectome_pairs
     return None if needs_points else DeviceConnectomes(space, ())
 
 
 def check(options: ConnectomeOptions) -> None:
-    """Read the parcellations: an error of a small file comes before the work."""
+    """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
     measures_of(options)
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
-    pairs: Any = options.connectome
-    for (labels, _), table in zip(pairs, tables_of(options), strict=True):
-        Parcellation(labels, table, END_VOXEL, 0.0)
+    _CHECKED[id(options)] = inputs_of(options)
+    finalize(options, _CHECKED.pop, id(options), None)

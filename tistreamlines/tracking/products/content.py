@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,14 @@ import numpy.typing as npt
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
+from ...io.trx import member_names
 from ...option import OUTPUT, flag, option
-from ...space.batch import Batch, Space
+from ...space.batch import Batch, Groups, Space
 from .samples import STATISTICS, Sampler, load_sampled
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore
 
-NAME_MOST = 64  # characters of the name of a map
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
 BELOW = ("endpoints_only", "compress", "points")  # options that leave something of the points out
 
@@ -52,6 +51,11 @@ class ContentOptions:
         "compress_streamlines does. Maps of --density and values of --sample are those of whole streamlines.",
         unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "part"), affects="run",
     )  # fmt: skip
+    groups: bool = option(
+        False, OUTPUT, "Write a group FILE_NODE of streamlines for each node of --connectome, which has those of which "
+        "an end belongs to the node. This needs a .trx file.", requires=("connectome",), excludes=("part",),
+        affects="run",
+    )  # fmt: skip
     points: str = option(
         "float32", OUTPUT, "Type of the points of a .trx file. float16 halves their size, and rounds them by up to "
         "0.03 mm along an axis at up to 128 mm from the origin, 0.06 mm at up to 256 mm.",
@@ -75,6 +79,8 @@ class Content:
     ----------
     told : dict
         What the record says: the map of each name, if maps are sampled.
+    groups_of : callable
+        Returns the groups of the streamlines of a batch, for --groups.
 
     Raises
     ------
@@ -87,6 +93,7 @@ class Content:
         named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
         maps = {name: load_sampled(image, note) for name, image in named.items()}
         self._sampler = Sampler(maps, threads) if maps else None
+        self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
         self.told: dict[str, Any] = {"samples": {name: str(one) for name, one in named.items()}} if maps else {}
 
     def of(self, batch: Batch) -> Batch:
@@ -100,7 +107,7 @@ class Content:
             made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
                 made = replace(made, data_per_point=self._sampler.per_point(made))
-        return made
+        return replace(made, groups=self.groups_of(batch)) if chosen.groups else made
 
     def layout(self, step_mm: float) -> dict[str, Any]:
         """Return what :func:`layout_of` returns of the options."""
@@ -111,7 +118,8 @@ class Content:
         chosen, maps = self._options, 0 if suffix == ".tck" else len(self.told.get("samples", ()))
         left = min(points, 2 * streamlines) if chosen.endpoints_only else points
         each = 3 * (np.dtype(chosen.points).itemsize if suffix == ".trx" else 4) + 4 * maps * chosen.sample_points
-        return each * left + 4 * len(STATISTICS) * maps * streamlines
+        grouped = 8 * len(getattr(chosen, "connectome", None) or ()) if chosen.groups else 0
+        return each * left + (4 * len(STATISTICS) * maps + grouped) * streamlines
 
 
 def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
@@ -122,15 +130,9 @@ def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
 
 def names_of(images: Iterable[Any]) -> dict[str, Any]:
     """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
-    named: dict[str, Any] = {}
-    for image in images:
-        file = Path(image).name
-        stem = Path(file.removesuffix(" (in memory)").removesuffix(".gz")).stem
-        stem = re.sub(r"[^A-Za-z0-9_-]", "_", stem)[:NAME_MOST]
-        taken = {name.lower() for name in named}  # some file systems do not tell letters from capitals
-        candidates = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
-        named[next(name for name in candidates if name.lower() not in taken)] = image
-    return named
+    given = tuple(images)
+    files = (Path(image).name.removesuffix(" (in memory)").removesuffix(".gz") for image in given)
+    return dict(zip(member_names(Path(file).stem for file in files), given, strict=True))
 
 
 def check_content(options: ContentOptions, output: Path) -> None:
@@ -138,6 +140,8 @@ def check_content(options: ContentOptions, output: Path) -> None:
     suffix = output.suffix.lower()
     if options.points != "float32" and suffix != ".trx":
         raise OutputError(f"{output}: --points {options.points} needs a .trx file; give another name, or leave it out")
+    if options.groups and suffix != ".trx":
+        raise OutputError(f"{output}: a {suffix} file has no groups; write a .trx file, or leave --groups out")
     if options.sample_points and suffix == ".tck":
         raise OutputError(f"{output}: a .tck file has no room for --sample-points; write a .trx or a .trk file")
     if suffix != ".trk":
@@ -155,7 +159,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
 
 def check_written(options: ContentOptions) -> None:
     """Raise an error if something is asked of a tractogram, and no streamline is kept."""
-    for name in ("sample", *BELOW):
+    for name in ("sample", "groups", *BELOW):
         if getattr(options, name) not in (None, False, "float32"):
             raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
 

@@ -146,9 +146,9 @@ class Density:
             }  # fmt: skip
 
     def add_counts(self, counts: Array) -> None:
-        """Add streamlines that were counted elsewhere."""
+        """Add streamlines that were counted elsewhere; the array may be kept, and added to."""
         with self._summing:
-            self._total = counts.astype(np.int64) if self._total is None else self._total + counts
+            self._total = counts.astype(np.int64, copy=False) if self._total is None else self._total + counts
 
     def values(self) -> Array:
         """Wait for all batches; return what the map has in each voxel."""
@@ -168,8 +168,9 @@ class Density:
     def _settle(self) -> None:
         """Wait for the threads, and move what they have counted to the total."""
         self._wait()
-        self.add_counts(self._cells)
-        self._cells[:], self._streamlines = 0, 0
+        if self._streamlines or self._total is None:
+            self.add_counts(self._cells)
+            self._cells[:], self._streamlines = 0, 0
 
 
 class Ends(Density):

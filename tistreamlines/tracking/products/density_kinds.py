@@ -19,7 +19,7 @@ from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
 from ..stopping.own_grid import OwnMap
 from .density import Density, program_of
-from .samples import Sampler
+from .samples import Sampler, unit_of
 
 Array = npt.NDArray[Any]
 OF_MM = float(1 << 16)  # a length of 1 mm
@@ -168,8 +168,7 @@ class MeanSample(MeanLength):
         super().__init__(space, step_mm, threads)
         assert sampled is not None
         self._sampler = Sampler({"map": sampled}, 1)
-        # the greatest value has 30 bits or 31, so that more than 2^32 streamlines can be summed
-        self.unit = 2.0 ** (30 - int(np.frexp(np.abs(sampled.values).max(initial=0))[1]))
+        self.unit = unit_of(sampled)
 
     def _each(self, batch: Batch) -> Array:
         values = self._sampler.per_streamline(batch)["map_mean"].astype(float)

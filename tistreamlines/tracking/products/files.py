@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from ...space.batch import Batch, Space
+from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .products import Collector
 
@@ -44,4 +44,13 @@ class ProductFile(Protocol):
 
     def write(self, *, force: bool) -> None:
         """Write the file, when all streamlines have come."""
+        ...
+
+
+@runtime_checkable
+class Grouping(Protocol):
+    """A product that tells which groups streamlines belong to, for a tractogram that holds them."""
+
+    def groups(self, batch: Batch) -> tuple[Groups, ...]:
+        """Return the groups of the streamlines of a batch."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ Array = npt.NDArray[Any]
 BLOCKS = 32  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
+COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 
 
 @dataclass(frozen=True)
@@ -24,28 +25,41 @@ class Measure:
     Attributes
     ----------
     words : what it is.
-    made : from the number of streamlines, the sum of lengths in mm and of their inverses, and the mean number of voxels
-        of the two nodes.
+    made : from the sums over streamlines, (..., columns), and the mean number of voxels of the two nodes, (...).
     total : whether it is a sum over streamlines, not a mean.
     """
 
     words: str
-    made: Callable[[Array, Array, Array, Array], Array]
+    made: Callable[[Array, Array], Array]
     total: bool = True
 
 
 MEASURES: dict[str, Measure] = {
-    "count": Measure("number of streamlines", lambda n, length, inverse, volume: n),
-    "length": Measure("summed length, mm", lambda n, length, inverse, volume: length),
+    "count": Measure("number of streamlines", lambda sums, volume: sums[..., COUNT]),
+    "length": Measure("summed length, mm", lambda sums, volume: sums[..., LENGTH]),
     "mean-length": Measure(
-        "mean length, mm", lambda n, length, inverse, volume: _ratio(length, n), total=False,
+        "mean length, mm", lambda sums, volume: _ratio(sums[..., LENGTH], sums[..., COUNT]), total=False,
     ),
-    "inverse-length": Measure("sum of 1 / length, 1 / mm", lambda n, length, inverse, volume: inverse),
+    "inverse-length": Measure("sum of 1 / length, 1 / mm", lambda sums, volume: sums[..., INVERSE_LENGTH]),
     "inverse-volume": Measure(
         "number of streamlines divided by the mean number of voxels of the two nodes",
-        lambda n, length, inverse, volume: _ratio(n, volume),
+        lambda sums, volume: _ratio(sums[..., COUNT], volume),
     ),
 }  # fmt: skip
+
+
+def mean_sample(name: str, place: int) -> Measure:
+    """Return the mean, over the streamlines of an edge, of the mean of a sampled map along each of them.
+
+    Parameters
+    ----------
+    name : of the map.
+    place : of the map among those that are sampled.
+    """
+    return Measure(
+        f"mean, over the streamlines, of the mean of {name} along each of them",
+        lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), total=False,
+    )  # fmt: skip
 
 
 def _ratio(a: Array, b: Array) -> Array:
@@ -90,22 +104,23 @@ class Matrix:
 
 
 class EdgeSums:
-    """Whole numbers that are summed for each edge and block of seeds: streamlines, lengths, inverse lengths.
+    """Whole numbers that are summed for each edge and block of seeds: streamlines, lengths, inverse lengths, samples.
 
     Only edges that have streamlines take memory. Sums of several of these are merged in any order.
 
     Parameters
     ----------
     nodes : number of nodes.
+    units : by how much the values of each sampled map are multiplied to be whole numbers.
     """
 
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
-        self._keys, self._sums = np.empty(0, np.int64), np.empty((0, 3), np.int64)
+    def __init__(self, nodes: int, units: Sequence[float] = ()) -> None:
+        self.nodes, self._units = nodes, np.array([1, UNITS, INVERSE, *units])
+        self._keys, self._sums = np.empty(0, np.int64), np.empty((0, len(self._units)), np.int64)
         self._parts: list[tuple[Array, Array]] = []
         self.unassigned = self.streamlines = 0
 
-    def add(self, found: Array, lengths: Array, numbers: Array) -> None:
+    def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
 
         Parameters
@@ -113,6 +128,7 @@ class EdgeSums:
         found : (n, 2) nodes of both ends, from 1 on; 0 for none.
         lengths : (n,) in 2^-16 mm.
         numbers : (n,) of their seeds.
+        samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
         self.streamlines += len(found)
         both = np.flatnonzero(found.min(axis=1, initial=1) > 0)
@@ -120,7 +136,9 @@ class EdgeSums:
         ends, units = np.sort(found[both].astype(np.int64) - 1, axis=1), lengths[both].astype(np.int64)
         keys = (ends[:, 0] * self.nodes + ends[:, 1]) * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
         inverse = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
-        self._parts.append(_summed(keys, np.stack([np.ones_like(units), units, inverse.astype(np.int64)], axis=1)))
+        columns = [np.ones_like(units), units, inverse.astype(np.int64)]
+        columns += [] if samples is None else list(samples[both].T)
+        self._parts.append(_summed(keys, np.stack(columns, axis=1)))
         if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys), 1 << 16):
             self._gather()
 
@@ -155,9 +173,9 @@ class EdgeSums:
             some = slice(first, first + EDGES_AT_ONCE)
             rows, columns = np.divmod(edges[some], self.nodes)
             inside = slice(starts[some][0], stops[some][-1])
-            blocks = np.zeros((len(rows), BLOCKS, 3))
+            blocks = np.zeros((len(rows), BLOCKS, len(self._units)))
             place = np.searchsorted(edges[some], self._keys[inside] // BLOCKS)
-            blocks[place, self._keys[inside] % BLOCKS] = self._sums[inside] / [1, UNITS, INVERSE]
+            blocks[place, self._keys[inside] % BLOCKS] = self._sums[inside] / self._units
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, blocks, volume)
@@ -177,10 +195,13 @@ def _summed(keys: Array, values: Array) -> tuple[Array, Array]:
 
 
 def _jackknifed(measure: Measure, blocks: Array, volume: Array) -> tuple[Array, Array]:
-    """Return the measure of some edges, (edges, BLOCKS, 3), and its standard error by leaving out a block at a time."""
+    """Return the measure of some edges, and its standard error by leaving out a block at a time.
+
+    ``blocks`` has their sums, (edges, BLOCKS, columns), and ``volume`` the mean number of voxels of their nodes.
+    """
     total = blocks.sum(axis=1)
-    value = measure.made(total[:, 0], total[:, 1], total[:, 2], volume)
+    value = measure.made(total, volume)
     left = (total[:, None] - blocks) * (BLOCKS / (BLOCKS - 1) if measure.total else 1)
-    without = measure.made(left[..., 0], left[..., 1], left[..., 2], volume[:, None])
+    without = measure.made(left, volume[:, None])
     spread = without - without.mean(axis=1, keepdims=True)
     return value, np.sqrt((BLOCKS - 1) / BLOCKS * (spread**2).sum(axis=1))

@@ -62,6 +62,26 @@ def load_sampled(image: Any, note: Tell = silent) -> OwnMap:
     return OwnMap(load_map(opened, space, note), np.linalg.inv(space.affine))
 
 
+def unit_of(sampled: OwnMap) -> float:
+    """Return by how much values of a map are multiplied to be whole numbers, a power of two.
+
+    The greatest value has 30 bits then, so that more than 2^32 streamlines can be summed.
+    """
+    return 2.0 ** (30 - int(np.frexp(np.abs(sampled.values).max(initial=0))[1]))
+
+
+def leave(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
+    """Return whether a point of each streamline lies outside a map, where its value is 0, (n,)."""
+    if not len(batch):
+        return np.zeros(0, bool)
+    x, y, z = batch.points.T.astype(np.float64)
+    outside = np.zeros(len(x), bool)
+    for (a, b, c, d), side in zip(sampled.to_grid[:3].tolist(), sampled.values.shape, strict=False):
+        place = a * x + b * y + c * z + d
+        outside |= (place < -0.5) | (place >= side - 0.5)
+    return np.logical_or.reduceat(outside, batch.offsets[:-1])
+
+
 class Sampler:
     """Samples maps along streamlines, by trilinear interpolation; a value outside a map is 0.
 

@@ -1,0 +1,143 @@
+"""What matrices and maps cost while tracking, beside tracking alone and beside a .tck that MRtrix3's programs read.
+
+    python benchmarks/products.py FOLDER NSEEDS --out FILE [--arch ARCH] [--devices LIST] [--dg DG] [--turns N]
+        [--only NAME,NAME] [--peers]
+
+FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Parcellations of 84 and 1,000 nodes are made of the shell of
+the mask. Each run is a process of its own, whose greatest memory is told; fits and kernels come from the cache of a first
+turn, which is left out. ``alone`` takes the streamlines in batches and keeps none. With --peers, the last run writes a
+.tck, of which tck2connectome and tckmap make the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from records import write_runs
+from scipy.ndimage import distance_transform_edt
+from scipy.spatial import cKDTree
+
+import tistreamlines as ts
+from tistreamlines.io.sidecar import sha256
+
+NODES = (84, 1000)
+SHELL = 6  # voxels from the border of the mask, which have nodes
+VOXEL = 1.0  # mm, of the density
+WANTED = {
+    "alone": (), "ends": ("ends",), "density": ("density",), "84": (84,), "1000": (1000,), "matrices": NODES,
+    "all": (*NODES, "density"), "tck": ("tck",),
+}  # fmt: skip
+
+
+def make_labels(mask: Path, nodes: int, to: Path) -> None:
+    """Write a parcellation: each voxel of the shell has the number of the nearest of some of them."""
+    image = nib.load(mask)
+    inside = image.get_fdata() > 0
+    shell = np.argwhere(inside & (distance_transform_edt(inside) <= SHELL))
+    centres = shell[np.random.default_rng(nodes).choice(len(shell), nodes, replace=False)]
+    labels = np.zeros(inside.shape, np.int32)
+    labels[tuple(shell.T)] = cKDTree(centres).query(shell)[1] + 1
+    nib.save(nib.Nifti1Image(labels, image.affine), to)
+
+
+def products(wanted: tuple[Any, ...], to: Path) -> dict[str, Any]:
+    """Return the options of what is made."""
+    made: dict[str, Any] = {}
+    if pairs := [(to / f"labels{one}.nii.gz", to / f"made{one}.csv") for one in wanted if isinstance(one, int)]:
+        made["connectome"] = pairs
+    if "density" in wanted:
+        made |= {"density": to / "density.nii.gz", "density_voxel": VOXEL}
+    if "ends" in wanted:
+        made["ends"] = to / "ends.nii.gz"
+    return made
+
+
+def run(name: str, folder: Path, to: Path, options: dict[str, Any], queue: Any) -> None:
+    """Track, and tell seconds, memory and the sums of the files."""
+    series = [folder / one for one in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+    begun, told, files = time.perf_counter(), {}, []
+    if name == "alone":
+        told["streamlines"] = sum(map(len, ts.stream(*series, **options)))
+    else:
+        made = products(WANTED[name], to)
+        output = to / "tracks.tck" if name == "tck" else None
+        result = ts.track(*series, output, force=True, **options, **made)
+        told = {"streamlines": result.n_streamlines, "track_seconds": result.seconds["track"]}
+        files = [made[one] for one in ("density", "ends") if one in made]
+        for _, path in made.get("connectome", ()):
+            files += [path, path.with_name(path.stem + "_error.csv")]
+    told["seconds"] = round(time.perf_counter() - begun, 3)
+    told["memory_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    queue.put(told | {"sha256": {Path(one).name: sha256(one)[:12] for one in files}})
+
+
+def in_process(*words: Any) -> dict[str, Any]:
+    """Run in a new process; return what it told."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=run, args=(*words, queue))
+    process.start()
+    told = queue.get()
+    process.join()
+    return told
+
+
+def peers(to: Path) -> list[dict[str, Any]]:
+    """Time the programs of MRtrix3 on the .tck."""
+    commands = [
+        *(["tck2connectome", "tracks.tck", f"labels{one}.nii.gz", f"peer{one}.csv", "-symmetric"] for one in NODES),
+        ["tckmap", "tracks.tck", "peer.nii.gz", "-vox", f"{VOXEL:g}"],
+    ]
+    out = []
+    for words in commands:
+        begun = time.perf_counter()
+        subprocess.run([*words, "-quiet", "-force"], check=True, cwd=to)
+        out.append({"name": " ".join(words), "seconds": round(time.perf_counter() - begun, 3)})
+    return out
+
+
+def main() -> None:
+    """Run all in turns."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("nseeds", type=int)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--arch", default="cpu")
+    parser.add_argument("--devices")
+    parser.add_argument("--dg", default="prob")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--only", default="alone,ends,density,84,1000,matrices,all,tck")
+    parser.add_argument("--peers", action="store_true")
+    given = parser.parse_args()
+    runs = []
+    with tempfile.TemporaryDirectory() as work:
+        to = Path(work)
+        for nodes in NODES:
+            make_labels(given.folder / "mask.nii.gz", nodes, to / f"labels{nodes}.nii.gz")
+        options: dict[str, Any] = {"mask": given.folder / "mask.nii.gz", "nseeds": given.nseeds, "dg": given.dg}
+        options |= {"arch": given.arch, "devices": given.devices, "cache_dir": to / "cache"}
+        for turn in range(-1, given.turns):
+            warm = {"nseeds": min(given.nseeds, 10_000)} if turn < 0 else {}
+            for name in given.only.split(","):
+                told = in_process(name, given.folder, to, options | warm)
+                print(turn, name, told, flush=True)
+                if turn >= 0:
+                    runs.append({"turn": turn, "name": name} | told)
+            if given.peers and turn >= 0:
+                for told in peers(to):
+                    print(turn, told, flush=True)
+                    runs.append({"turn": turn} | told)
+    write_runs(given.out, runs)
+
+
+if __name__ == "__main__":
+    main()

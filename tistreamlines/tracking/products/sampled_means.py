@@ -1,0 +1,66 @@
+"""Means of maps along streamlines as whole numbers, whose sums depend neither on threads nor on batches."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...space.batch import Batch
+from .content import names_of
+from .samples import Sampler, leave, load_sampled, unit_of
+
+
+class SampledMeans:
+    """Samples maps along streamlines, and counts the streamlines that leave each of them.
+
+    Parameters
+    ----------
+    images : 3-D images of any grid.
+
+    Attributes
+    ----------
+    maps : each of them by its short name, that of its file.
+    units : by how much the values of each are multiplied to be whole numbers, powers of two.
+
+    Raises
+    ------
+    InputError
+        If an image is missing or damaged, or no 3-D image.
+    """
+
+    def __init__(self, images: Any) -> None:
+        self._notes: list[str] = []
+        self._paths = names_of(images)
+        self.maps = {name: load_sampled(image, self._notes.append) for name, image in self._paths.items()}
+        self.units = [unit_of(one) for one in self.maps.values()]
+        self._sampler, self._outside, self._adding = Sampler(self.maps, 1), dict.fromkeys(self.maps, 0), Lock()
+
+    def of(self, batch: Batch) -> npt.NDArray[np.int64] | None:
+        """Return the mean of each map along each streamline, (n, maps), in units; None without maps."""
+        if not self.maps:
+            return None
+        left = {name: int(leave(batch, one).sum()) for name, one in self.maps.items()}
+        with self._adding:
+            self._outside = {name: count + left[name] for name, count in self._outside.items()}
+        found = self._sampler.per_streamline(batch)
+        means = np.stack([found[f"{name}_mean"] for name in self.maps], axis=1).astype(float)
+        return np.rint(means * self.units).astype(np.int64)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the record says of the maps."""
+        return {
+            name: {"path": str(path), "unit": 1 / unit, "streamlines_outside": self._outside[name]}
+            for (name, path), unit in zip(self._paths.items(), self.units, strict=True)
+        }
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the means may be wrong."""
+        return self._notes + [
+            f"{self._paths[name]}: {count:,} streamlines leave the map, outside which its value counts as 0: check "
+            "that it covers all streamlines" for name, count in self._outside.items() if count
+        ]  # fmt: skip
