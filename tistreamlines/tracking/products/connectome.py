@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
 
 Array = npt.NDArray[Any]
-MOST_THREADS = 4
+MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
@@ -150,7 +149,7 @@ class Connectomes:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
         if self._pairs or self._sampled.maps or any(one.parcellation.needs_points for one in self._made):
             return None
-        return DeviceConnectomes(space, self._made)
+        return DeviceConnectomes(space, self._made, self._threads)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
@@ -178,21 +177,12 @@ class _One:
 
     def __init__(self, parcellation: Parcellation, path: Path, units: Sequence[float]) -> None:
         self.parcellation, self.path = parcellation, path
-        self.sums, self._adding = EdgeSums(len(parcellation.nodes), units), Lock()
+        self.sums = EdgeSums(len(parcellation.nodes), units)
         self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the lock out, since other processes have their own."""
-        return {name: value for name, value in vars(self).items() if name != "_adding"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a lock."""
-        vars(self).update(state, _adding=Lock())
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines; several threads may."""
-        with self._adding:
-            self.sums.add(found, lengths, numbers, samples)
+        self.sums.add(found, lengths, numbers, samples)
 
     def matrix(self, measures: Mapping[str, Measure]) -> Matrix:
         """Return what was made so far."""

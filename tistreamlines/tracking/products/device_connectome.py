@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -22,25 +23,29 @@ from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
 AT_ONCE = 1 << 17  # streamlines whose ends are held: 7 words each
+ADDED = 1 << 15  # streamlines that a thread adds at once
+WAITING = 4  # of these for each thread, at most
 
 
 class DeviceConnectomes(Collector):
-    """Brings the ends and lengths of accepted streamlines back, and adds them up in another thread.
+    """Brings the ends and lengths of accepted streamlines back, and adds them up in other threads.
 
     Parameters
     ----------
     space : of the image that is tracked.
     takers : the connectomes, each with its parcellation and its sums.
+    threads : how many threads look for nodes.
     """
 
     roots = (measure_steps,)
     bytes = 2 * 7 * WORD * AT_ONCE
 
-    def __init__(self, space: Space, takers: Sequence[Any]) -> None:
+    def __init__(self, space: Space, takers: Sequence[Any], threads: int = 1) -> None:
         self._own, self._takers = spread("affine", affine_of(space)), tuple(takers)
         self._arrays: dict[str, Any] = {}
-        self._last: tuple[Array, Array, Array] | None = None  # of a chunk that may be taken back
-        self._adding: Future[None] | None = None
+        self._threads = threads
+        self._last: tuple[Array, Array] | None = None  # of a chunk that may be taken back
+        self._adding: deque[Future[None]] = deque()
 
     def compile(self, growth: Growth) -> None:
         """Measure a streamline without steps."""
@@ -65,23 +70,28 @@ class DeviceConnectomes(Collector):
                 many = some.stop - first
                 growth.program.run("measure_steps", many, values | {"earlier": first})
                 found[some] = growth.fetch(self._arrays["found"], 7 * many).reshape(-1, 7)
-        ends = np.ascontiguousarray(found[:, :6]).view(np.float32).reshape(-1, 2, 3)
-        self._last = ends, found[:, 6], accepted.first_seed + accepted.seed.astype(np.int64)
+        self._last = found, accepted.first_seed + accepted.seed.astype(np.int64)
 
     def _settle(self) -> None:
-        """Let another thread add the last chunk, when it has added the one before."""
-        self._wait()
-        if self._last is not None:
-            self._adding, self._last = thread_pool("connectome", 1).submit(self._add, *self._last), None
+        """Let other threads add the last chunk, whose streamlines are certain now."""
+        if self._last is None:
+            return
+        (found, numbers), self._last = self._last, None
+        for first in range(0, len(found), ADDED):
+            self._wait(WAITING * self._threads)
+            some = slice(first, first + ADDED)
+            adding = thread_pool("connectome", self._threads).submit(self._add, found[some], numbers[some])
+            self._adding.append(adding)
 
-    def _wait(self) -> None:
-        if self._adding is not None:
-            self._adding.result()
-            self._adding = None
+    def _wait(self, most: int = 0) -> None:
+        """Wait until at most so many parts are not added."""
+        while len(self._adding) > most:
+            self._adding.popleft().result()
 
-    def _add(self, ends: Array, lengths: Array, numbers: Array) -> None:
+    def _add(self, found: Array, numbers: Array) -> None:
+        ends = np.ascontiguousarray(found[:, :6]).view(np.float32).reshape(-1, 2, 3)
         for one in self._takers:
-            one.add(one.parcellation.of_ends(ends), lengths, numbers)
+            one.add(one.parcellation.of_ends(ends), found[:, 6], numbers)
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""

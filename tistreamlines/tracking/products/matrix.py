@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,8 @@ class Matrix:
 class EdgeSums:
     """Whole numbers that are summed for each edge and block of seeds: streamlines, lengths, inverse lengths, samples.
 
-    Only edges that have streamlines take memory. Sums of several of these are merged in any order.
+    Only edges that have streamlines take memory. Sums of several of these are merged in any order, and several threads may
+    add to them.
 
     Parameters
     ----------
@@ -119,6 +121,15 @@ class EdgeSums:
         self._keys, self._sums = np.empty(0, np.int64), np.empty((0, len(self._units)), np.int64)
         self._parts: list[tuple[Array, Array]] = []
         self.unassigned = self.streamlines = 0
+        self._adding = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the lock out, since other processes have their own."""
+        return {name: value for name, value in vars(self).items() if name != "_adding"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a lock."""
+        vars(self).update(state, _adding=Lock())
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
@@ -130,19 +141,29 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        self.streamlines += len(found)
         both = np.flatnonzero(found.min(axis=1, initial=1) > 0)
-        self.unassigned += len(found) - len(both)
         ends, units = np.sort(found[both].astype(np.int64) - 1, axis=1), lengths[both].astype(np.int64)
         keys = (ends[:, 0] * self.nodes + ends[:, 1]) * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
         inverse = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
         columns = [np.ones_like(units), units, inverse.astype(np.int64)]
         columns += [] if samples is None else list(samples[both].T)
-        self._parts.append(_summed(keys, np.stack(columns, axis=1)))
-        if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys), 1 << 16):
-            self._gather()
+        self.merge((*_summed(keys, np.stack(columns, axis=1)), len(found) - len(both), len(found)))
+
+    def merge(self, taken: tuple[Array, Array, int, int]) -> None:
+        """Add what another one has taken."""
+        keys, sums, unassigned, streamlines = taken
+        with self._adding:
+            self.unassigned += unassigned
+            self.streamlines += streamlines
+            place = np.searchsorted(self._keys, keys)
+            there = np.append(self._keys, -1)[place] == keys
+            self._sums[place[there]] += sums[there]  # a key is there once
+            self._parts.append((keys[~there], sums[~there]))
+            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys) // 4, 1 << 16):
+                self._gather()
 
     def _gather(self) -> None:
+        """Sort those edges in that are new."""
         parts = [(self._keys, self._sums), *self._parts]
         self._keys, self._sums = _summed(*map(np.concatenate, zip(*parts, strict=True)))
         self._parts.clear()
@@ -154,13 +175,6 @@ class EdgeSums:
         self._keys, self._sums = self._keys[:0], self._sums[:0]
         self.unassigned = self.streamlines = 0
         return taken
-
-    def merge(self, taken: tuple[Array, Array, int, int]) -> None:
-        """Add what another one has taken."""
-        keys, sums, unassigned, streamlines = taken
-        self._parts.append((keys, sums))
-        self.unassigned += unassigned
-        self.streamlines += streamlines
 
     def matrices(self, measures: Mapping[str, Measure], volumes: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the matrix of each measure, and its standard errors; ``volumes`` has the voxels of each node."""
