@@ -26,6 +26,7 @@ LATER = {
     "sample", "sample_points", "sample_table", "groups", "endpoints_only", "compress", "points",
     "waytotal", "seed_matrix", "seed_matrix_targets", "seed_matrix_min_length", "voxel_matrix",
     "voxel_matrix_min_length",
+    "connectome_pairs", "connectome_zero_diagonal",
     "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
     "shared_cache", "like", "compiler",
 }  # fmt: skip

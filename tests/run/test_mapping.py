@@ -35,7 +35,7 @@ def tracked(head, tmp_path_factory):
     nib.save(nib.Nifti1Image(labels, mask.affine), folder / "labels.nii.gz")
     result = ts.track(
         *head.series, folder / "run.trx", mask=head.mask, nseeds=300, arch="cpu", dg="prob", cache_dir=head.cache,
-        connectome=(folder / "labels.nii.gz", folder / "run.csv"), density=folder / "run.nii.gz",
+        connectome=(folder / "labels.nii.gz", folder / "run.csv"), connectome_pairs=True, density=folder / "run.nii.gz",
     )
     for suffix in ("trx", "tck", "trk"):
         result.save(folder / f"copy_{suffix}.{suffix}")
@@ -48,10 +48,11 @@ def test_files_are_those_of_the_run(tracked, suffix):
     grid = {"density_grid": folder / "labels.nii.gz"} if suffix == "tck" else {}
     made = ts.map_tractogram(
         folder / f"copy_{suffix}.{suffix}", connectome=(folder / "labels.nii.gz", folder / f"{suffix}.csv"),
-        density=folder / f"{suffix}.nii.gz", **grid,
+        connectome_pairs=True, density=folder / f"{suffix}.nii.gz", **grid,
     )
     assert made["streamlines"] == result.n_streamlines > 100
     assert (folder / f"{suffix}.csv").read_bytes() == (folder / "run.csv").read_bytes()
+    assert (folder / f"{suffix}_pairs.tsv").read_bytes() == (folder / "run_pairs.tsv").read_bytes()
     if suffix == "trx":  # other formats have no numbers of seeds
         assert (folder / "trx_error.csv").read_bytes() == (folder / "run_error.csv").read_bytes()
     if suffix != "trk":  # whose points nibabel stores in voxels, so they are rounded
@@ -220,8 +221,8 @@ def test_products_of_one_name_are_replaced(tracked):
     ("options", "words"),
     [
         ({}, "nothing is asked for"), ({"image": "a.nii", "ends": "e.nii"}, "image is shown by report"),
-        ({"density": "d.nii.gz"}, "density_grid"),
         ({"connectome": ("no.nii", "c.csv")}, "no.nii"), ({"sample": __file__, "ends": "e.nii"}, "sample_table"),
+        ({"density": "d.nii.gz"}, "density_grid or density_voxel"),
     ],
 )
 def test_bad_input_is_one_line(tracked, tmp_path, options, words, monkeypatch):
@@ -237,3 +238,11 @@ def test_a_leap_is_refused(tracked, tmp_path):
     with pytest.raises(InputError, match="a step of 5000 mm"):
         ts.map_tractogram(tmp_path / "leap.tck", connectome=(tracked[0] / "labels.nii.gz", tmp_path / "leap.csv"))
     assert [one.name for one in tmp_path.iterdir()] == ["leap.tck"]
+
+
+def test_no_grid_covers_no_streamlines(tmp_path):
+    empty = nib.streamlines.Tractogram([], affine_to_rasmm=np.eye(4))
+    nib.streamlines.save(empty, str(tmp_path / "empty.tck"))
+    with pytest.raises(InputError, match="no streamline that a grid could cover"):
+        ts.map_tractogram(tmp_path / "empty.tck", ends=tmp_path / "ends.nii", density_voxel=2)
+    assert [one.name for one in tmp_path.iterdir()] == ["empty.tck"]

@@ -175,7 +175,8 @@ def values(folder: Path) -> dict[str, Any]:
         "voxel_matrix": (d["mask"], str(folder / "v.npz")),
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
-             "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only")  # fmt: skip
+             "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
+             "connectome_pairs", "connectome_zero_diagonal")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,

@@ -64,3 +64,11 @@ def write_nodes(
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["index", "name", "voxels"])
         rows.writerows(zip(labels.tolist(), names, voxels.tolist(), strict=True))
+
+
+def write_pairs(path: Path, pairs: npt.NDArray[Any], *, force: bool) -> None:
+    """Write two nodes a line, tab-separated, without a heading: the file that MRtrix3's connectome2tck reads."""
+    with completed(path, force=force) as draft, draft.open("w", encoding="ascii") as file:
+        for first in range(0, len(pairs), 1 << 16):
+            some = pairs[first : first + (1 << 16)].tolist()
+            file.write("".join(f"{one}\t{other}\n" for one, other in some))

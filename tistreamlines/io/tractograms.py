@@ -15,7 +15,7 @@ from ..space.batch import Batch, Space
 from .images import existing, reading
 
 SUFFIXES = (".trx", ".trk", ".tck")
-POINTS_AT_ONCE = 1 << 20
+POINTS_AT_ONCE = 1 << 18
 
 
 def check_tractogram(path: str | PathLike[str]) -> Path:
@@ -45,7 +45,7 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
     InputError
         If the file is damaged, or if a point is not finite.
     """
-    pieces = (_mapped if path.suffix.lower() == ".trx" else _loaded)(path)
+    pieces = READERS[path.suffix.lower()](path)
     while True:
         with reading(path):  # not around the yield: errors of the caller are not those of the file
             batch = next(pieces, None)
@@ -137,7 +137,7 @@ def _mapped(path: Path) -> Generator[Batch, None, None]:
 
 
 def _loaded(path: Path) -> Generator[Batch, None, None]:
-    """Read a TRK or TCK file, which nibabel reads one streamline at a time."""
+    """Read a TRK file, which nibabel reads one streamline at a time."""
     import nibabel as nib
 
     lines: Iterable[Any] = nib.streamlines.load(path, lazy_load=True).streamlines
@@ -155,3 +155,27 @@ def _loaded(path: Path) -> Generator[Batch, None, None]:
 
 def _gathered(lines: list[npt.NDArray[Any]]) -> Batch:
     return batch_of(np.concatenate(lines).astype(np.float32, copy=False), np.array([len(line) for line in lines]))
+
+
+def _in_rows(path: Path) -> Generator[Batch, None, None]:
+    """Read a TCK file: rows of three numbers, of which one of NaN ends a streamline, and one of infinity the file."""
+    import nibabel as nib
+
+    header: Any = nib.streamlines.load(path, lazy_load=True).header
+    kind, held = ">f4" if header["datatype"].endswith("BE") else "<f4", np.empty((0, 3), np.float32)
+    with path.open("rb") as file:
+        file.seek(int(header["file"].split()[1]))
+        while len(values := np.fromfile(file, kind, 3 * POINTS_AT_ONCE)):
+            held = np.concatenate([held, values.astype(np.float32, copy=False).reshape(-1, 3)])
+            missing = np.isnan(held)
+            ending = missing[:, 0] & missing[:, 1] & missing[:, 2]
+            if len(ends := np.flatnonzero(ending)):
+                past = int(ends[-1]) + 1
+                points = held.take(np.flatnonzero(~ending[:past]), axis=0)  # faster than by the mask
+                yield batch_of(points, np.diff(ends, prepend=-1) - 1)
+                held = held[past:]
+    if not (len(held) == 1 and np.isinf(held).all()):
+        raise ValueError("it has no mark of its end")
+
+
+READERS = {".trx": _mapped, ".trk": _loaded, ".tck": _in_rows}

@@ -140,6 +140,8 @@ class Options(TypedDict, total=False):
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[TableLike] | None
+    connectome_pairs: bool | None
+    connectome_zero_diagonal: bool | None
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None
@@ -184,6 +186,8 @@ class ProductOptions(TypedDict, total=False):
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[TableLike] | None
+    connectome_pairs: bool | None
+    connectome_zero_diagonal: bool | None
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None

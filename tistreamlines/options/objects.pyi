@@ -279,6 +279,8 @@ class Connectome(Product):
         measure: OneOrMore[str] | None = ...,
         sample: OneOrMore[ImageLike] | None = ...,
         nodes: OneOrMore[TableLike] | None = ...,
+        pairs: bool | None = ...,
+        zero_diagonal: bool | None = ...,
     ) -> None: ...
 
 class SampleTable(Product):

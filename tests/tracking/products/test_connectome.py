@@ -61,16 +61,30 @@ def made(folder, **options):
 @pytest.mark.parametrize("rule", RULES)
 def test_matrices_are_tck2connectomes(folder, rule):
     radius = {"connectome_radius": SEARCH} if rule == "reverse" else {}
-    (ours,) = made(folder, connectome_assignment=rule, connectome_measure=list(SCALES), **radius).value
+    (ours,) = made(
+        folder, connectome_assignment=rule, connectome_measure=list(SCALES), connectome_pairs=True, **radius
+    ).value
     assert ours.values["count"].sum() > 100 or rule == "end-voxel"
     for measure, scale in SCALES.items():
         command = ["tck2connectome", "-quiet", "-force", "-symmetric", *RULES[rule], *scale]
+        command += ["-out_assignments", folder / "pairs.txt"] if measure == "count" else []
         subprocess.run([*command, folder / "lines.tck", folder / "labels.nii.gz", folder / "mrtrix.csv"], check=True)
         theirs = np.loadtxt(folder / "mrtrix.csv", delimiter=",")
         np.testing.assert_allclose(ours.values[measure], theirs, rtol=1e-5, atol=0, err_msg=measure)
         if measure == "count":
             np.testing.assert_array_equal(ours.values[measure], theirs)
             np.testing.assert_array_equal(np.loadtxt(folder / "out.csv", delimiter=","), theirs)
+            np.testing.assert_array_equal(np.loadtxt(folder / "out_pairs.tsv"), np.loadtxt(folder / "pairs.txt"))
+
+
+@pytest.mark.skipif(shutil.which("tck2connectome") is None, reason="MRtrix3 is not installed")
+def test_a_diagonal_of_zeros_is_tck2connectomes(folder):
+    (ours,) = made(folder, connectome_zero_diagonal=True).value
+    command = ["tck2connectome", "-quiet", "-force", "-symmetric", "-zero_diagonal", folder / "lines.tck"]
+    subprocess.run([*command, folder / "labels.nii.gz", folder / "mrtrix.csv"], check=True)
+    np.testing.assert_array_equal(ours.values["count"], np.loadtxt(folder / "mrtrix.csv", delimiter=","))
+    assert not np.diag(ours.errors["count"]).any()
+    assert np.diag(made(folder).value[0].values["count"]).any()
 
 
 def tcksampled(folder, image, which):
@@ -209,12 +223,17 @@ def test_an_atlas_that_does_not_say_where_labels_begin(tmp_path):
 def test_rows_are_those_of_the_table(folder):
     (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n2000000000\tnone\n")
     (all_nodes,) = made(folder, connectome_assignment="end-voxel").value
-    one = made(folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel")
+    one = made(
+        folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel", connectome_pairs=True
+    )  # fmt: skip
     (ours,) = one.value
     assert ours.names == ("seven", "two", "none")
     np.testing.assert_array_equal(ours.values["count"][:2, :2], all_nodes.values["count"][np.ix_([6, 1], [6, 1])])
     assert "1 of 3 nodes have no voxel (none)" in one.doubts[0]
     assert (folder / "out_nodes.tsv").read_text().splitlines()[2].startswith("2\ttwo\t")
+    pairs = np.loadtxt(folder / "out_pairs.tsv", dtype=int)
+    assert len(pairs) == 300
+    assert set(pairs.ravel().tolist()) == {0, 2, 7}
 
 
 @pytest.mark.parametrize(

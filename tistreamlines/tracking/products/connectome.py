@@ -19,7 +19,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...io import sidecar
-from ...io.matrices import beside, write_matrix, write_nodes
+from ...io.matrices import beside, write_matrix, write_nodes, write_pairs
 from ...io.trx import member_names
 from ...kernels.products.lengths import measure_points
 from ...option import OUTPUT, listed, option
@@ -79,6 +79,15 @@ class ConnectomeOptions:
         "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
         absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
     )  # fmt: skip
+    connectome_pairs: bool = option(
+        False, OUTPUT, "Also write the two nodes of each streamline, 0 for none, to a file beside each matrix of "
+        "--connectome (_pairs.tsv): a line for each streamline, in the order of the tractogram.",
+        requires=("connectome",), affects="run",
+    )  # fmt: skip
+    connectome_zero_diagonal: bool = option(
+        False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "
+        "count.", requires=("connectome",), affects="run",
+    )  # fmt: skip
 
 
 class Connectomes:
@@ -102,10 +111,11 @@ class Connectomes:
             for parcellation, (_, path) in zip(parcellations, pairs, strict=True)
         ]
         self._measures = measures_of(options)
+        self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
         self._group_names = group_names(self._made)
         self._many_groups = many_groups(self._group_names) if getattr(options, "groups", False) else ()
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
-        self._waiting: deque[Future[None]] = deque()
+        self._waiting: deque[Future[list[Array]]] = deque()
         self._program: Program | None = None  # None: threads of the host measure
         self.value: tuple[Matrix, ...] = ()
         self.told: dict[str, Any] = {}
@@ -118,13 +128,21 @@ class Connectomes:
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch, in another thread; wait if many batches are not added yet."""
         while len(self._waiting) > WAITING:
-            self._waiting.popleft().result()
+            self._finish_first()
         self._waiting.append(thread_pool("connectome", self._threads).submit(self._add, batch))
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: Batch) -> list[Array]:
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
-        for one in self._made:
-            one.add(one.parcellation.of_batch(batch), lengths, batch.seed_number, samples)
+        found = [one.parcellation.of_batch(batch) for one in self._made]
+        for one, nodes in zip(self._made, found, strict=True):
+            one.add(nodes, lengths, batch.seed_number, samples)
+        return found
+
+    def _finish_first(self) -> None:
+        """Wait for the first of the waiting batches, so that nodes are kept in the order of the streamlines."""
+        for one, nodes in zip(self._made, self._waiting.popleft().result(), strict=True):
+            if self._pairs:
+                one.pairs.append(nodes)
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
@@ -134,16 +152,23 @@ class Connectomes:
         )
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
-        """Have only ends and lengths come back; return None if other points are needed."""
-        if self._sampled.maps or any(one.parcellation.needs_points for one in self._made):
+        """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
+        if self._pairs or self._sampled.maps or any(one.parcellation.needs_points for one in self._made):
             return None
         return DeviceConnectomes(space, self._made, self._threads)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
         while self._waiting:
-            self._waiting.popleft().result()
+            self._finish_first()
         self.value = tuple(one.matrix(self._measures) for one in self._made)
+        if self._zero_diagonal:
+            for made in self.value:
+                for matrix in (*made.values.values(), *made.errors.values()):
+                    np.fill_diagonal(matrix, 0)
+        if self._pairs:
+            for one in self._made:
+                one.write_pairs(force)
         written = [
             one.write(made, self._measures, force) for one, made in zip(self._made, self.value, strict=True)
         ]  # fmt: skip
@@ -159,6 +184,7 @@ class _One:
     def __init__(self, parcellation: Parcellation, path: Path, units: Sequence[float]) -> None:
         self.parcellation, self.path = parcellation, path
         self.sums = EdgeSums(len(parcellation.nodes), units)
+        self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines; several threads may."""
@@ -187,6 +213,12 @@ class _One:
             some.append({"path": str(path), "sha256": sidecar.sha256(path)} | about)
         write_nodes(beside(self.path, "_nodes", ".tsv"), made.nodes, made.names, self.parcellation.volumes, force=force)
         return told, some
+
+    def write_pairs(self, force: bool) -> None:
+        """Write the labels of the two nodes of each streamline, 0 for none."""
+        labels = np.append(0, self.parcellation.nodes)
+        pairs = [labels[nodes] for nodes in self.pairs] or [np.zeros((0, 2), int)]
+        write_pairs(beside(self.path, "_pairs", ".tsv"), np.concatenate(pairs), force=force)
 
     def doubts(self, made: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""
@@ -274,12 +306,14 @@ def files(options: ConnectomeOptions) -> tuple[Path, ...]:
     out = []
     for _, path in pairs:
         out += [own for own, *_ in written(Path(path), measures_of(options))] + [beside(Path(path), "_nodes", ".tsv")]
+        out += [beside(Path(path), "_pairs", ".tsv")] * options.connectome_pairs
     return tuple(out)
 
 
 def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
+    needs_points = needs_points or options.connectome_pairs
     return None if needs_points else DeviceConnectomes(space, ())
 
 

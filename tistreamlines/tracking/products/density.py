@@ -209,3 +209,16 @@ def finer(space: Space, voxel_mm: float) -> Space:
     corner = space.to_ras([-0.5, -0.5, -0.5])
     affine[:3, 3] = corner + affine[:3, :3] @ [0.5, 0.5, 0.5]
     return Space(affine, (int(shape[0]), int(shape[1]), int(shape[2])))
+
+
+def around(low: Array, high: Array, voxel_mm: float) -> Space:
+    """Return the grid of tckmap -vox for points between two corners, (3,) float32, and three voxels beyond them.
+
+    Its axes are those of RASmm; the lower corner moved by the three voxels is the centre of the first voxel.
+    """
+    beside = np.float32(3 * voxel_mm)
+    first, last = low - beside, high + beside
+    affine = np.diag([voxel_mm, voxel_mm, voxel_mm, 1.0])
+    affine[:3, 3] = first
+    shape = np.ceil((last - first) / voxel_mm)
+    return Space(affine, (int(shape[0]), int(shape[1]), int(shape[2])))
