@@ -11,7 +11,7 @@ from streamlines import batch_of, pieces
 from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch, Space
-from tistreamlines.tracking.products import voxel_counts
+from tistreamlines.tracking.products import keyed_sums, voxel_counts
 from tistreamlines.tracking.products.voxel_mask import VoxelMask
 from tistreamlines.tracking.registry import PRODUCTS
 
@@ -81,7 +81,7 @@ def test_pairs_of_a_mask(case, tmp_path, monkeypatch):
     assert found.counted == sum(sum(voxel in number for voxel in voxels) > 1 for voxels in passed)
     # in other parts and another order, the file has the same bytes
     monkeypatch.setattr(voxel_counts, "PAIRS_AT_ONCE", 3)
-    monkeypatch.setattr(voxel_counts, "FEWEST", 5)
+    monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     made("voxel_matrix", batches[::-1], voxel_matrix=(paths[0], tmp_path / "b.npz"))
     assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "a.npz").read_bytes()
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...kernels.products.lengths import UNITS
+from .keyed_sums import KeyedSums, summed
 
 Array = npt.NDArray[Any]
 BLOCKS = 32  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
@@ -118,18 +119,17 @@ class EdgeSums:
 
     def __init__(self, nodes: int, units: Sequence[float] = ()) -> None:
         self.nodes, self._units = nodes, np.array([1, UNITS, INVERSE, *units])
-        self._keys, self._sums = np.empty(0, np.int64), np.empty((0, len(self._units)), np.int64)
-        self._parts: list[tuple[Array, Array]] = []
+        self._sums = KeyedSums(len(self._units))
         self.unassigned = self.streamlines = 0
-        self._adding = Lock()
+        self._counting = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock out, since other processes have their own."""
-        return {name: value for name, value in vars(self).items() if name != "_adding"}
+        return {name: value for name, value in vars(self).items() if name != "_counting"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make a lock."""
-        vars(self).update(state, _adding=Lock())
+        vars(self).update(state, _counting=Lock())
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
@@ -141,71 +141,50 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        both = np.flatnonzero(found.min(axis=1, initial=1) > 0)
-        ends, units = np.sort(found[both].astype(np.int64) - 1, axis=1), lengths[both].astype(np.int64)
-        keys = (ends[:, 0] * self.nodes + ends[:, 1]) * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
+        low, high = np.minimum(found[:, 0], found[:, 1]), np.maximum(found[:, 0], found[:, 1])
+        both = np.flatnonzero(low)
+        units = lengths[both].astype(np.int64)
+        keys = (low[both].astype(np.int64) - 1) * self.nodes + (high[both] - 1)
+        keys = keys * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
         inverse = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
         columns = [np.ones_like(units), units, inverse.astype(np.int64)]
         columns += [] if samples is None else list(samples[both].T)
-        self.merge((*_summed(keys, np.stack(columns, axis=1)), len(found) - len(both), len(found)))
+        self.merge((*summed(keys, np.stack(columns)), len(found) - len(both), len(found)))
 
     def merge(self, taken: tuple[Array, Array, int, int]) -> None:
         """Add what another one has taken."""
         keys, sums, unassigned, streamlines = taken
-        with self._adding:
+        with self._counting:
             self.unassigned += unassigned
             self.streamlines += streamlines
-            place = np.searchsorted(self._keys, keys)
-            there = np.append(self._keys, -1)[place] == keys
-            self._sums[place[there]] += sums[there]  # a key is there once
-            self._parts.append((keys[~there], sums[~there]))
-            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys) // 4, 1 << 16):
-                self._gather()
-
-    def _gather(self) -> None:
-        """Sort those edges in that are new."""
-        parts = [(self._keys, self._sums), *self._parts]
-        self._keys, self._sums = _summed(*map(np.concatenate, zip(*parts, strict=True)))
-        self._parts.clear()
+        self._sums.add(keys, sums)
 
     def take(self) -> tuple[Array, Array, int, int]:
         """Return what was added since the last call, and begin anew."""
-        self._gather()
-        taken = (self._keys, self._sums, self.unassigned, self.streamlines)
-        self._keys, self._sums = self._keys[:0], self._sums[:0]
+        taken = (*self._sums.take(), self.unassigned, self.streamlines)
         self.unassigned = self.streamlines = 0
         return taken
 
     def matrices(self, measures: Mapping[str, Measure], volumes: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the matrix of each measure, and its standard errors; ``volumes`` has the voxels of each node."""
-        self._gather()
+        keys, sums = self._sums.gathered()
         values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
-        edges, starts = np.unique(self._keys // BLOCKS, return_index=True)
-        stops = np.append(starts[1:], len(self._keys))
+        edges, starts = np.unique(keys // BLOCKS, return_index=True)
+        stops = np.append(starts[1:], len(keys))
         for first in range(0, len(edges), EDGES_AT_ONCE):
             some = slice(first, first + EDGES_AT_ONCE)
             rows, columns = np.divmod(edges[some], self.nodes)
             inside = slice(starts[some][0], stops[some][-1])
             blocks = np.zeros((len(rows), BLOCKS, len(self._units)))
-            place = np.searchsorted(edges[some], self._keys[inside] // BLOCKS)
-            blocks[place, self._keys[inside] % BLOCKS] = self._sums[inside] / self._units
+            place = np.searchsorted(edges[some], keys[inside] // BLOCKS)
+            blocks[place, keys[inside] % BLOCKS] = sums[:, inside].T / self._units
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, blocks, volume)
                 for made, new in ((values[name], value), (errors[name], error)):
                     made[rows, columns] = made[columns, rows] = new
         return values, errors
-
-
-def _summed(keys: Array, values: Array) -> tuple[Array, Array]:
-    """Sum the rows that have the same key; keys are sorted then."""
-    if not len(keys):
-        return keys, values
-    order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[starts], np.add.reduceat(values, starts, axis=0)
 
 
 def _jackknifed(measure: Measure, blocks: Array, volume: Array) -> tuple[Array, Array]:

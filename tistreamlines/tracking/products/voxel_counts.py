@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +11,13 @@ import numpy.typing as npt
 
 from ..growth.ordering import exclusive_sum
 from .density import in_parts
-from .matrix import _summed
+from .keyed_sums import KeyedSums
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 Array = npt.NDArray[Any]
 PAIRS_AT_ONCE = 1 << 20
-FEWEST = 1 << 18  # pairs that wait to be merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,43 +59,22 @@ class PairSums:
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape = shape
-        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._parts: list[tuple[Array, Array]] = []
-        self._adding = Lock()
+        self.shape, self._sums = shape, KeyedSums(1)
 
     def add(self, rows: Array, columns: Array) -> None:
         """Add 1 to each of some pairs, one of which may be there several times."""
-        part = np.unique(rows.astype(np.int64) * self.shape[1] + columns, return_counts=True)
-        with self._adding:
-            self._parts.append(part)
-            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys) // 4, FEWEST):
-                self._gather()
-
-    def _gather(self) -> None:
-        """Merge what was added; the pairs that are there already, most of them in the end, are not sorted again."""
-        if not self._parts:
-            return
-        keys, counts = _summed(*map(np.concatenate, zip(*self._parts, strict=True)))
-        self._parts.clear()
-        place = np.searchsorted(self._keys, keys)
-        known = np.zeros(len(keys), bool)
-        inside = place < len(self._keys)
-        known[inside] = self._keys[place[inside]] == keys[inside]
-        self._counts[place[known]] += counts[known]
-        self._keys = np.insert(self._keys, place[~known], keys[~known])
-        self._counts = np.insert(self._counts, place[~known], counts[~known])
+        keys, counts = np.unique(rows.astype(np.int64) * self.shape[1] + columns, return_counts=True)
+        self._sums.add(keys, counts[None])
 
     def matrix(self) -> csr_matrix:
         """Return the counts of all pairs, int32, or int64 beyond that."""
         from scipy.sparse import csr_matrix
 
-        with self._adding:
-            self._gather()
-        kind = np.int32 if self._counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
-        starts = np.searchsorted(self._keys, np.arange(self.shape[0] + 1) * self.shape[1])
-        columns = (self._keys % self.shape[1]).astype(np.int32)
-        return csr_matrix((self._counts.astype(kind), columns, starts), shape=self.shape)
+        keys, (counts,) = self._sums.gathered()
+        kind = np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
+        starts = np.searchsorted(keys, np.arange(self.shape[0] + 1) * self.shape[1])
+        columns = (keys % self.shape[1]).astype(np.int32)
+        return csr_matrix((counts.astype(kind), columns, starts), shape=self.shape)
 
 
 def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
