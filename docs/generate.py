@@ -187,7 +187,13 @@ RECORD = {
     "ends": "With `--ends`: `path` and `sha256` of the map, its `shape` and `affine`.",
     "connectome": "With `--connectome`: for each of the `matrices`, its `labels`, the numbers of its `nodes`, of the "
     "`streamlines` and of those with an end without a node (`unassigned`); and the `files`, each with its measure.",
+    "seed_matrix": "With `--seed-matrix`: for each of the `matrices`, the masks of its `rows` and `columns`, its "
+    "`shape`, the number of `pairs` with streamlines, of the `streamlines` that are long enough and of those that are "
+    "`counted` in a pair; and the `files`.",
+    "voxel_matrix": "With `--voxel-matrix`: the same.",
+    "waytotal": "With `--waytotal`: `path` and `sha256` of the file, and the number of `streamlines`.",
     "samples": "With `--sample`: the map of each name.",
+    "sample_table": "With `--sample-table`: `path` and `sha256` of the table, and the `maps` by name.",
     "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds, and its number "
     "of `points`, which are fewer than those that were tracked with `--endpoints-only` or `--compress`.",
     "StreamlineSeeding": "With `--bids-out`: this field and those below that begin with `Streamline` are BEP046's "

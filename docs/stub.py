@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .. import option
-    from ..option import OneOrMore, PathLike, PointsLike
+    from ..option import OneOrMore, PathLike, PointsLike, TableLike
     from .objects import Choice, Mask, Product, Sphere
 
     ImageLike = option.ImageLike | Mask | Sphere
@@ -60,7 +60,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from .. import option
-from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
 
 MADE: str
 KINDS: dict[str, str]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path
+TableLike = PathLike  # of an input that is no image
 # headings of the help, in its order
 GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",

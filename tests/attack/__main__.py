@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import caches, damage, fuzz, helpers, kills, mixes, surroundings, together
-from .material import ROOT, RUNS, in_this_process, track
+from . import caches, damage, fuzz, helpers, kills, mixes, products, surroundings, together, tractograms
+from .material import MAP, ROOT, RUNS, in_this_process, track
 from .room import Room
 
 BARE, LIBRARIES, WARM = range(3)  # what the process that is forked has done before
@@ -75,6 +75,14 @@ CLASSES = {
     "resume": Class(WARM, 60, mixes.resume),
     "join": Class(WARM, 60, mixes.join),
     "records": Class(WARM, 60, mixes.records),
+    "product-labels": Class(WARM, 60, products.parcellations),
+    "product-tables": Class(WARM, 50, products.lookup_tables),
+    "product-files": Class(WARM, 10, products.files_that_are_none),
+    "product-options": Class(WARM, 80, products.names_and_options),
+    "lines-contents": Class(WARM, 40, tractograms.contents),
+    "lines-damaged": Class(WARM, 40, tractograms.damaged),
+    "lines-headers": Class(WARM, 30, tractograms.headers),
+    "lines-members": Class(WARM, 30, tractograms.members),
 }
 
 
@@ -116,6 +124,7 @@ def prepare(state: int, material: Path) -> None:
         for run in RUNS:  # of one thread, so that no thread of this process is lost in a fork
             for number in ("1", "2"):
                 in_this_process([*track(run, f"../out/{run}-{number}.trx"), "--threads", "1", "-q", "--force"])
+        in_this_process([*MAP, "../out/warm.csv", "--ends", "../out/warm.nii.gz", "-q", "--force"])
         for number, handler in handlers.items():
             signal.signal(number, handler)
         os.chdir(back)

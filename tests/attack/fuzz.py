@@ -79,7 +79,7 @@ TELLING = {
     "relative_peak_threshold": "0.95", "min_separation_angle": "90",
     "probe_length": "3", "probe_radius": "1", "data_support_exponent": "3",
     "angular_weight": "0.7", "sh_basis": "tournier07", "sh_frame": "voxel", "pmf_rows": "sampled", "max_angle": "2",
-    "step_size": "1.3mm", "max_steps": "2", "min_length": "60", "max_length": "20", "too_long": "truncate",
+    "step_size": "1.3mm", "max_steps": "2", "min_length": "100", "max_length": "20", "too_long": "truncate",
     "include_ordered": "30,20,20,9", "devices": "0",
 }  # fmt: skip
 # but these leave this material as it is: one fibre in each voxel, axes that no reading changes, the same seeds as text

@@ -25,6 +25,7 @@ from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker import lang
 from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, func, i32, lanes, put, real, stage, unrolled
 from tistreamlines.linker.link import link
+from tistreamlines.linker.store import load
 
 FLAG = Constant("a branch that the test takes or not")
 
@@ -256,6 +257,25 @@ def test_texts_differ_where_the_constants_do(made):
     assert len(differing) == 1
     assert differing[0][0].replace("3", "4") == differing[0][1]
     assert link([combine], made, {"operation": plus, "SCALE": 3}).text == first
+
+
+@pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect()], ids=lambda f: f.name)
+def test_the_text_for_a_root_is_that_of_it_alone(made):
+    """So its compiled code serves whatever else is linked with it."""
+    fill = {"operation": plus, "SCALE": 3, "FLAG": 1}
+    alone = {root.__name__: link([root], made, fill).text for root in (branching, combine, lane_sums)}
+    together = link([combine, lane_sums, branching], made, fill)
+    assert {name: together.text_for(name) for name in alone} == alone
+    assert "def plus(" in alone["combine"] and "def plus(" not in alone["branching"]
+
+
+def test_equal_functions_of_two_modules_are_compiled_once():
+    fills = [{"operation": plus, "SCALE": 3}, {"operation": plus, "SCALE": 4}, {"operation": times, "SCALE": 3}]
+    one, scaled, other = (load(link([combine], _numba.dialect(), fill).text) for fill in fills)
+    assert one.plus is scaled.plus
+    assert len({one.combine, scaled.combine, other.combine}) == 3
+    double = load(link([combine], _numba.dialect(64), fills[0]).text)
+    assert double.combine is not one.combine
 
 
 def test_two_functions_of_one_name_do_not_link():

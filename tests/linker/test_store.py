@@ -23,13 +23,12 @@ from places import SUPPORT
 import tistreamlines as ts
 from tistreamlines.backends.numba import cache as _cache
 from tistreamlines.backends.numba import dialect as _dialect
-from tistreamlines.backends.numba import program as _numba
 from tistreamlines.backends.taichi import runtime as _taichi_runtime
 from tistreamlines.devices import choose
 from tistreamlines.devices.compilers import COMPILERS
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker import store as _store
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.link import link
 
 TWICE = """
 from tistreamlines.backends.numba.compiler import compiled
@@ -447,7 +446,7 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
 # ------------------------------------------------------------------------------------------------- what is told apart
 def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     """Numba copies the team's operations into what calls them, but that is known by the caller's text alone."""
-    text, linked = _cache.text_of(CHOLESKY), _numba.NumbaProgram(Source([])).text
+    text, linked = _cache.text_of(CHOLESKY), link([], _dialect.dialect(), {}).text
     for package in ("numba", "llvmlite"):
         assert f"{package} {version(package)}" in text
         assert f"{package} {version(package)}" in linked
@@ -457,4 +456,4 @@ def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     monkeypatch.setattr(_cache, "made_by", _cache.made_by.__wrapped__)
     monkeypatch.setattr(_dialect, "made_by", _cache.made_by)
     assert _cache.text_of(CHOLESKY) != text
-    assert _numba.NumbaProgram(Source([])).text != linked
+    assert link([], _dialect.dialect(), {}).text != linked

@@ -31,16 +31,17 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"(?:[\w.*-]+/)+[\w.*-]*")
 ELSEWHERE = ("K/N", "NAME", "~/")  # numbers of a part, and files that are not those of the repository
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # options in the running text that belong to other programs, which the same paragraph names
 OTHERS = {
     "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
     "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
     "pytest": {"--durations"},
     "probtrackx2": {
-        "--avoid", "--cthr", "--distthresh", "--fibthresh", "--loopcheck", "--mask", "--modeuler", "--nsamples",
-        "--nsteps", "--randfib", "--rseed", "--samples", "--sampvox", "--seed", "--seedref", "--steplength", "--stop",
-        "--usef", "--waypoints", "--xfm",
+        "--avoid", "--cthr", "--distthresh", "--distthresh1", "--distthresh3", "--fibthresh", "--fopd", "--loopcheck",
+        "--lrtarget3", "--mask", "--modeuler", "--network", "--nsamples", "--nsteps", "--omatrix1", "--omatrix2",
+        "--omatrix3", "--ompl", "--opd", "--os2t", "--pd", "--randfib", "--rseed", "--samples", "--sampvox", "--seed",
+        "--seedref", "--steplength", "--stop", "--target2", "--target3", "--usef", "--waypoints", "--xfm",
     },
 }  # fmt: skip
 

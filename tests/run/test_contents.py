@@ -68,10 +68,12 @@ def test_a_trk_file_holds_them_too(sampled, options, fa, tmp_path):
 
 
 def test_a_table_lies_beside_a_tck_file(sampled, options, fa, plain, tmp_path):
-    ts.track(output=tmp_path / "a.tck", **options, sample=fa)
+    made = ts.track(output=tmp_path / "a.tck", **options, sample=fa, sample_table=tmp_path / "a.csv")
+    assert filecmp.cmp(tmp_path / "a.csv", tmp_path / "a_samples.csv", False)
+    assert made.record["inputs"]["sample 1"]["path"] == str(fa)
     table = np.genfromtxt(tmp_path / "a_samples.csv", np.float32, delimiter=",", names=True)
     trx = trx_file_memmap.load(str(sampled.path))
-    assert len(table) == plain.n_streamlines
+    assert len(table) == plain.n_streamlines == len(made.products["sample_table"]["FA_mean"])
     for name in table.dtype.names:
         assert np.array_equal(table[name], trx.data_per_streamline[name][:, 0])
     with pytest.raises(ts.OutputError, match=r"a_samples\.csv: exists already"):
@@ -79,6 +81,19 @@ def test_a_table_lies_beside_a_tck_file(sampled, options, fa, plain, tmp_path):
         ts.track(output=tmp_path / "a.tck", **options, sample=fa)
     with pytest.raises(ts.ParameterError, match=r"json_stats.*is also the name of another output"):
         ts.track(output=tmp_path / "b.tck", **options, sample=fa, json_stats=tmp_path / "b_samples.csv")
+
+
+def test_a_table_needs_no_tractogram(sampled, options, fa, tmp_path):
+    made = ts.track(**options, sample=fa, sample_table=tmp_path / "a.tsv")
+    table = np.genfromtxt(tmp_path / "a.tsv", np.float32, delimiter="\t", names=True)
+    trx = trx_file_memmap.load(str(sampled.path))
+    assert np.array_equal(table["FA_median"], trx.data_per_streamline["FA_median"][:, 0])
+    assert (len(made.batches), made.record["inputs"]["sample 1"]["path"]) == (0, str(fa))
+    for more in ({"sample_points": True}, {"compress": 0.1}):
+        with pytest.raises(ts.ParameterError, match="none is written"):
+            ts.track(**options, sample=fa, sample_table=tmp_path / "b.csv", **more)
+    with pytest.raises(ts.ParameterError, match="sample_table needs sample"):
+        ts.track(**options, sample_table=tmp_path / "b.csv")
 
 
 @pytest.mark.parametrize("more", REDUCED)

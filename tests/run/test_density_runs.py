@@ -1,8 +1,6 @@
-"""Density maps of runs: the same ones on any device, in any chunks, in parts, and in a run that goes on."""
+"""Density maps of runs; that their bytes are the same however a run is made is tested in test_product_runs.py."""
 
 import json
-import subprocess
-import sys
 
 import nibabel as nib
 import numpy as np
@@ -10,11 +8,8 @@ import pytest
 from small_runs import write_inputs
 
 import tistreamlines as ts
-from tistreamlines.devices import list_devices
-from tistreamlines.run import resume
 from tistreamlines.tracking.products.density import Density
 
-PRESENT = {one.arch for one in list_devices() if one.available}
 SIZE = {"density_voxel": 0.7}
 
 
@@ -74,19 +69,6 @@ def test_a_result_is_saved_beside_its_map(whole, tmp_path):
     assert (tmp_path / "again.trx").read_bytes() == (whole[0] / "a.trx").read_bytes()
 
 
-@pytest.mark.parametrize("changed", [{"chunk_size": 7}, {"threads": 1}])
-def test_chunks_and_threads_change_nothing(whole, options, tmp_path, changed):
-    ts.track(**options | changed, density=tmp_path / "b.nii.gz", **SIZE)
-    assert same(tmp_path / "b.nii.gz", whole)
-
-
-@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
-def test_vulkan_has_the_same_map(whole, options, tmp_path):
-    given = options | {"arch": "vulkan", "density": str(tmp_path / "b.nii.gz")} | SIZE
-    subprocess.run([sys.executable, "-c", f"import tistreamlines as ts; ts.track(**{given!r})"], check=True)
-    assert same(tmp_path / "b.nii.gz", whole)
-
-
 def test_a_selection_counts_what_is_selected(options, tmp_path):
     made = ts.track(**options, select=5, density=tmp_path / "a.nii")
     kept = ts.track(**options, select=5)
@@ -97,40 +79,17 @@ def test_a_selection_counts_what_is_selected(options, tmp_path):
     assert np.array_equal(made.density, counts.counts())
 
 
-def test_parts_join_to_the_map_of_one_run(whole, options, tmp_path):
+def test_the_maps_of_parts_add_up(whole, options, tmp_path):
     parts = [tmp_path / f"part{k}.trx" for k in (1, 2, 3)]
     maps = [tmp_path / f"part{k}.nii.gz" for k in (1, 2, 3)]
     for k, (part, one) in enumerate(zip(parts, maps, strict=True), 1):
         ts.track(output=part, **options, part=f"{k}/3", density=one, **SIZE)
-    ts.join(parts, tmp_path / "b.trx", density=tmp_path / "b.nii.gz", **SIZE)
-    assert same(tmp_path / "b.nii.gz", whole)
     assert np.array_equal(sum(np.asarray(nib.load(one).dataobj) for one in maps), whole[1].density)
-    with pytest.raises(ts.ParameterError, match="part needs an output"):
-        ts.track(**options, part="1/2", density=tmp_path / "c.nii.gz")
     with pytest.raises(ts.OutputError, match="exists already"):
         ts.join(parts, tmp_path / "c.trx", density=maps[0])
-
-
-def test_a_run_that_goes_on(whole, options, tmp_path, monkeypatch):
-    monkeypatch.setattr(resume, "FEWEST", 5)
-    monkeypatch.setattr(resume, "MOST", 5)
-    track_piece, done = resume._track_piece, []
-
-    def broken(*given):
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        done.append(track_piece(*given))
-        return done[-1]
-
-    given = options | {"output": tmp_path / "b.trx", "density": tmp_path / "b.nii.gz", "resume": True} | SIZE
-    with monkeypatch.context() as within, pytest.raises(KeyboardInterrupt):
-        within.setattr(resume, "_track_piece", broken)
-        ts.track(**given)
-    assert not (tmp_path / "b.nii.gz").exists()
-    ts.track(**given)
-    assert same(tmp_path / "b.nii.gz", whole)
-    with pytest.raises(ts.ParameterError, match="resume needs an output"):
-        ts.track(**options, resume=True, density=tmp_path / "c.nii.gz")
+    for given in ({"part": "1/2"}, {"resume": True}):
+        with pytest.raises(ts.ParameterError, match=f"{next(iter(given))} needs an output"):
+            ts.track(**options, **given, density=tmp_path / "c.nii.gz")
 
 
 @pytest.mark.parametrize("kind", ["direction", "length", "mean-length", "sample"])

@@ -1,11 +1,29 @@
 """Matrices and maps of tractograms that are there: those of the run, and errors in one line."""
 
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from html import unescape
+from typing import ClassVar
+
 import nibabel as nib
 import numpy as np
 import pytest
+from PIL import Image
+from places import DATA
 
 import tistreamlines as ts
-from tistreamlines.errors import InputError, ParameterError
+from tistreamlines.backends.taichi.program import TaichiProgram
+from tistreamlines.devices import list_devices
+from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError, ParameterError
+from tistreamlines.io import tractograms
+from tistreamlines.tracking.products import density
+from tistreamlines.tracking.products.density_map import grid_of_map
+
+TRACKS = DATA / "mrtrix_sift_phantom" / "tracks.tck"
+PRESENT = {one.arch for one in list_devices() if one.available}
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +59,146 @@ def test_files_are_those_of_the_run(tracked, suffix):
         assert (folder / f"{suffix}.nii.gz").read_bytes() == (folder / "run.nii.gz").read_bytes()
 
 
+@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
+    """In several batches, and several lists of a batch."""
+    folder, result = tracked
+    points, batches = int(result.n_streamlines * result.mean_points), []
+    monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", points // 3)
+    monkeypatch.setattr(density, "LISTED", points)
+    listed, run, ran = density.in_parts, TaichiProgram.run, set()
+    monkeypatch.setattr(density, "in_parts", lambda *given: (parts := listed(*given), batches.append(len(parts)))[0])
+    monkeypatch.setattr(TaichiProgram, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
+    made = {}
+    for arch in ("cpu", "vulkan"):
+        made[arch] = {
+            "connectome": (folder / "labels.nii.gz", tmp_path / f"{arch}.csv"), "connectome_measure": "mean-length",
+            "density": tmp_path / f"{arch}.nii", "ends": tmp_path / f"{arch}_ends.nii", "density_voxel": 1.5,
+        }  # fmt: skip
+        ts.map_tractogram(folder / "run.trx", arch=arch, **made[arch])
+    assert len(batches) >= 3 * 4  # of two maps on two devices
+    assert max(batches) > 1
+    assert ran >= {"count_points", "count_end_points", "measure_points"}
+    for name in ("density", "ends"):
+        assert made["cpu"][name].read_bytes() == made["vulkan"][name].read_bytes()
+        assert nib.load(made["cpu"][name]).get_fdata().max() > 1
+    for end in (".csv", "_error.csv"):
+        assert (tmp_path / f"cpu{end}").read_bytes() == (tmp_path / f"vulkan{end}").read_bytes()
+    recorded = json.loads((tmp_path / "vulkan.json").read_text())
+    assert recorded["device"]["arch"] == "vulkan"
+
+
+class Full:
+    """A device without memory."""
+
+    signatures: ClassVar = {"count_points": [("item", "int"), ("points", "reals")]}
+
+    def array(self, values):
+        if values.dtype == np.float32:
+            raise DeviceMemoryError("planted")
+        return values
+
+
+def test_a_device_without_memory(tracked):
+    made = density.Density(ts.Space(np.eye(4), (9, 9, 9)), 5.0)
+    made.move_to(Full())
+    made.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
+    with pytest.raises(DeviceMemoryError, match=r"points of [\d,]+ streamlines: give arch cpu"):
+        made.counts()
+
+
+def test_a_large_map_stays_on_the_host(tracked, monkeypatch):
+    monkeypatch.setattr(density, "MOST_BYTES", 4 * density.LISTED)
+    made = density.Density(ts.Space(np.eye(4), (50, 50, 50)), 5.0)
+    made.move_to(Full())
+    made.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
+    assert made.counts().max() > 1
+
+
+def test_a_device_that_is_not_there(tracked, tmp_path):
+    arch = next(one for one in ("metal", "cuda", "amdgpu") if one not in PRESENT)
+    with pytest.raises(DeviceError, match=arch):
+        ts.map_tractogram(tracked[0] / "run.trx", arch=arch, ends=tmp_path / "e.nii")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not TRACKS.exists(), reason="no real data at ../shared/data/mrtrix_sift_phantom")
+@pytest.mark.skipif(shutil.which("tcksample") is None, reason="MRtrix3 is not installed")
+def test_values_are_those_of_tcksample(tmp_path, run, monkeypatch):
+    """Of two maps, in several batches."""
+    space = grid_of_map(TRACKS.with_name("mask.mif"))
+    values = np.random.default_rng(5).normal(size=space.shape).astype(np.float32)
+    nib.save(nib.Nifti1Image(values, space.affine), tmp_path / "random.nii")
+    monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", 20_000)
+    maps = ("--sample", tmp_path / "random.nii", "--sample", TRACKS.with_name("mask.mif"))
+    done = run("map", TRACKS, *maps, "--sample-table", tmp_path / "a.csv")
+    assert done.code == 0, done.err
+    table = np.genfromtxt(tmp_path / "a.csv", delimiter=",", names=True)
+    assert len(table) == 5000
+    for which in ("mean", "median", "min", "max"):
+        found = tmp_path / f"{which}.txt"
+        subprocess.run(["tcksample", "-quiet", "-stat_tck", which, TRACKS, tmp_path / "random.nii", found], check=True)
+        assert np.allclose(table[f"random_{which}"], np.loadtxt(found), atol=2e-5)
+    assert np.ptp(table["mask_mean"]) > 0.3
+
+
+@pytest.fixture(scope="module")
+def page(tracked, head):
+    """A report of a .tck with a matrix, in several batches."""
+    folder, _ = tracked
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tractograms, "POINTS_AT_ONCE", 5000)
+        ts.map_tractogram(
+            folder / "copy_tck.tck", report=folder / "page.html", image=nib.load(head.mask),
+            connectome=(folder / "labels.nii.gz", folder / "shown.csv"),
+        )  # fmt: skip
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_shows_what_is_known(tracked, page):
+    folder, result = tracked
+    told = json.loads((folder / "page_stats.json").read_text())
+    assert (told["streamlines"], told["points"]) == (result.n_streamlines, result.points)
+    assert told["mean_mm"] == pytest.approx(result.mean_mm, rel=1e-5)
+    assert told["median_mm"] == pytest.approx(result.median_mm, abs=0.01)
+    assert [one["nodes"] for one in told["connectomes"]] == [11]
+    titles = re.findall(r"<h[123]>(.*?)</h[123]>", page)
+    assert titles == [
+        "copy_tck.tck", "Streamlines", "Density", "Lengths", "Connectome", "What was run", "Inputs", "Written",
+        "Options that are not the defaults",
+    ]  # fmt: skip
+    assert f"All {result.n_streamlines} streamlines, coloured by direction and projected on a slice of" in page
+    text = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    assert not re.search(r"\b(None|nan|seeds|dropped|b0)\b", text)
+    with Image.open(folder / "page_mqc.png") as picture:
+        assert np.asarray(picture.convert("L")).max() > 100
+
+
+def test_the_command_of_a_page_makes_it_again(tracked, page, run):
+    folder, _ = tracked
+    (command,) = re.findall("<pre>tistreamlines (.*?)</pre>", page)
+    words = shlex.split(unescape(command))
+    assert words[:2] == ["map", str(folder / "copy_tck.tck")]
+    words = words[: words.index("--image")]  # which was in memory
+    done = run(*words, "--force", "-q")
+    assert done.code == 0, done.err
+    assert "a slice of the density" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_alone(tracked, tmp_path):
+    made = ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
+    assert made["products"] == {}
+    assert {one.name for one in tmp_path.iterdir()} == {"a.html", "a_mqc.png", "a_stats.json"}
+    with pytest.raises(ts.OutputError, match=r"a\.html: exists already"):
+        ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
+
+
+def test_a_page_of_no_streamline(tmp_path):
+    nib.streamlines.save(nib.streamlines.Tractogram([], affine_to_rasmm=np.eye(4)), str(tmp_path / "none.tck"))
+    ts.map_tractogram(tmp_path / "none.tck", report=tmp_path / "a.html")
+    assert "All 0 streamlines" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
 def test_the_command_says_how_many(tracked, run):
     folder, result = tracked
     labels, output = folder / "labels.nii.gz", folder / "command.npy"
@@ -62,8 +220,9 @@ def test_products_of_one_name_are_replaced(tracked):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "nothing is asked for"), ({"density": "d.nii.gz"}, "density_grid or density_voxel"),
-        ({"connectome": ("no.nii", "c.csv")}, "no.nii"),
+        ({}, "nothing is asked for"), ({"image": "a.nii", "ends": "e.nii"}, "image is shown by report"),
+        ({"density": "d.nii.gz"}, "density_grid or density_voxel"),
+        ({"connectome": ("no.nii", "c.csv")}, "no.nii"), ({"sample": __file__, "ends": "e.nii"}, "sample_table"),
     ],
 )
 def test_bad_input_is_one_line(tracked, tmp_path, options, words, monkeypatch):

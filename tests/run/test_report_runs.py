@@ -1,7 +1,9 @@
 """Reports of runs: with a tractogram, with products alone, in parts, and of a run that goes on."""
 
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +11,10 @@ from PIL import Image
 from small_runs import write_inputs, write_parts
 
 import tistreamlines as ts
-from tistreamlines.run import reporting
+from tistreamlines.devices import choose
+from tistreamlines.errors import LostDeviceError
+from tistreamlines.report.views import Scene
+from tistreamlines.run import reporting, setup
 from tistreamlines.tracking.engine.directions import initial_directions
 
 FILES = {"page.html", "page_mqc.png", "page_stats.json"}
@@ -61,6 +66,28 @@ def test_parts_and_a_run_that_goes_on(whole, options, tmp_path):
     assert "parts were joined" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
+def test_two_devices_draw_what_one_does(whole, options, tmp_path, monkeypatch):
+    monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
+    given = {name: one for name, one in options.items() if name != "threads"}
+    ts.track(output=tmp_path / "a.trx", **given, devices="all", report=tmp_path / "page.html")
+    pictures = [
+        re.findall('src="(data:image/jpeg.*?)"', (folder / "page.html").read_text(encoding="utf-8"))
+        for folder in (tmp_path, whole[0])
+    ]
+    assert len(pictures[0]) == 7
+    assert pictures[0] == pictures[1]
+
+
+def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
+    def lost(*_):
+        raise LostDeviceError("no device is left: check them")
+
+    shown = Scene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
+    prepared = SimpleNamespace(arrays={"volume_index": np.ones(whole[1].space.shape, int)})
+    told = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)
+    assert told == "The directions of a slice are not drawn: no device is left: check them."
+
+
 @pytest.mark.parametrize(
     ("page", "more", "told"),
     [("page.htm", {"json_stats": "page_stats.json"}, "page_stats.json is also the name of another output"),
@@ -84,7 +111,7 @@ def test_directions_are_those_in_which_streamlines_start(whole, options):
     """The first step of a streamline is along one of the directions that are found at its seed."""
     seen = []
 
-    def keep(page, told, gathered, background, engine, **_):
+    def keep(page, told, gathered, background, engine, *_, **__):
         space = gathered.space
         lines = gathered.sample()
         numbers, directions = initial_directions(engine, space.to_voxel(lines.seeds))

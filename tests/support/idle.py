@@ -51,9 +51,11 @@ SAME_STREAMLINES = {
     "density_kind": "it is what that file has",
     "density_sample": "it is what that file has",
     "ends": "it is a file",
+    "waytotal": "it is a file",
     "sample": "its values are held with the streamlines",
     "groups": "is of a tractogram",
     "sample_points": "its values are held with the points",
+    "sample_table": "it is a file",
     "points": "it is the type of the points of a file",
     "resume": "it keeps pieces of the same streamlines",
 }
@@ -165,8 +167,12 @@ def values(folder: Path) -> dict[str, Any]:
         "report": str(folder / "page.html"),
         "cache_dir": str(folder / "cache"), "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],
         "density_kind": "direction", "density_sample": d["mask"], "ends": str(folder / "e.nii.gz"),
-        "points": "float16", "connectome": (d["mask"], str(folder / "c.csv")), "connectome_assignment": "reverse",
-        "connectome_measure": ["length"], "connectome_sample": [d["mask"]], "connectome_nodes": [nodes],
+        "points": "float16", "sample_table": str(folder / "s.csv"), "connectome": (d["mask"], str(folder / "c.csv")),
+        "connectome_assignment": "reverse", "connectome_measure": ["length"], "connectome_sample": [d["mask"]],
+        "connectome_nodes": [nodes],
+        "waytotal": str(folder / "waytotal"),
+        "seed_matrix": (d["mask"], str(folder / "s.dot")), "seed_matrix_targets": [d["mask"]],
+        "voxel_matrix": (d["mask"], str(folder / "v.npz")),
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
@@ -182,6 +188,7 @@ def values(folder: Path) -> dict[str, Any]:
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
         "min_f": 0.45, "compress": 0.5, "connectome_radius": 2.0,
+        "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],

@@ -117,7 +117,7 @@ def shares(item: i32, out: Ints):
 @func
 def sums(item: i32, index: Ints, out: Ints):
     """Additions to elements that many items share."""
-    for i in range(index[item]):
+    for i in each(index[item]):
         add(out, i, index[item])
         if i == 2:
             add(out, 15, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,3 +32,16 @@ def batch_of(lines) -> Batch:
     """A batch of arrays of points, (n, 3), RASmm."""
     n, offsets = len(lines), np.cumsum([0, *map(len, lines)])
     return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros((n, 2)))
+
+
+def pieces(line, space):
+    """Voxel and vector (mm) of each piece of a line, cut at the borders of voxels."""
+    to_voxel = np.linalg.inv(space.affine)
+    for a, b in pairwise(line):
+        p, q = (to_voxel[:3, :3] @ point + to_voxel[:3, 3] + 0.5 for point in (a, b))
+        borders = [np.arange(np.ceil(min(one)), np.floor(max(one)) + 1) for one in zip(p, q, strict=True)]
+        cuts = [(border - p[k]) / (q[k] - p[k]) for k, border in enumerate(borders)]
+        t = np.unique(np.concatenate([[0, 1], *cuts]))
+        for voxel, share in zip(np.floor(p + np.outer((t[1:] + t[:-1]) / 2, q - p)), np.diff(t), strict=True):
+            if (voxel >= 0).all() and (voxel < space.shape).all():
+                yield tuple(voxel.astype(int)), share * (b - a)

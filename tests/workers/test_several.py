@@ -24,6 +24,7 @@ from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
 from tistreamlines.run import setup
 from tistreamlines.space.batch import Batch, Space
+from tistreamlines.tracking.engine.directions import initial_directions
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.selection.files import Sphere
@@ -96,6 +97,19 @@ def test_the_bits_and_counts_of_one_device(several, prepared):
     batch, statistics = one(prepared)
     check_equal(Batch.concatenate(several.track(SEEDS)), batch)
     check_counts(several.statistics, statistics)
+
+
+def test_initial_directions_are_those_of_one_device(several, prepared, notes):
+    """Also if the worker that is asked for them is lost meanwhile."""
+    expected = initial_directions(Engine(prepared, SPACE, choose("cpu"), SETTINGS), SEEDS[:100])
+    assert len(expected[0]) > 100
+    assert len(list(several.track(SEEDS[:70])))
+    for lost in (False, True):
+        if lost:
+            os.kill(several._remotes[0].process.pid, signal.SIGKILL)
+        for found, own in zip(several.initial_directions(SEEDS[:100]), expected, strict=True):
+            assert np.array_equal(found, own)
+    assert len(notes) == 1
 
 
 @pytest.mark.parametrize("most", [0, 1, 777, 1500, 10**6])

@@ -17,7 +17,7 @@ from .printing import guarded
 COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
     "join": "Join the parts of a run to one tractogram.",
-    "map": "Make matrices and maps of anyone's streamlines.",
+    "map": "Make matrices, maps and tables of anyone's streamlines.",
     "view": "Show a tractogram in the browser.",
     "devices": "List the devices that can track here.",
     "demo": "Track a phantom and draw a picture of the streamlines.",

@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
-from ..options.definitions import product_options
+from ..devices import ARCHS
+from ..option import OUTPUT, RUNNING
+from ..options.definitions import mapped_options
 from ..run.mapping import map_tractogram
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
 from .printing import tell
 
-HELP = """Make matrices and maps of the streamlines of a tractogram.
+HELP = """Make matrices, maps and tables of the streamlines of a tractogram.
 
 TRACTOGRAM is a .trx, .trk or .tck of any program, in RASmm. The options and files are those of tistreamlines track,
 which makes the same while it tracks.
@@ -20,11 +22,27 @@ which makes the same while it tracks.
 
 @click.command("map", cls=GroupedCommand, help=HELP)
 @click.argument("tractogram")
-@parameter_options(("force", *product_options()))
+@parameter_options(("force", *mapped_options()))
+@grouped(OUTPUT)(
+    "--report", metavar="FILE",
+    help="Write a page about the streamlines, .html: pictures of them and of their density, a histogram of their "
+    "lengths, what was made of which files, and connectomes. Beside it are a picture for MultiQC, *_mqc.png, and the "
+    "numbers, *_stats.json.  [default: not written]",
+)
+@grouped(OUTPUT)(
+    "--image", metavar="IMAGE",
+    help="Image behind the streamlines in the pictures of --report, such as FA or T1.  [default: their density]",
+)
+@grouped(RUNNING)(
+    "--arch", type=click.Choice(("auto", *ARCHS)), default="cpu",
+    help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. Nodes "
+    "of ends, and maps of another --density-kind than count, are made on the CPU in any case.  [default: cpu]",
+)
+@parameter_options(("compiler", "threads"))
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
-def map(context: click.Context, tractogram: str, quiet: bool, **_: Any) -> None:
-    made = map_tractogram(tractogram, **given(context))
+def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, **_: Any) -> None:
+    made = map_tractogram(tractogram, image=image, **given(context))
     for warning in made["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
     if not quiet:

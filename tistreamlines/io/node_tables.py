@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from xml.etree import ElementTree
 
 from ..errors import InputError
 from .images import existing, reading
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
 
 def read_nodes(path: str | Path) -> dict[int, str]:
@@ -19,13 +22,14 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     ----------
     path : str or Path
         A table of FreeSurfer or MRtrix3 (label, one or two names, perhaps colours), of ITK-SNAP, of BIDS (.tsv with the
-        columns ``index`` and ``name``), or of FSL (.xml). An atlas of FSL whose type is not 'Label' has images in which
-        labels begin with 1, though the table begins with 0.
+        columns ``index`` and ``name``, or ``label`` as in AtlasPack), or of FSL (.xml). An atlas of FSL whose type is
+        not 'Label' has images in which labels begin with 1, though the table begins with 0.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has no label, or one twice.
+        If the file cannot be read, or has no label, one below 0, or one of more than 31 bits; of BIDS and FSL, also if
+        it has one twice.
     """
     path = existing(path)
     with reading(path):
@@ -35,8 +39,8 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     for label, name in rows:
         if label in found:
             raise InputError(f"{path}: label {label} is there twice; leave one of them out")
-        if label < 0:
-            raise InputError(f"{path}: label {label} is below 0; give labels from 1 on")
+        if not 0 <= label < 2**31:
+            raise InputError(f"{path}: label {label} is below 0 or beyond 2^31 - 1; give labels from 1 on")
         found[label] = name
     found.pop(0, None)
     if not found:
@@ -45,39 +49,46 @@ def read_nodes(path: str | Path) -> dict[int, str]:
 
 
 def _xml(path: Path) -> Iterator[tuple[int, str]]:
+    """Read the labels of an atlas of FSL: the ``value`` of voxels, or what the type makes of the ``index``."""
     root = ElementTree.parse(path).getroot()
-    begins = 0 if (root.findtext("header/type") or "").strip().lower() == "label" else 1
+    kind = (root.findtext("header/type") or "").strip().lower()
     for one in root.iter("label"):
-        yield int(one.attrib["index"]) + begins, (one.text or "").strip()
+        if not kind and "value" not in one.attrib:
+            raise InputError(f"{path}: has no <type> in its header, which says whether labels begin at 0 or 1; add it")
+        label = one.attrib.get("value", int(one.attrib["index"]) + (kind != "label"))
+        yield int(label), (one.text or "").strip()
 
 
 def _bids(path: Path) -> Iterator[tuple[int, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         table = csv.DictReader(file, delimiter="\t")
-        if not {"index", "name"} <= set(table.fieldnames or ()):
+        columns = table.fieldnames or ()
+        named = next((one for one in ("name", "label") if one in columns), None)
+        if named is None or "index" not in columns:
             raise InputError(f"{path}: has no columns 'index' and 'name', which a table of BIDS has; add them")
         for row in table:
-            yield int(row["index"]), row["name"]
+            yield int(row["index"]), row[named]
 
 
 def _text(path: Path) -> Iterator[tuple[int, str]]:
-    """Read lines of words: the label is the first whole number, the name the last word that is none."""
+    """Read lines of words: the label is the first whole number, the name all words that are no numbers.
+
+    Of two of these, a short and a long name, the long one is the name. Of a label with several names, such as that of
+    the thalamus in tables for MRtrix3's labelconvert, it is the first.
+    """
+    found: dict[int, list[str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         lexer = shlex.shlex(line, posix=True)
         lexer.whitespace_split, lexer.quotes = True, '"'  # names may have an apostrophe
         words = list(lexer)
         if not words:
             continue
-        whole = [word for word in words if word.isdigit()]
-        names = [word for word in words if not _is_number(word)]
+        whole = [word for word in words if word.isdecimal()]
+        names = [word for word in words if not _NUMBER.fullmatch(word)]
         if not whole or not names:
             raise InputError(f"{path}: line {number} has no label and name: {line.strip()[:60]!r}; correct it")
-        yield int(whole[0]), names[-1]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+        found.setdefault(int(whole[0]), names)
+    long_names = {names[-1] for names in found.values()}
+    both = {len(names) for names in found.values()} == {2} and len(long_names) == len(found)
+    for label, names in found.items():
+        yield label, names[-1] if both else " ".join(names)

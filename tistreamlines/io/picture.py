@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .drafts import hidden_folder
 
@@ -35,6 +36,13 @@ class View(NamedTuple):
 
 # Left is left in every view: from above, from behind, from the right.
 VIEWS = (View("axial", 0, 1, 2, 1), View("coronal", 0, 2, 1, -1), View("sagittal", 1, 2, 0, 1))
+
+
+def grey(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return an image for pictures, of the same shape, so bright that few voxels are white."""
+    inside = values[values > 0.1 * values.max(initial=0)]
+    white = max(float(np.percentile(inside, 99)) if len(inside) else 0.0, 1e-12)
+    return (255 * np.clip(values / white, 0, 1)).astype(np.uint8)
 
 
 def draw(points: np.ndarray, offsets: np.ndarray, path: Path, **options: Any) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..space.batch import Batch, Space
+from .tabular import Table
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 128  # size of the header below; the points begin after it
@@ -33,6 +34,7 @@ class TckSink:
         del space, point_type  # TCK is in RASmm and has no grid, and one type
         self.beside: Path | None = None
         self._opened, self._table = files, folder / "samples.csv"
+        self._rows: Table | None = None
         self._step = "" if step_mm is None else f"step_size: {step_mm:.9g}\n"
         self._path = folder / "tractogram.tck"
         self._streamlines = 0
@@ -56,11 +58,10 @@ class TckSink:
 
     def _tabulate(self, batch: Batch) -> None:
         """Append a row of values for each streamline to the table."""
-        if self.beside is None:
-            self._rows = self._opened.enter_context(self._table.open("w", encoding="ascii", newline="\n"))
-            self._rows.write(",".join(batch.data_per_streamline) + "\n")
+        if self._rows is None:
+            self._rows = Table(self._opened.enter_context(self._table.open("w", encoding="ascii", newline="\n")))
             self.beside = self._table
-        np.savetxt(self._rows, np.column_stack([*batch.data_per_streamline.values()]), "%.9g", ",")
+        self._rows.append(batch.data_per_streamline)
 
     def finish(self) -> Path:
         """Write the end marker, and the number of streamlines into the header; return the path."""

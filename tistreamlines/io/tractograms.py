@@ -38,7 +38,7 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
     ------
     Batch
         Points in RASmm.  Seeds, numbers and reasons to stop are 0, since not every program writes them, except for the
-        numbers of seeds that a TRX file has.
+        seeds and their numbers that a TRX file has.
 
     Raises
     ------
@@ -75,20 +75,42 @@ def grid_of_tractogram(path: Path) -> Space | None:
     return None
 
 
+def has_seeds(path: Path) -> bool:
+    """Whether a tractogram has the seed of each streamline, which only a TRX file can have."""
+    if path.suffix.lower() != ".trx":
+        return False
+    with reading(path):
+        from trx import trx_file_memmap
+
+        file: Any = trx_file_memmap.load(str(path))
+        try:
+            return _seeds_in(file) is not None
+        finally:
+            file.close()
+
+
+def _seeds_in(file: Any) -> npt.NDArray[Any] | None:
+    """Return the seeds that a TRX file has, (n, 3) in RASmm."""
+    seeds = file.data_per_streamline.get("seeds")
+    return None if seeds is None or np.shape(seeds)[1:] != (3,) else np.array(seeds)
+
+
 def _space(affine: Any, shape: Any) -> Space:
     across, deep, high = (int(side) for side in shape)
     return Space(np.array(affine, np.float64), (across, deep, high))
 
 
 def batch_of(
-    points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None
+    points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None,
+    seeds: npt.NDArray[Any] | None = None,
 ) -> Batch:  # fmt: skip
     """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch; empty ones are left out."""
     zeros: Any = np.zeros
     own: Any = zeros(len(lengths)) if numbers is None else numbers
-    own, lengths = own[lengths > 0], lengths[lengths > 0]
+    begun: Any = zeros((len(lengths), 3)) if seeds is None else seeds
+    own, begun, lengths = own[lengths > 0], begun[lengths > 0], lengths[lengths > 0]
     n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    return Batch(points, offsets, zeros((n, 3)), own, zeros(n), zeros((n, 2)))  # converted by Batch
+    return Batch(points, offsets, begun, own, zeros(n), zeros((n, 2)))  # converted by Batch
 
 
 def _mapped(path: Path) -> Generator[Batch, None, None]:
@@ -102,11 +124,13 @@ def _mapped(path: Path) -> Generator[Batch, None, None]:
         ends, numbers = np.cumsum(lengths), file.data_per_streamline.get("seed_number")
         if numbers is not None:
             numbers = np.asarray(numbers).ravel()
+        seeds = _seeds_in(file)
         first, done = 0, 0
         while first < len(lengths):
             last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
-            own = None if numbers is None else numbers[first:last]
-            yield batch_of(np.array(stored._data[done : ends[last - 1]], np.float32), lengths[first:last], own)
+            own, begun = (None if values is None else values[first:last] for values in (numbers, seeds))
+            points = np.array(stored._data[done : ends[last - 1]], np.float32)
+            yield batch_of(points, lengths[first:last], own, begun)
             first, done = last, int(ends[last - 1])
     finally:
         file.close()

@@ -240,7 +240,7 @@ def put(array, start, value):
 def add(array, index, value):
     """Add a whole number to one of an array of integers, undivided by what other teams add to it at the same time.
 
-    Index and value are uniform, and the team adds once.  Of integers alone, since the order of the additions varies.
+    It is called in the body of ``each``, so that one lane adds.  Of integers alone, since the order of the additions varies.
     """
     array[index] += value
 

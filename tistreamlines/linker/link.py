@@ -1,8 +1,8 @@
 """From kernel functions to the text of one compiler's module (a *dialect*).
 
-The linker collects the kernel functions that a root calls, rewrites each of them for a dialect and joins them in the text of
-one module.  Compilers see this text alone.  It can be read, and it is cached under a hash of itself, so that kernels linked
-with different constants are never confused.
+The linker collects the kernel functions that roots call, rewrites each of them for a dialect and joins them in the text of
+one module, or of one for each root.  Compilers see this text alone.  It can be read, and it is cached under a hash of itself,
+so that kernels linked with different constants are never confused.
 
 It changes a function's syntax tree as follows:
 
@@ -14,7 +14,7 @@ It changes a function's syntax tree as follows:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +25,27 @@ from .rewriter import Rewriter
 
 @dataclass
 class Linked:
-    """A linked module: its text, and the flat (name, kind) parameters of each function."""
+    """Linked functions: the flat (name, kind) parameters of each, its text, and the names of all that its module needs.
 
-    text: str
+    These are those that it calls, which may call others, and then its own.
+    """
+
+    header: str
     signatures: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    needed: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The text of a module with all functions."""
+        return self._module(self.functions)
+
+    def text_for(self, root: str) -> str:
+        """The text of a module with a root and what it calls, which is the same whatever else was linked with it."""
+        return self._module(self.needed[root])
+
+    def _module(self, names: Iterable[str]) -> str:
+        return self.header + "\n\n" + "\n\n".join(self.functions[name] for name in names)
 
 
 def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) -> Linked:
@@ -49,9 +66,8 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) 
     ValueError
         If two different functions have the same name.
     """
-    done: dict[str, str] = {}
     owner: dict[str, lang.Func] = {}
-    linked = Linked("")
+    linked = Linked(dialect.header)
 
     def visit(function: lang.Func) -> list[tuple[str, str]]:
         """Link a function, after its callees; return its parameters."""
@@ -59,13 +75,21 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) 
         if owner.setdefault(name, function) is not function:
             raise ValueError(f"two kernel functions are called {name}")
         if name not in linked.signatures:
-            rewriter = Rewriter(function, dialect, fill, visit)
+            needed: list[str] = []
+            linked.needed[name] = needed
+
+            def callee(function: lang.Func) -> list[tuple[str, str]]:
+                parameters = visit(function)
+                needed.extend(one for one in linked.needed[function.__name__] if one not in needed)
+                return parameters
+
+            rewriter = Rewriter(function, dialect, fill, callee)
             if name not in dialect.replaced:
-                done[name] = rewriter.run()
+                linked.functions[name] = rewriter.run()
+                needed.append(name)
             linked.signatures[name] = rewriter.parameters
         return linked.signatures[name]
 
     for root in roots:
         visit(root)
-    linked.text = dialect.header + "\n\n" + "\n\n".join(done.values())
     return linked

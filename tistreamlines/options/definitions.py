@@ -21,6 +21,9 @@ from ..tracking.growth.options import GrowthOptions
 from ..tracking.products.connectome import ConnectomeOptions
 from ..tracking.products.content import ContentOptions
 from ..tracking.products.density_map import MapOptions
+from ..tracking.products.sample_table import TableOptions
+from ..tracking.products.voxel_matrices import SeedMatrixOptions, VoxelMatrixOptions
+from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
@@ -29,14 +32,15 @@ from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
-IMAGES = ("ImageLike", "PointsLike")  # annotations of options that name an input
+IMAGES = ("ImageLike", "PointsLike")  # annotations of options whose value may be in memory
+INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 
 @dataclass(frozen=True)
 class OwnOptions(
-    ConnectomeOptions, MapOptions, ContentOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
-    BedpostxOptions, FileOptions, BootOptions, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions,
-    MethodChoice, SeedOptions,
+    WaytotalOptions, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
+    RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
+    PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 
@@ -57,14 +61,24 @@ def names_affecting(*what: str) -> frozenset[str]:
 
 
 def input_names() -> tuple[str, ...]:
-    """Return the options that name an input besides the series: an image, points, or another source of directions."""
-    return _inputs_of(_classes(), tuple(SOURCES))
+    """Return the options that name an input besides the series: an image, a table, or a source of directions."""
+    return _named(INPUTS, _classes(), tuple(SOURCES))
+
+
+def names_in_memory() -> tuple[str, ...]:
+    """Return the inputs that may be arrays or images in memory, in place of files."""
+    return _named(IMAGES, _classes(), tuple(SOURCES))
 
 
 def product_options() -> tuple[str, ...]:
     """Return the options of all products, in the order of the help."""
     own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}
     return tuple(name for name in options() if name in own)
+
+
+def mapped_options() -> tuple[str, ...]:
+    """Return the options of what is made of a tractogram that is there: those of all products, and the sampled maps."""
+    return tuple(name for name in options() if name == "sample" or name in product_options())
 
 
 def joined_options() -> tuple[str, ...]:
@@ -135,9 +149,9 @@ def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[Any]]:
 
 
 @cache
-def _inputs_of(classes: tuple[type, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+def _named(likes: tuple[str, ...], classes: tuple[type, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
     named = _options_of(classes, sources)
-    return tuple(name for name in named if name in sources or any(like in _type(name) for like in IMAGES))
+    return tuple(name for name in named if name in sources or any(like in _type(name) for like in likes))
 
 
 @cache

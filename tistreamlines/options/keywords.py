@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .. import option
-    from ..option import OneOrMore, PathLike, PointsLike
+    from ..option import OneOrMore, PathLike, PointsLike, TableLike
     from .objects import Choice, Mask, Product, Sphere
 
     ImageLike = option.ImageLike | Mask | Sphere
@@ -127,6 +127,7 @@ class Options(TypedDict, total=False):
     compress: float | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
@@ -138,9 +139,15 @@ class Options(TypedDict, total=False):
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[PathLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None
     connectome_pairs: bool | None
     connectome_zero_diagonal: bool | None
+    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    seed_matrix_targets: OneOrMore[ImageLike] | None
+    seed_matrix_min_length: float | None
+    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    voxel_matrix_min_length: float | None
+    waytotal: PathLike | None
     # Running
     part: str | None
     resume: bool | None
@@ -166,6 +173,7 @@ class ProductOptions(TypedDict, total=False):
     compress: float | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
     density: PathLike | None
     density_voxel: float | None
     density_grid: ImageLike | None
@@ -177,6 +185,12 @@ class ProductOptions(TypedDict, total=False):
     connectome_radius: float | None
     connectome_measure: OneOrMore[str] | None
     connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[PathLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None
     connectome_pairs: bool | None
     connectome_zero_diagonal: bool | None
+    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    seed_matrix_targets: OneOrMore[ImageLike] | None
+    seed_matrix_min_length: float | None
+    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    voxel_matrix_min_length: float | None
+    waytotal: PathLike | None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from .. import option
-from ..option import OneOrMore, PathLike, PointsLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
 
 MADE: str
 KINDS: dict[str, str]
@@ -278,7 +278,40 @@ class Connectome(Product):
         radius: float | None = ...,
         measure: OneOrMore[str] | None = ...,
         sample: OneOrMore[ImageLike] | None = ...,
-        nodes: OneOrMore[PathLike] | None = ...,
+        nodes: OneOrMore[TableLike] | None = ...,
         pairs: bool | None = ...,
         zero_diagonal: bool | None = ...,
+    ) -> None: ...
+
+class SampleTable(Product):
+    """Product 'sample_table': table of the values of maps along each streamline."""
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...
+
+class SeedMatrix(Product):
+    """Product 'seed_matrix': matrices of how many streamlines from each seed voxel pass other voxels."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        targets: OneOrMore[ImageLike] | None = ...,
+        min_length: float | None = ...,
+    ) -> None: ...
+
+class VoxelMatrix(Product):
+    """Product 'voxel_matrix': matrices of how many streamlines pass both of two voxels."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        min_length: float | None = ...,
+    ) -> None: ...
+
+class Waytotal(Product):
+    """Product 'waytotal': number of streamlines."""
+    def __init__(
+        self,
+        path: PathLike,
     ) -> None: ...

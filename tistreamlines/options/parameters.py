@@ -26,7 +26,17 @@ from ..tracking.registry import METHODS
 from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.sources import FITTED, SOURCES
-from .definitions import OwnOptions, able_asymmetric, absent, applies_with, defaults, input_names, kind, options
+from .definitions import (
+    OwnOptions,
+    able_asymmetric,
+    absent,
+    applies_with,
+    defaults,
+    input_names,
+    kind,
+    names_in_memory,
+    options,
+)
 from .objects import MADE, expanded
 from .option_groups import without_effect
 
@@ -97,7 +107,7 @@ class Parameters(OwnOptions):
     @staticmethod
     def _sources(name: str, value: Any) -> Any:
         """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
-        wrap = partial(source_of, name) if name in input_names() else (lambda one: one)
+        wrap = partial(source_of, name) if name in names_in_memory() else (lambda one: one)
         if kind(name) == "pairs":
             return tuple(
                 (wrap(one[0]), *one[1:]) if isinstance(one, list | tuple) and one else one for one in pairs(value)

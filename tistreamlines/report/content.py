@@ -10,7 +10,7 @@ from ..errors import ParameterError
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..option import flag
-from ..options.definitions import input_names, kind, options
+from ..options.definitions import defaults, input_names, kind, options
 from ..options.parameters import Parameters
 from ..tracking.growth.statistics import DROPPED, LABELS
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, citations, default_method
@@ -21,9 +21,24 @@ SERIES = ("dwi", "bvals", "bvecs")
 HABITS = ("force", "report")  # options that say nothing of the run itself
 
 
+def is_tracked(record: Record) -> bool:
+    """Whether the run has tracked; else it has read a tractogram, of which less is known."""
+    return "dg" in record["parameters"]
+
+
+def title(record: Record, output: str | None) -> str:
+    """Return the file that a page is about: the tractogram, or without one the first product."""
+    read = record["inputs"].get("tractogram")
+    known = output if read is None else str(read["path"])
+    return known or next(iter(outputs(record, None)), "streamlines in memory")
+
+
 def differing(record: Record) -> dict[str, Any]:
     """Return the options whose values are not the defaults of the direction getter, the model and the stopping rule."""
     given = record["parameters"]
+    if not is_tracked(record):
+        usual = defaults()
+        return {name: value for name, value in given.items() if value != usual[name]}
     named = ("dg", "model", "stopping", "like", "sh_basis", "sphere", "asymmetric", *SOURCES)
     try:
         usual = Parameters(**{name: given[name] for name in named if given.get(name) is not None}).as_dict()
@@ -41,41 +56,48 @@ def differing(record: Record) -> dict[str, Any]:
 
 def command(record: Record, output: str | None) -> str:
     """Return the command of the command line with which the run can be repeated."""
-    words, inputs = ["tistreamlines", "track"], record["inputs"]
-    words += [str(inputs[name]["path"]) for name in SERIES if name in inputs]
+    words, inputs = ["tistreamlines", "track" if is_tracked(record) else "map"], record["inputs"]
+    words += [str(inputs[name]["path"]) for name in (*SERIES, "tractogram") if name in inputs]
     words += [] if output is None else ["-o", output]
     for name, value in differing(record).items():
-        if name in HABITS:
+        if name in HABITS and is_tracked(record):  # a page may be all that is made of a tractogram
             continue
         if kind(name) == "flag":
             words.append(flag(name if value else options()[name].off or name))
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
-            words += [flag(name), f"{one:g}" if isinstance(one, float) else str(one)]
+            many = one if isinstance(one, list | tuple) else [one]
+            words += [flag(name), *(f"{item:g}" if isinstance(item, float) else str(item) for item in many)]
+    words += ["--image", str(inputs["image"]["path"])] if "image" in inputs else []
     return shlex.join(words)
 
 
 def headline(record: Record) -> dict[str, str]:
     """Return the main numbers, by description."""
     result = record["result"]
+    streamlines = {"streamlines": f"{result['streamlines']:,}"}
+    lengths = {"mean length": f"{result['mean_mm']:.1f} mm", "median length": f"{result['median_mm']:.1f} mm"}
+    if not is_tracked(record):
+        return {**streamlines, **lengths, "points": f"{result['points']:,}"}
     dropped = sum(result["dropped"].values())
     grown = result["streamlines"] + dropped
     return {
-        "streamlines": f"{result['streamlines']:,}",
+        **streamlines,
         "seeds": f"{result['seeds']:,}",
         "dropped": f"{dropped / max(grown, 1):.1%}",
-        "mean length": f"{result['mean_mm']:.1f} mm",
-        "median length": f"{result['median_mm']:.1f} mm",
+        **lengths,
         "tracking": f"{result['seconds'].get('track', 0.0):.3g} s",
     }
 
 
 def method(record: Record) -> dict[str, str]:
     """Say how the run has tracked, and where."""
-    given, result = record["parameters"], record["result"]
+    given, result, versions = record["parameters"], record["result"], record["versions"]
+    made_with = {"versions": ", ".join(f"{name} {one}" for name, one in versions.items() if one != "not installed")}
+    if not is_tracked(record):
+        return {"device": f"{record['device']['arch']}: {record['device']['name']}", **made_with}
     row, rule = METHODS[given["dg"]], STOPPING_RULES[given["stopping"]]
     followed = next((f"{flag(name)} {given[name]}" for name in SOURCES if given.get(name)), given.get("model") or "")
-    versions = record["versions"]
     return {
         "direction getter": f"{row.title} ({given['dg']})",
         "model or orientations": str(followed).upper() if followed == given.get("model") else str(followed),
@@ -83,7 +105,7 @@ def method(record: Record) -> dict[str, str]:
         "step size": f"{record['step_mm']:.4g} mm",
         "device": f"{result['arch']}: {result['device']}",
         "seconds": ", ".join(f"{name} {value:.3g}" for name, value in result["seconds"].items() if value),
-        "versions": ", ".join(f"{name} {one}" for name, one in versions.items() if one != "not installed"),
+        **made_with,
         "source": str(record["source"]),
     }
 
@@ -104,7 +126,7 @@ def dropped(record: Record) -> list[tuple[str, int]]:
 
 def inputs(record: Record) -> list[tuple[str, str, str]]:
     """Return the name, the path and the SHA-256 of each input."""
-    known = input_names()
+    known = (*input_names(), "image")
     return [
         (name.upper() if name in SERIES else flag(name.split()[0]) if name.split()[0] in known else name,
          str(one["path"]), str(one["sha256"]))
@@ -121,6 +143,6 @@ def outputs(record: Record, output: str | None) -> list[str]:
 
 
 def references(record: Record) -> list[str]:
-    """Return the references of the method and of all that it has used."""
+    """Return the references of the method and of all that it has used; none if nothing was tracked."""
     given = record["parameters"]
-    return citations(given["dg"], given.get("model"))
+    return citations(given["dg"], given.get("model")) if is_tracked(record) else []

@@ -34,7 +34,7 @@ class Told:
 
     Parameters
     ----------
-    record : its record.
+    record : its record; of a tractogram that is there, see ``run/shown.py``.
     output : its tractogram, if it has written one.
     histogram : (m,), number of streamlines with 0, 1, ... m - 1 points.
     notes : choices that were made for the user.
@@ -52,7 +52,7 @@ class Told:
 class Pictures:
     """The pictures of a run, (h, w, 3) uint8: three views of streamlines and of density, and a slice with directions.
 
-    ``without`` says why there are no directions.
+    ``without`` says why there are no directions; without a reason, the page does not speak of them.
     """
 
     streamlines: Sequence[Array]
@@ -76,7 +76,7 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
     """
     record, script = told.record, (HERE / "matrix.js").read_text(encoding="utf-8")
     made = connectomes(told.products.get("connectome"))
-    name = told.output or next(iter(content.outputs(record, None)), "streamlines in memory")
+    name = content.title(record, told.output)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     sections = (
@@ -121,7 +121,8 @@ def _warnings(record: content.Record) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ pictures
 def _pictures(scene: Scene, pictures: Pictures) -> str:
-    behind = "the mean b0" if scene.background is not None else "the density, since there is no series at hand"
+    usual = "the mean b0" if scene.background is not None else "the density, since there is no series at hand"
+    behind = escape(scene.behind or usual)
     shown, total = len(scene.sample), int(scene.streamlines)
     some = f"All {total:,}" if shown >= total else f"{shown:,} of {total:,}"
     keys = "".join(f'<span><i style="background:{c}"></i>{name}</span>' for name, c in DIRECTIONS)
@@ -140,7 +141,7 @@ def _pictures(scene: Scene, pictures: Pictures) -> str:
         "Density", "<p>How many streamlines pass through each voxel of the slice of each axis of which they pass most "
         f"voxels.</p>\n{_views(scene, pictures.density, slices=True)}{scale}",
     )  # fmt: skip
-    return "\n".join([lines, density, _directions(scene, pictures, keys)])
+    return "\n".join(filter(None, [lines, density, _directions(scene, pictures, keys)]))
 
 
 def _views(scene: Scene, pictures: Sequence[Array], *, slices: bool) -> str:
@@ -160,7 +161,7 @@ def _views(scene: Scene, pictures: Sequence[Array], *, slices: bool) -> str:
 
 def _directions(scene: Scene, pictures: Pictures, keys: str) -> str:
     if pictures.peaks is None:
-        return _section("Directions in a slice", f"<p>{escape(pictures.without)}</p>")
+        return _section("Directions in a slice", f"<p>{escape(pictures.without)}</p>") if pictures.without else ""
     text = (
         "The directions in which a streamline would start at the centre of each voxel, in the axial slice z = "
         f"{scene.level(VIEWS[0]):.0f} mm. The line of the greatest peak of a voxel is the longest and the "
@@ -200,6 +201,8 @@ def _counts(told: Told) -> str:
         f'<div class="ticks">{ticks}</div><p class="axis">length (mm); {width:g} mm a bar, {most:,} streamlines in the '
         "highest</p></div>"
     )
+    if not content.is_tracked(record):
+        return _section("Lengths", histogram)
     dropped = content.dropped(record)
     none = "<p>No streamline was dropped.</p>"
     return _section(
@@ -255,7 +258,8 @@ def _run(told: Told) -> str:
         for name, path, digest in content.inputs(record)
     )
     head = "<thead><tr><th>input</th><th>file</th><th>SHA-256</th></tr></thead>"
-    written = ", ".join(content.outputs(record, told.output)) or "nothing: the streamlines are kept in memory"
+    nothing = "nothing: the streamlines are kept in memory" if content.is_tracked(record) else "nothing but this page"
+    written = ", ".join(content.outputs(record, told.output)) or nothing
     return _section(
         "What was run",
         f"<pre>{escape(content.command(record, told.output))}</pre>\n{facts}\n<h3>Inputs</h3>\n"
@@ -272,8 +276,12 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 
 def _values(values: Mapping[str, Any]) -> str:
     """Write a table of options."""
-    shown = {name: ", ".join(map(str, one)) if isinstance(one, list | tuple) else one for name, one in values.items()}
-    return _table((name, str(one)) for name, one in shown.items())
+    return _table((name, _listed(one, ", ")) for name, one in values.items())
+
+
+def _listed(value: Any, separator: str) -> str:
+    """Write a value, or several, of which each may be a pair."""
+    return separator.join(_listed(one, " ") for one in value) if isinstance(value, list | tuple) else str(value)
 
 
 def _notes(notes: Sequence[str]) -> str:
@@ -283,7 +291,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 def _references(record: content.Record) -> str:
     some = "".join(f"<li>{escape(text)}</li>" for text in content.references(record))
-    return _section("References", f"<p>Please cite what this run has used.</p><ol>{some}</ol>")
+    return _section("References", f"<p>Please cite what this run has used.</p><ol>{some}</ol>") if some else ""
 
 
 def _options(record: content.Record) -> str:

@@ -56,8 +56,9 @@ class Scene:
     space : grid of the image that is tracked.
     density : (x, y, z), how many streamlines pass each voxel.
     sample : some of the streamlines, at even intervals.
-    background : (x, y, z) uint8, the mean b0; None if there is no series.
+    background : (x, y, z) uint8, what lies behind the streamlines; None for their density.
     streamlines : how many there are.
+    behind : what lies behind them, in words, if it is not the mean b0.
     """
 
     space: Space
@@ -65,6 +66,7 @@ class Scene:
     sample: Batch
     background: npt.NDArray[np.uint8] | None
     streamlines: int
+    behind: str = ""
 
     @cached_property
     def frame(self) -> Frame:
@@ -85,14 +87,14 @@ class Scene:
 
     @cached_property
     def grey(self) -> Array:
-        """What lies behind the streamlines, 0 to 1, along the axes of the frame: the mean b0, or else the density."""
+        """What lies behind the streamlines, 0 to 1, along the axes of the frame: the background, or the density."""
         if self.background is not None:
             return self.frame.volume(self.background).astype(np.float32) / 255
         return 0.6 * np.log1p(self.counts, dtype=np.float32) / max(np.log1p(float(self.counts.max(initial=0))), 1e-9)
 
     @cached_property
     def box(self) -> tuple[slice, ...]:
-        """The voxels that are shown: those of the head, or without a b0 those with streamlines."""
+        """The voxels that are shown: those of the head, or without a background those with streamlines."""
         shown = self.counts > 0
         if self.background is not None:
             shown = shown | (self.grey > BRIGHT)

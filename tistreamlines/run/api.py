@@ -20,6 +20,7 @@ from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
+from ..options.definitions import names_in_memory
 from ..options.objects import MADE
 from ..options.parameters import Parameters, defaults, input_names, kind, options
 from ..space.batch import Batch
@@ -259,7 +260,7 @@ def _start(
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     if path is None and products:
-        check_written(chosen)
+        check_written(chosen, chosen.sample_table is not None)
     series = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
@@ -297,7 +298,8 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
 
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the one that was given, or that of the first image."""
-    given = {name: source for name, source in parameters.inputs().items() if name not in ("seeds", "response")}
+    placed = set(names_in_memory()) - {"seeds"}
+    given = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
     first = {name: given.pop(name) for name in tuple(given) if name.split()[0] in SOURCES}
     images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **given}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends import compiler_told, take_compiler
+from ..devices import Device, choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
-from ..io.in_memory import InMemory
-from ..io.tractograms import check_tractogram, grid_of_tractogram, stored_batches
+from ..io.in_memory import InMemory, source_of
+from ..io.tractograms import check_tractogram, grid_of_tractogram, has_seeds, stored_batches
 from ..option import flag, listed
-from ..options.definitions import product_options
+from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.density import around
 from ..tracking.products.density_map import MAPS
+from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
+from ..viewer.scene import Extent
 from .inputs import hashing
-from .outputs import check_names, reserved
+from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path
 from .record import OURS, versions
+from .shown import Shown
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ..option import ImageLike
     from ..options.keywords import ProductOptions
 
 LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
 
 
 def map_tractogram(
-    tractogram: str | PathLike[str], *, force: bool = False, **products: Unpack[ProductOptions]
+    tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
+    report: str | PathLike[str] | None = None, image: ImageLike | None = None, force: bool = False,
+    **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
@@ -42,18 +51,29 @@ def map_tractogram(
     ----------
     tractogram : str or Path
         A .trx, .trk or .tck, in RASmm. It is read in batches, so its size does not matter.
+    arch : str
+        Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
+        'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files are the same.
+        Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
+    compiler, threads : str, int
+        As for :func:`track`.
+    report : str or Path, optional
+        Page about the streamlines, .html.
+    image : str, Path or nibabel image, optional
+        What lies behind them in the pictures of the page, such as FA or T1; without it, their density does.
     force : bool
         Overwrite existing files.
     **products
-        Options of what is made, such as ``connectome`` and ``density``, as for :func:`track`. Maps of a .tck, which has
-        no grid, need ``density_grid``, or ``density_voxel`` for a grid that covers the streamlines.
+        Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
+        :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``, or ``density_voxel`` for a grid that
+        covers the streamlines.
 
     Returns
     -------
     dict
         ``streamlines``, their number, and ``products``, what was made: a map as an array, matrices as objects with
-        ``values`` and ``errors``. Blocks of the jackknife are those of seeds, if a .trx has their numbers
-        (``seed_number``), else every 32nd streamline is in the same one.
+        ``values`` and ``errors``, a table as a dict of columns. Blocks of the jackknife are those of seeds, if a .trx
+        has their numbers (``seed_number``), else every 32nd streamline is in the same one.
 
     Raises
     ------
@@ -63,6 +83,8 @@ def map_tractogram(
         If the tractogram or another input is missing or damaged.
     OutputError
         If an output exists, or cannot be written.
+    DeviceError
+        If the device is unavailable, or lacks the memory.
 
     Examples
     --------
@@ -70,79 +92,111 @@ def map_tractogram(
     >>> made = ts.map_tractogram("brain.tck", connectome=("labels.nii.gz", "brain.csv"))  # doctest: +SKIP
     >>> made["products"]["connectome"][0].values["count"]  # doctest: +SKIP
     """
-    if unknown := set(products) - set(product_options()):
+    if unknown := set(products) - set(mapped_options()):
         raise TypeError(f"map_tractogram() got an unexpected keyword argument {min(unknown)!r}")
-    path, chosen = check_tractogram(tractogram), Parameters.given(products)
-    if not (outputs := asked(chosen)):
-        raise ParameterError(f"nothing is asked for: give {listed(map(flag, PRODUCTS))}")
-    inputs = chosen.inputs()
-    if wrong := [name for name, one in inputs.items() if isinstance(one, InMemory) and one.affine is None]:
+    running = {"arch": arch, "compiler": compiler, "threads": threads, "report": report}
+    path, chosen = check_tractogram(tractogram), Parameters.given({**running, **products})
+    outputs, page = asked(chosen), report_of(chosen)
+    _check(chosen, outputs, image)
+    if (seeded := [flag(name) for name in outputs if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
+        raise InputError(f"{path}: has no seeds, which {seeded[0]} needs: give a .trx that tistreamlines track has "
+                         f"written, or give {seeded[0]} to track")  # fmt: skip
+    files = {"tractogram": path, **chosen.inputs()} | ({} if image is None else {"image": source_of("image", image)})
+    if wrong := [name for name, one in files.items() if isinstance(one, InMemory) and one.affine is None]:
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")
-    files = [path, *(Path(one) for one in inputs.values() if not isinstance(one, InMemory))]
-    taken = dict.fromkeys(files, "is an input")
-    with reserved(None, lambda: check_names(None, None, taken, force=force, products=outputs), outputs):
+    taken = {Path(one): "is an input" for one in files.values() if not isinstance(one, InMemory)}
+    check = partial(check_names, None, None, taken, force=force, products=outputs, report=page)
+    with reserved(None, check, outputs):
         for name in outputs:
             PRODUCTS[name].check(chosen)
-        hashes = hashing({"tractogram": path, **inputs})
-        made = _products(path, chosen, outputs)
-        count = _add(made, path)
+        hashes, device, space = hashing(files), _device(chosen), _space(path, chosen, outputs)
+        extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) else Extent()
+        space = _covering(path, extent, chosen.density_voxel) if space is None else space
+        longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else 1.0
+        made = products_of(chosen, space, longest)
+        shown = None if page is None else Shown(extent, longest, image, threads)
+        if not device.on_host:
+            made.move_to(program_on(device))
+        count = _add(path, made, shown)
         made.write(force=force)
-        paths = {"tractogram": path, **inputs}
         record = {
             "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,
-            "parameters": {name: chosen.as_dict()[name] for name in product_options()},
-            "inputs": {name: {"path": str(paths[name]), "sha256": one} for name, one in hashes().items()},
-        }  # fmt: skip
-        beside = record_path(None, outputs)
-        assert beside is not None
-        sidecar.write_record(beside, record | made.told, force=force)
+            "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
+            "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
+            "device": device.as_dict(),
+        } | compiler_told(device) | made.told  # fmt: skip
+        if (beside := record_path(None, outputs)) is not None:
+            sidecar.write_record(beside, record, force=force)
+        if shown is not None and page is not None:
+            shown.write(page, record, made.values, force=force)
     return {"streamlines": count, "products": made.values, "warnings": made.doubts}
 
 
-def _products(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Products:
-    """Return the products; for those on a grid, the file is read once more, for its longest step and its extent."""
-    if not (maps := [name for name in outputs if name in MAPS]):
-        return products_of(chosen, Space(np.eye(4), (1, 1, 1)), 1.0)
-    space, voxel = grid_of_tractogram(path), chosen.density_voxel
-    if space is None and voxel is None and chosen.density_grid is None:
-        raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
-                             "file has no grid")  # fmt: skip
-    longest, low, high = 1e-3, np.full(3, np.inf, np.float32), np.full(3, -np.inf, np.float32)
-    for batch in stored_batches(path):
-        longest = max(longest, _longest(path, batch))
-        if space is None and voxel is not None:
-            low, high = np.minimum(low, batch.points.min(axis=0)), np.maximum(high, batch.points.max(axis=0))
-    if space is None and voxel is not None:
-        if not (low <= high).all():
-            raise InputError(f"{path}: has no streamline that a grid could cover; give --density-grid")
-        space = around(low, high, voxel)
-    space = Space(np.eye(4), (1, 1, 1)) if space is None else space
-    return products_of(chosen, space, longest * (1 + 1e-6))
+def _check(chosen: Parameters, outputs: Mapping[str, Any], image: Any) -> None:
+    """Raise a ParameterError if nothing is asked for, or something that nothing is made of."""
+    if not outputs and chosen.report is None:
+        raise ParameterError(f"nothing is asked for: give {listed(map(flag, (*PRODUCTS, 'report')))}")
+    if chosen.sample is not None and chosen.sample_table is None:
+        raise ParameterError("--sample needs a file for the values here: give --sample-table")
+    if image is not None and chosen.report is None:
+        raise ParameterError("--image is shown by --report: give both, or leave it out")
 
 
-def _add(made: Products, path: Path) -> int:
+def _device(chosen: Parameters) -> Device:
+    """Return the device that counts; it is there, or an error says why not before the tractogram is read."""
+    take_compiler(chosen.compiler)
+    return choose(chosen.arch)
+
+
+def _extent(path: Path) -> Extent:
+    """Read the file once for its extent and its longest step."""
+    extent = Extent()
+    for batch in _batches(path):
+        extent.add(batch)
+    return extent
+
+
+def _space(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space | None:
+    """Return the grid of the file, which maps have unless another one is given; any if there is no map.
+
+    None if voxels of --density-voxel have to cover the streamlines.
+    """
+    maps = [name for name in outputs if name in MAPS]
+    space = grid_of_tractogram(path) if maps else None
+    if maps and space is None and chosen.density_grid is None:
+        if chosen.density_voxel is None:
+            raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since "
+                                 "the file has no grid")  # fmt: skip
+        return None
+    return Space(np.eye(4), (1, 1, 1)) if space is None else space
+
+
+def _covering(path: Path, extent: Extent, voxel_mm: float | None) -> Space:
+    """Return the grid of voxels that cover all points; raise an InputError if there is none."""
+    assert voxel_mm is not None
+    if not (extent.low <= extent.high).all():
+        raise InputError(f"{path}: has no streamline that a grid could cover; give --density-grid")
+    return around(extent.low, extent.high, voxel_mm)
+
+
+def _add(path: Path, made: Products, shown: Shown | None) -> int:
     """Add all streamlines; return how many there are."""
-    count = 0
-    for batch in _numbered(path):
-        _longest(path, batch)
-        made.add(batch)
-        count += len(batch)
-    return count
-
-
-def _numbered(path: Path) -> Generator[Batch, None, None]:
-    """Read the streamlines, with their numbers in place of those of seeds where the file has none."""
     first = 0
-    for batch in stored_batches(path):
-        if not batch.seed_number.any():
+    for batch in _batches(path):
+        if not batch.seed_number.any():  # the file has no numbers of seeds
             batch.seed_number[:] = np.arange(first, first + len(batch), dtype=np.uint32)
+        made.add(batch)
+        if shown is not None:
+            shown.add(batch)
         first += len(batch)
+    return first
+
+
+def _batches(path: Path) -> Generator[Batch, None, None]:
+    """Read the streamlines; raise an InputError where two points are too far apart to be of one."""
+    for batch in stored_batches(path):
+        if not len(batch):
+            continue
+        if (longest := batch.longest_step) > LONGEST_MM:
+            raise InputError(f"{path}: has a step of {longest:.4g} mm; correct or write the file again")
         yield batch
-
-
-def _longest(path: Path, batch: Batch) -> float:
-    """Return the longest step of some streamlines, mm; raise an InputError if it cannot be one."""
-    longest = batch.longest_step
-    if longest > LONGEST_MM:
-        raise InputError(f"{path}: has a step of {longest:.4g} mm; correct or write the file again")
-    return longest

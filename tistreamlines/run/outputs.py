@@ -91,7 +91,7 @@ def check_names(
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
     places = Counter(path.resolve() for path in (*(path for _, path in made), table) if path is not None)
     for name, path in made:
-        if not suffix_of(path, suffixes := PRODUCTS[name].suffixes):
+        if "" not in (suffixes := PRODUCTS[name].suffixes) and not suffix_of(path, suffixes):
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
         if places[path.resolve()] > 1:
             raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
@@ -210,7 +210,7 @@ def _check_record(own: Path, beside: Path, made: Iterable[Path]) -> None:
 
 
 def _refuse_other(other: Path, own: Path, beside: Path) -> None:
-    if other.exists() and other.name != own.name and not _is_same(other, own):
+    if other.is_file() and other.name != own.name and not _is_same(other, own):
         raise OutputError(f"{beside}: is the record of {other.name}, and is not replaced; rename {own.name}")
 
 

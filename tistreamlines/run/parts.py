@@ -148,7 +148,7 @@ def join(
             from .reporting import report as write_page
 
             facts = Told(record, str(target), counts.histogram, products=made.values)
-            write_page(page, facts, gathered, None, None, force=force)
+            write_page(page, facts, gathered, None, force=force)
     return record["result"]
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..backends.program import Program
 from ..io import sidecar
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.files import Grouping, ProductFile
+from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS
 
@@ -36,16 +39,29 @@ class Products:
         """Return the groups of the streamlines of a batch, of all products that have some."""
         return tuple(some for one in self._made.values() if isinstance(one, Grouping) for some in one.groups(batch))
 
+    def move_to(self, program: Program) -> None:
+        """Have the kernels that take points run with this program, as far as products can."""
+        for one in self._made.values():
+            if isinstance(one, Movable):
+                one.move_to(program)
+
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
         made = [one.collector(space, settings) for one in self._made.values()]
         return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
-        """Write all files, those of several products at the same time."""
-        with ThreadPoolExecutor(max(1, len(self._made))) as pool:
-            for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
-                written.result()
+        """Write all files; if one cannot be written, those that are new are removed, so that none lacks the others."""
+        new = [path for paths in self.paths.values() for path in paths if not path.exists()]
+        try:
+            with ThreadPoolExecutor(max(1, len(self._made))) as pool:  # those of several products at the same time
+                for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
+                    written.result()
+        except BaseException:
+            for path in new:
+                with suppress(OSError):
+                    path.unlink()
+            raise
 
     @property
     def told(self) -> dict[str, Any]:
@@ -85,7 +101,7 @@ def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:
 
 def suffix_of(path: Path, suffixes: Iterable[str]) -> str:
     """Return the one of some suffixes that a name ends with, as it is written, or nothing."""
-    return next((path.name[-len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
+    return next((path.name[len(path.name) - len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
 
 
 def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -> Path | None:

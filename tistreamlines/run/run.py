@@ -100,7 +100,7 @@ class Run(Tracking):
             result.record if told is None else told, None if result.path is None else str(result.path),
             self.counts.histogram, result.notes, result.products,
         )  # fmt: skip
-        report(page, facts, self.gathered, self.plan.background, self.engine, force=force)
+        report(page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, force=force)
 
     def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
         """Sum up the run."""

@@ -16,6 +16,7 @@ from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
+from ..io.picture import grey
 from ..option import ball_of, flag
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
@@ -182,13 +183,10 @@ def _prepare(
 
 
 def background_of(dwi: nifti.Dwi) -> npt.NDArray[np.uint8] | None:
-    """Return the mean b0 for pictures, (x, y, z), so bright that few voxels are white; None if there is no b0."""
+    """Return the mean b0 for pictures, (x, y, z); None if there is no b0."""
     if not np.any(dwi.gtab.b0s_mask):
         return None
-    b0 = np.nan_to_num(dwi.mean_b0)
-    inside = b0[b0 > 0.1 * b0.max(initial=0)]
-    white = max(float(np.percentile(inside, 99)) if len(inside) else 0.0, 1e-12)
-    return (255 * np.clip(b0 / white, 0, 1)).astype(np.uint8)
+    return grey(np.nan_to_num(dwi.mean_b0))
 
 
 def _chosen(inputs: Inputs, parameters: Parameters) -> dict[str, Any]:

@@ -150,7 +150,8 @@ class Batch:
         """Longest distance between two consecutive points of a streamline, mm; 0 without steps."""
         steps = np.diff(self.points, axis=0)
         steps[self.offsets[1:-1] - 1] = 0  # from one streamline to the next
-        return float(np.sqrt(np.einsum("ij,ij->i", steps, steps).max(initial=0)))
+        with np.errstate(over="ignore"):  # infinity is the longest
+            return float(np.sqrt(np.einsum("ij,ij->i", steps, steps).max(initial=0)))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:

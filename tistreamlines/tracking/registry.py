@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from .. import plugins
 from ..errors import ParameterError
 from ..fit.models import MODELS
-from ..io import maps, matrices
+from ..io import maps, matrices, sparse, tabular
 from ..option import listed
 from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
-from .products import connectome, density_map
+from .products import connectome, density_map, sample_table, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
@@ -155,7 +155,7 @@ class Product:
         Makes the :class:`~tistreamlines.tracking.products.files.ProductFile` of a run from the options, the grid of the
         tracked image, the step size in mm and the number of threads, which is None for as many as help.
     suffixes : tuple of str
-        What the file's name may end with.
+        What the names of its files may end with; with "", a name may end with anything.
     collector : callable
         Returns a collector whose kernels are those of any run, from the options, the grid and the settings of the
         engine, so that they can be compiled before the inputs are read, or None if points are needed with these
@@ -164,6 +164,8 @@ class Product:
         Raises an error that the options can tell before the work begins.
     files : callable
         Returns the paths of all files from the options; None if there is one, which the first option names.
+    needs_seeds : bool
+        Whether it needs the seed of each streamline, which most tractograms of other programs lack.
     """
 
     title: str
@@ -173,6 +175,7 @@ class Product:
     collector: Callable[[Any, Space, Settings], Collector | None] | None = None
     check: Callable[[Any], None] = lambda _: None
     files: Callable[[Any], tuple[Path, ...]] | None = None
+    needs_seeds: bool = False
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
@@ -243,6 +246,23 @@ PRODUCTS: dict[str, Product] = {
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
         connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome.files,
+    ),
+    "sample_table": Product(
+        "table of the values of maps along each streamline", sample_table.SampleTableOptions, sample_table.SampleTable,
+        tabular.SUFFIXES,
+    ),
+    "seed_matrix": Product(
+        "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
+        voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_seed,
+        voxel_matrices.seed_files, needs_seeds=True,
+    ),
+    "voxel_matrix": Product(
+        "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
+        voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_voxel,
+        voxel_matrices.voxel_files,
+    ),
+    "waytotal": Product(
+        "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES, waytotal.blank,
     ),
 }  # fmt: skip
 

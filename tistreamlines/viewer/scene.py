@@ -81,8 +81,8 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
     InputError
         If there is no streamline, if a file is damaged, or if the image has no grid for a map.
     """
-    opened = None if image is None else _opened(image)
-    sample, extent = Sample(), _Extent()
+    opened = None if image is None else opened_image(image)
+    sample, extent = Sample(), Extent()
     for batch in batches():
         sample.add(batch)
         extent.add(batch)
@@ -101,7 +101,7 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
     )  # fmt: skip
 
 
-def _opened(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
+def opened_image(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
     """Return the name, the grid and the values (x, y, z) of an image; NaN and infinite values become 0."""
     from ..io.in_memory import source_of
 
@@ -116,25 +116,27 @@ def _opened(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
     return path.name, space, np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0)
 
 
-class _Extent:
+class Extent:
     """The box around all points, and the longest distance between two points of a streamline."""
 
     def __init__(self) -> None:
-        self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
+        self.low, self.high = np.full(3, np.inf, np.float32), np.full(3, -np.inf, np.float32)
         self.step_mm = 0.0
 
     def add(self, batch: Batch) -> None:
         """Take the points of a batch into account."""
-        self._low = np.minimum(self._low, batch.points.min(axis=0))
-        self._high = np.maximum(self._high, batch.points.max(axis=0))
+        columns = batch.points.T  # whose least and greatest are found faster than along the first axis
+        self.low, self.high = np.minimum(self.low, columns.min(axis=1)), np.maximum(self.high, columns.max(axis=1))
         self.step_mm = max(self.step_mm, batch.longest_step)
 
     def grid(self) -> Space:
-        """Return cubes that cover the box, of 2 mm unless they were too many."""
-        size = self._high - self._low
+        """Return cubes that cover the box, of 2 mm unless they were too many; one if there is no point."""
+        if not np.isfinite(self.low).all():
+            return Space(np.eye(4), (1, 1, 1))
+        size = self.high.astype(float) - self.low
         side = max(VOXEL_MM, float(np.cbrt(np.prod(size + VOXEL_MM) / MOST_CELLS)), float(size.max()) / (MOST_SIDE / 2))
         affine = np.diag([side, side, side, 1.0])
-        affine[:3, 3] = self._low
+        affine[:3, 3] = self.low
         return Space(affine, tuple(int(n) for n in np.ceil(size / side) + 1))  # type: ignore[arg-type]
 
 

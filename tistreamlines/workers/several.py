@@ -64,6 +64,7 @@ class Several:
         self._sizes = (GPU_SEEDS, MOST_SEEDS) if fast else (FEWEST_SEEDS, CPU_SEEDS)
         self._count, self._turn = len(devices), 0
         self._tables: tuple[int, Any] | None = None
+        self._found: tuple[Array, Array] | None = None  # the initial directions that were asked for
         self._open: deque[Range] = deque()
         self._again: list[Range] = []
         self._most: int | None = None  # of a range that is tracked to be counted
@@ -123,6 +124,17 @@ class Several:
             self.statistics.seconds["track"] = time.perf_counter() - begun
         finally:
             self._new_turn()
+
+    def initial_directions(self, points: Array) -> tuple[Array, Array]:
+        """Have a worker find the initial directions at points, see :mod:`..tracking.engine.directions`."""
+        self._found, asked = None, None
+        while self._found is None:
+            ready = [remote for remote in self._remotes if remote.ready]
+            if ready and asked not in ready:  # the one that was asked is lost
+                asked = ready[0]
+                asked.send("directions", self._turn, points)
+            self._listen(PATIENCE)
+        return self._found
 
     def _new_turn(self) -> None:
         """Have the workers forget what they have been given."""
@@ -242,6 +254,8 @@ class Several:
         """Do what a message asks for."""
         if kind == "ready":
             remote.ready = content[0] == self._turn
+        elif kind == "directions":
+            self._found = content[1], content[2]
         elif kind == "note":
             self.note(f"{remote}: {content[0]}")
         elif kind == "error":

@@ -2,6 +2,7 @@
 
 It receives ``load`` with the tables, then ``track`` with ranges of seeds, and sends ``ready``, a ``batch`` for each
 batch, ``done`` at the end of a range that was tracked only to be counted, ``note``, ``error``, and ``alive`` if asked.
+Asked for ``directions``, it sends the initial ones at some points.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..backends import warm_up
 from ..backends.faults import pass_on
 from ..devices import choose
 from ..errors import TrackingError
+from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.products.products import Points
 from .session import Session
@@ -58,6 +60,8 @@ class Worker:
                     if isinstance(engine.points, Points):
                         engine.points.unpacker.memory = self._written.take
                     self._send("ready", turn)
+                elif kind == "directions":
+                    self._send("directions", turn, *initial_directions(engine, *content))
                 else:
                     self._track(engine, turn, *content)
         except TrackingError as error:

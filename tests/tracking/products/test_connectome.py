@@ -184,6 +184,12 @@ TABLES = {
     "dseg.tsv": "index\tname\tcolor\n17\tLeft-Hippocampus\t#ff\n53\tRight-Hippocampus\t#f0\n",
     "label.xml": '<atlas><header><type>Label</type></header><data><label index="17">Left-Hippocampus</label>'
                  '<label index="53">Right-Hippocampus</label></data></atlas>',
+    "value.xml": '<atlas><header><type>Statistic</type></header><data><label index="0" value="17">Left-Hippocampus'
+                 '</label><label index="1" value="53">Right-Hippocampus</label></data></atlas>',
+    # as in fs_default.txt, in which the thalamus has two names; MRtrix3's tables for AAL have the label at the end
+    "twice.txt": "17 LHP Left-Hippocampus 1 2 3 255\n17 LHP Left-Hippo 1 2 3 255\n53 RHP Right-Hippocampus 1 2 3 255\n",
+    "aal.txt": "LHP Left-Hippocampus 17\nRHP Right-Hippocampus 53\n",
+    "atlaspack.tsv": "index\tlabel\tnetwork_label\n17\tLeft-Hippocampus\tn/a\n53\tRight-Hippocampus\t\n",
     "max.xml": '<atlas><header><type>Probabalistic</type></header><data><label index="16">Left-Hippocampus</label>'
                '<label index="52">Right-Hippocampus</label></data></atlas>',
 }  # fmt: skip
@@ -195,8 +201,27 @@ def test_lookup_tables_of_others(tmp_path, name):
     assert read_nodes(tmp_path / name) == {17: "Left-Hippocampus", 53: "Right-Hippocampus"}
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("1 Frontal Pole\n2 Insular Cortex\n3 Precuneus\n", ["Frontal Pole", "Insular Cortex", "Precuneus"]),
+        ("1 Left Thalamus\n2 Right Thalamus\n", ["Left Thalamus", "Right Thalamus"]),
+        ("1 L.A 44_45 0 0 0 255\n2 L.I inf 0 0 0 255\n", ["44_45", "inf"]),
+    ],
+)
+def test_names_of_several_words_and_those_like_numbers(tmp_path, text, names):
+    (tmp_path / "nodes.txt").write_text(text)
+    assert list(read_nodes(tmp_path / "nodes.txt").values()) == names
+
+
+def test_an_atlas_that_does_not_say_where_labels_begin(tmp_path):
+    (tmp_path / "a.xml").write_text('<atlas><data><label index="0">Left-Hippocampus</label></data></atlas>')
+    with pytest.raises(InputError, match="no <type> in its header"):
+        read_nodes(tmp_path / "a.xml")
+
+
 def test_rows_are_those_of_the_table(folder):
-    (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n99\tnone\n")
+    (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n2000000000\tnone\n")
     (all_nodes,) = made(folder, connectome_assignment="end-voxel").value
     one = made(
         folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel", connectome_pairs=True
@@ -220,12 +245,24 @@ def test_rows_are_those_of_the_table(folder):
         (np.full((3, 3, 3), 12175.0), {}, "give the lookup table"),
         (np.ones((3, 3, 3)), {"connectome_measure": "counts"}, "give count, length"),
         (np.ones((3, 3, 3)), {"connectome_nodes": ["a", "b"]}, "one table for all"),
+        (np.full((3, 3, 3), 3e9), {}, "label of 3e"),
+        (np.ones((3, 3, 3)), {"connectome_radius": 1e6}, "give a smaller one"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, values, options, words):
     nib.save(nib.Nifti1Image(values.astype(np.float32), np.eye(4)), tmp_path / "bad.nii")
     with pytest.raises((InputError, ParameterError), match=words):
         Connectomes(Parameters(connectome=(tmp_path / "bad.nii", tmp_path / "out.csv"), **options), None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("9" * 30 + " far\n", "beyond 2"), ("\n".join(f"{k} n" for k in range(1, 10_002)), "10,001 nodes")],
+)
+def test_tables_that_are_too_long(folder, text, words):
+    (folder / "long.txt").write_text(text)
+    with pytest.raises(InputError, match=words):
+        made(folder, connectome_nodes=folder / "long.txt")
 
 
 def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):

@@ -2,13 +2,12 @@
 
 import shutil
 import subprocess
-from itertools import pairwise
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
-from streamlines import batch_of
+from streamlines import batch_of, pieces
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.space.batch import Space
@@ -28,19 +27,6 @@ def mapped(kind, batch, space=GRID, step=40.0, threads=2, sampled=None):
     made = kind(space, step, threads) if sampled is None else kind(space, step, threads, sampled)
     made.add(batch)
     return made.values()
-
-
-def pieces(line, space):
-    """Voxel and vector (mm) of each piece of a line, cut at the borders of voxels."""
-    to_voxel = np.linalg.inv(space.affine)
-    for a, b in pairwise(line):
-        p, q = (to_voxel[:3, :3] @ point + to_voxel[:3, 3] + 0.5 for point in (a, b))
-        borders = [np.arange(np.ceil(min(one)), np.floor(max(one)) + 1) for one in zip(p, q, strict=True)]
-        cuts = [(border - p[k]) / (q[k] - p[k]) for k, border in enumerate(borders)]
-        t = np.unique(np.concatenate([[0, 1], *cuts]))
-        for voxel, share in zip(np.floor(p + np.outer((t[1:] + t[:-1]) / 2, q - p)), np.diff(t), strict=True):
-            if (voxel >= 0).all() and (voxel < space.shape).all():
-                yield tuple(voxel.astype(int)), share * (b - a)
 
 
 def random_lines(space):

@@ -13,7 +13,6 @@ from small_runs import write_inputs
 import tistreamlines as ts
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceMemoryError
-from tistreamlines.run import setup
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
@@ -170,12 +169,3 @@ def test_particles(head, fractions, tmp_path, dg):
     named = {name: str(path) for name, path in fractions.items() if name.startswith("pve")}
     given = {"nseeds": 40, "dg": dg, "stopping": "act", "pft": True, "mask": str(head.mask), "cache_dir": head.cache}
     equal(series | named | given, tmp_path)
-
-
-def test_two_workers_of_a_run(tmp_path, monkeypatch):
-    options = write_inputs(tmp_path)
-    ts.track(**options, density=tmp_path / "a.nii")
-    monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
-    options.pop("threads")
-    ts.track(**options, devices="all", density=tmp_path / "b.nii")
-    assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()

@@ -11,7 +11,7 @@ from .lanes import I32
 
 @intrinsic
 def add(typingctx, array, index, value):
-    """Add to an element of an int32 array, undivided by other threads; index and value are uniform."""
+    """Add to an element of an int32 array, undivided by other threads."""
     if array.dtype is not types.int32 or not isinstance(index, types.Integer) or not isinstance(value, types.Integer):
         raise TypingError("add is for one whole number in an array of them")
 

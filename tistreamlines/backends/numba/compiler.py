@@ -27,6 +27,25 @@ OF_C = ("sqrt",)  # functions that every process has
 # decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
 _BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried("numba") else {}
 compiled = njit(nogil=True, error_model="numpy", **_BARE)
+_kernels: dict[Any, Any] = {}
+
+
+def kernel(**options: Any) -> Callable[[Any], Any]:
+    """Decorate a linked function like ``njit``; equal functions of several modules are one, which is compiled once.
+
+    They are equal if their code is and they call the same functions, which come first in a module. Only what reads lanes by
+    a pattern comes later, and has a name made of the pattern.
+    """
+
+    def one(function: Any) -> Any:
+        code, known = function.__code__, function.__globals__
+        met = tuple(known.get(name) for name in code.co_names)
+        key = (code.co_name, code.co_code, repr(code.co_consts), code.co_varnames, code.co_names, met, repr(options))
+        if key not in _kernels:
+            _kernels[key] = njit(**options)(function)
+        return _kernels[key]
+
+    return one
 
 
 def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> tuple[int, str, bytes]:

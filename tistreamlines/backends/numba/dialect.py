@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from tistreamlines.backends.numba import simd
 from tistreamlines.backends.numba.atomic import add
-from tistreamlines.backends.numba.compiler import compiled
+from tistreamlines.backends.numba.compiler import compiled, kernel
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
 from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_max,
     team_min, umulhi, where)
@@ -61,7 +61,7 @@ def dialect(bits: int = 32, fast: bool = False) -> Dialect:
     return Dialect(
         name=f"numba{bits}{'fast' if fast else ''}",
         header=HEADER.format(p=bits // 8, b=bits, made_by=made_by()) + "".join(f"{text}\n\n\n" for text in native.values()),
-        decorator=f"@njit({options})",
+        decorator=f"@kernel({options})",
         spell=SPELL,
         literal=lambda x: f"real({x!r})",
         handed=lambda x: f"i32({x})",  # Numba would compile another version for a literal

@@ -59,13 +59,15 @@ class NumbaProgram(HostArrays):
         self.threads = threads or min(_threads_of_numba(), usable_cores())
         linked = link(source.roots, dialect(bits, fast), source.fill)
         patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
-        text = linked.text + "".join(f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns)
+        spreads = {spread_name(repr(p)): f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns}
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         self.scratch = source.scratch
+        self._functions = {}
         for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature)
-        self.text = text
-        self._functions = {name: function(text, f"run_{name}") for name in self.signatures}
+            # a module for each kernel, since options that change one of them leave the others' compiled code as it is
+            text = linked.text_for(name)
+            text += "".join(made for spread, made in spreads.items() if spread in text)
+            self._functions[name] = function(f"{text}\n\n{entry_text(name, signature)}", f"run_{name}")
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""

@@ -63,7 +63,7 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
         "lanes": lambda x: x,
         "at": lambda array, start: f"{array}[{start} + _lane]",
         "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
-        "add": lambda array, index, value: f"if _lane == 0: ti.atomic_add({array}[{index}], {value})",
+        "add": lambda array, index, value: f"ti.atomic_add({array}[{index}], {value})",
         "take": lambda array, index: f"{array}[{index}]",
         "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
         "collect": lambda items, count, marks, limit: f"_collect({items}, {count}, {marks}, {limit}, _pool, _lane)",

@@ -67,10 +67,9 @@ def beyond_border(c: real) -> i32:
 
 @func
 def enter(
-    x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, item: i32,
-    passage: Passage,
+    x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, item: i32, passage: Passage,
 ) -> i32:  # fmt: skip
-    """Add ``by`` to the count of a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
+    """List a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
 
     Returns how many voxels are listed then.
     """
@@ -94,8 +93,6 @@ def enter(
             if LISTS:
                 for share in range(SHARES):
                     passage.amounts[SHARES * (first + listed) + share] = 0
-            else:
-                add(counts, place, by)
             new = listed + 1
     return new
 
@@ -151,10 +148,9 @@ def is_next(
 
 @func
 def pass_through(
-    a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, segment: i32, item: i32,
-    passage: Passage,
+    a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, segment: i32, item: i32, passage: Passage,
 ) -> i32:  # fmt: skip
-    """Count a streamline in each voxel that holds a point of the segment from a to b, except that of a itself."""
+    """List each voxel that holds a point of the segment from a to b, except that of a itself."""
     x = i32(floor(a[0]))
     y = i32(floor(a[1]))
     z = i32(floor(a[2]))
@@ -202,20 +198,26 @@ def pass_through(
         next_x = next_x + at_x * WHOLE
         next_y = next_y + at_y * WHOLE
         next_z = next_z + at_z * WHOLE
-        new = enter(x, y, z, grid, new, first, visited, counts, by, item, passage)
+        new = enter(x, y, z, grid, new, first, visited, item, passage)
     if LISTS:
         leave(1, 1, segment, first, item, passage)
     return new
 
 
 @func
-def begin(
-    c: vec3, grid: Grid, first: i32, visited: Ints, counts: Ints, by: i32, item: i32, passage: Passage
-) -> i32:  # fmt: skip
-    """Count a streamline in the voxel of its first point; return how many voxels are listed then."""
-    return enter(
-        i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, counts, by, item, passage
-    )  # fmt: skip
+def begin(c: vec3, grid: Grid, first: i32, visited: Ints, item: i32, passage: Passage) -> i32:
+    """List the voxel of the first point; return how many voxels are listed then."""
+    return enter(i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, item, passage)
+
+
+@func
+def count(listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, item: i32, passage: Passage):
+    """Add ``by`` to the counts of the listed voxels, or tell the host how many there are."""
+    if LISTS:
+        passage.listed[item] = listed
+    else:
+        for k in each(listed):
+            add(counts, visited[first + k], by)
 
 
 @func
@@ -225,16 +227,13 @@ def count_points(
     """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
     place = 3 * offsets[item]
     here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-    listed = begin(here, grid, slot[item], visited, counts, 1, item, passage)
+    listed = begin(here, grid, slot[item], visited, item, passage)
     for segment in range(offsets[item + 1] - offsets[item] - 1):
         place = place + 3
         there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-        listed = pass_through(
-            here, there, grid, listed, slot[item], visited, counts, 1, offsets[item] + segment, item, passage
-        )  # fmt: skip
+        listed = pass_through(here, there, grid, listed, slot[item], visited, offsets[item] + segment, item, passage)
         here = there
-    if LISTS:
-        passage.listed[item] = listed
+    count(listed, slot[item], visited, counts, 1, item, passage)
 
 
 @func
@@ -251,9 +250,7 @@ def count_steps(
     place = 3 * halves.seed[streamline]
     seed = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
     c0 = u32(halves.seed[streamline]) + rules.first_seed
-    listed = begin(
-        on_grid(transformed(seed, affine), grid), grid, slot[number], visited, counts, by, item, passage
-    )  # fmt: skip
+    listed = begin(on_grid(transformed(seed, affine), grid), grid, slot[number], visited, item, passage)
     for side in range(2):
         half = 2 * streamline + side
         c2 = u32(halves.branch[streamline] * 2 + side)
@@ -264,5 +261,6 @@ def count_steps(
             code = halves.codes[half * rules.max_steps + k]
             p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
             there = on_grid(transformed(p, affine), grid)
-            listed = pass_through(here, there, grid, listed, slot[number], visited, counts, by, k, item, passage)
+            listed = pass_through(here, there, grid, listed, slot[number], visited, k, item, passage)
             here = there
+    count(listed, slot[number], visited, counts, by, item, passage)

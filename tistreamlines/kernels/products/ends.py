@@ -17,7 +17,8 @@ def mark(c: vec3, grid: Grid, counts: Ints, by: i32):
     y = i32(floor(c[1]))
     z = i32(floor(c[2]))
     if (x >= 0) & (x < grid.across) & (y >= 0) & (y < grid.deep) & (z >= 0) & (z < grid.high):
-        add(counts, (x * grid.deep + y) * grid.high + z, by)
+        for _ in each(1):
+            add(counts, (x * grid.deep + y) * grid.high + z, by)
 
 
 @func

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from ...kernels.stop_reasons import Stop
 from ..growth.chunk import Chunk
 from ..products.products import Points
-from ..products.unpacking import Grown
+from ..products.unpacking import Grown, own_memory
 from .engine import Engine
 
 Array = npt.NDArray[Any]
@@ -66,7 +67,8 @@ def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     state[:, 0, 0], state[..., 1] = 1, Stop.MAX_LENGTH
     chunk = Chunk(0, seeds, seed.astype(np.int32), none, none, state, none)
     slot = np.repeat(np.arange(count, dtype=np.int32), 2)
-    unpacker, codes = engine.points.unpacker, codes.astype(np.int32)
+    unpacker, codes = copy(engine.points.unpacker), codes.astype(np.int32)
+    unpacker.memory = own_memory  # what a worker shares is for batches
     batch = unpacker.batch(Grown(chunk, codes, none, codes, slot), engine.growth.rules)
     steps = np.diff(batch.points.reshape(-1, 2, 3), axis=1)[:, 0].astype(np.float64) @ unpacker.space.axes
     return steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-12)

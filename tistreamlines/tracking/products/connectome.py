@@ -14,6 +14,7 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.program import Program
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
@@ -25,14 +26,14 @@ from ...option import OUTPUT, listed, option
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .content import names_of
-from .density import program_of
 from .device_connectome import DeviceConnectomes
 from .matrix import MEASURES, EdgeSums, Matrix, Measure, mean_sample
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
+from .point_kernels import launch, program_of
 from .sampled_means import SampledMeans
 
 if TYPE_CHECKING:
-    from ...option import ImageLike, OneOrMore, PathLike
+    from ...option import ImageLike, OneOrMore, PathLike, TableLike
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 8
@@ -73,7 +74,7 @@ class ConnectomeOptions:
         "computes it: weighted by length, and with 0 outside the map. The map can have any grid.", unit="MAP",
         absent="none", requires=("connectome",), affects="run",
     )  # fmt: skip
-    connectome_nodes: OneOrMore[PathLike] | None = option(
+    connectome_nodes: OneOrMore[TableLike] | None = option(
         None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
         "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
         absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
@@ -115,9 +116,14 @@ class Connectomes:
         self._many_groups = many_groups(self._group_names) if getattr(options, "groups", False) else ()
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
         self._waiting: deque[Future[list[Array]]] = deque()
+        self._program: Program | None = None  # None: threads of the host measure
         self.value: tuple[Matrix, ...] = ()
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
+
+    def move_to(self, program: Program) -> None:
+        """Measure lengths with this program; nodes need reals of 64 bits and are looked for on the host."""
+        self._program = program
 
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch, in another thread; wait if many batches are not added yet."""
@@ -126,7 +132,7 @@ class Connectomes:
         self._waiting.append(thread_pool("connectome", self._threads).submit(self._add, batch))
 
     def _add(self, batch: Batch) -> list[Array]:
-        lengths, samples = lengths_of(batch), self._sampled.of(batch)
+        lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
         found = [one.parcellation.of_batch(batch) for one in self._made]
         for one, nodes in zip(self._made, found, strict=True):
             one.add(nodes, lengths, batch.seed_number, samples)
@@ -242,12 +248,12 @@ def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
             "files (ulimit -n), or give parcellations of fewer nodes",)  # fmt: skip
 
 
-def lengths_of(batch: Batch) -> Array:
-    """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm."""
-    lengths = np.zeros(len(batch), np.int32)
-    values = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "lengths": lengths}
-    program_of(measure_points).run("measure_points", len(batch), values)
-    return lengths
+def lengths_of(batch: Batch, program: Program | None = None) -> Array:
+    """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm, measured on the host by default."""
+    values = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32)}
+    program = program or program_of(measure_points)
+    made = launch(program, measure_points, len(batch), values, {"lengths": len(batch)})
+    return program.host(made["lengths"], len(batch))
 
 
 def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMeans]:

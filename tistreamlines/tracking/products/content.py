@@ -52,8 +52,8 @@ class ContentOptions:
         unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "part"), affects="run",
     )  # fmt: skip
     groups: bool = option(
-        False, OUTPUT, "Write a group FILE_NODE of streamlines for each node of --connectome, which has those of which "
-        "an end belongs to the node. This needs a .trx file.", requires=("connectome",), excludes=("part",),
+        False, OUTPUT, "Write a group for each node of --connectome to the tractogram: the streamlines of which an end "
+        "belongs to the node, as FILE_NODE. This needs a .trx file.", requires=("connectome",), excludes=("part",),
         affects="run",
     )  # fmt: skip
     points: str = option(
@@ -157,9 +157,9 @@ def check_content(options: ContentOptions, output: Path) -> None:
         )
 
 
-def check_written(options: ContentOptions) -> None:
-    """Raise an error if something is asked of a tractogram, and no streamline is kept."""
-    for name in ("sample", "groups", *BELOW):
+def check_written(options: ContentOptions, sampled: bool) -> None:
+    """Raise an error if something is asked of a tractogram, and no streamline is kept; ``sampled``: values are."""
+    for name in (*(() if sampled else ("sample",)), "groups", *BELOW):
         if getattr(options, name) not in (None, False, "float32"):
             raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from functools import cache
 from itertools import pairwise
 from threading import Lock
 from typing import Any
@@ -23,11 +22,11 @@ from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels.products.density import Affine, Grid, count_points
 from ...kernels.products.ends import count_end_points
-from ...linker.lang import LANES, Func, fields_of
+from ...linker.lang import LANES, fields_of
 from ...linker.records import spread
-from ...linker.source import Source
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
+from .point_kernels import launch, program_of
 
 Array = npt.NDArray[Any]
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
@@ -35,15 +34,9 @@ MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which 
 MOST_THREADS = 4
 STREAMLINES = 1 << 30  # after which counts are summed up, since they have 32 bits
 WAITING = 2  # batches for each thread, besides the one that it counts
+OF_A_MAP = "the density map: give --density-voxel, or a --density-grid, with larger voxels"
 LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
-
-
-@cache
-def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
-    """Return a kernel of a product for the host; of maps, see the constants of ``kernels/products/density.py``."""
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([kernel], {"LISTS": lists, "SHARES": shares}), threads=1)
+MOST_BYTES = 1 << 30  # that a map may take on a device, if that has no limit
 
 
 class MapGrid:
@@ -53,6 +46,7 @@ class MapGrid:
     ----------
     space : the grid, of any affine that can be inverted.
     step_mm : the longest distance between two points of a streamline, mm.
+    told : what the voxels are of, and what to do if they are too small.
 
     Raises
     ------
@@ -60,12 +54,11 @@ class MapGrid:
         If the grid has too many voxels, or if a step is too long for them.
     """
 
-    def __init__(self, space: Space, step_mm: float) -> None:
+    def __init__(self, space: Space, step_mm: float, told: str = OF_A_MAP) -> None:
         self.space, self.voxels = space, check_size(space)
         to_voxel = np.linalg.inv(space.affine)[:3]
         if not step_mm * np.linalg.norm(to_voxel[:, :3], 2) < LONGEST:
-            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the density map: give "
-                                 "--density-voxel, or a --density-grid, with larger voxels")  # fmt: skip
+            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of {told}")
         # a step crosses at most as many borders of an axis as it is long along it; a line, one more
         self._borders = step_mm * float(np.linalg.norm(to_voxel[:, :3], axis=1).sum()) * (1 + 1e-3) + 1e-3
         to_voxel[:, 3] += 0.5  # a voxel begins half a side before its centre
@@ -75,6 +68,17 @@ class MapGrid:
         """Return how many voxels streamlines of so many steps may pass, in whole rows of lanes."""
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
+
+    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
+        first, sizes = some.start, self.each(batch.lengths[some] - 1)
+        for part in in_parts(sizes, LISTED):
+            offsets = batch.offsets[first + part.start : first + part.stop + 1]
+            yield self.values | {
+                "points": batch.points[offsets[0] : offsets[-1]].ravel(),
+                "offsets": (offsets - offsets[0]).astype(np.int32),
+                "slot": exclusive_sum(sizes[part]).astype(np.int32),
+            }, int(sizes[part].sum())  # fmt: skip
 
 
 def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
@@ -105,15 +109,28 @@ class Density:
         If the grid has too many voxels, or if a step is too long for them.
     """
 
+    kernel = count_points
     each = 1  # the most that a streamline adds to the count of a voxel
 
     def __init__(self, space: Space, step_mm: float, threads: int | None = None) -> None:
         self.space, self._grid = space, MapGrid(space, step_mm)
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
-        self._cells = np.zeros(self._grid.voxels, np.int32)
+        self._pool = thread_pool("density", MOST_THREADS)
+        self._program: Program | None = None  # None: threads of the host count
+        self._cells: Any = np.zeros(self._grid.voxels, np.int32)
         self._total: Array | None = None
         self._streamlines, self._summing = 0, Lock()
         self._waiting: deque[Future[None]] = deque()
+
+    def move_to(self, program: Program) -> None:
+        """Count with this program, see :class:`.point_kernels.Movable`; the host counts if the map is too large for it.
+
+        The counts are there twice, since compilers need memory for a copy that is made for the host, and a streamline
+        may be listed in all voxels.
+        """
+        if 4 * (3 * self._grid.voxels + LISTED) <= MOST_BYTES:
+            self._program, self._threads, self._pool = program, 1, thread_pool("device", 1)
+            self._cells = program.array(self._cells)
 
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch, in another thread; wait if several batches are not counted yet."""
@@ -125,25 +142,13 @@ class Density:
             if self._streamlines + count > most:
                 self._settle()
             self._streamlines += count
-            pool = thread_pool("density", MOST_THREADS)
-            self._waiting.append(pool.submit(self._add, batch, slice(first, first + count)))
+            self._waiting.append(self._pool.submit(self._add, batch, slice(first, first + count)))
 
     def _add(self, batch: Batch, some: slice) -> None:
         """Count some streamlines of a batch; the additions of several threads are atomic."""
-        for values in self._listed(batch, some):
-            program_of(count_points).run("count_points", len(values["slot"]), values | {"counts": self._cells})
-
-    def _listed(self, batch: Batch, some: slice) -> Iterator[dict[str, Any]]:
-        """Yield the arguments of ``count_points``, for as many streamlines at a time as their voxels can be listed."""
-        first, sizes = some.start, self._grid.each(batch.lengths[some] - 1)
-        for part in in_parts(sizes, LISTED):
-            offsets = batch.offsets[first + part.start : first + part.stop + 1]
-            yield self._grid.values | {
-                "points": batch.points[offsets[0] : offsets[-1]].ravel(),
-                "offsets": (offsets - offsets[0]).astype(np.int32),
-                "slot": exclusive_sum(sizes[part]).astype(np.int32),
-                "visited": np.empty(int(sizes[part].sum()), np.int32),
-            }  # fmt: skip
+        program = self._program or program_of(self.kernel)
+        for values, most in self._grid.listed(batch, some):
+            launch(program, self.kernel, len(values["slot"]), values | {"counts": self._cells}, {"visited": most})
 
     def add_counts(self, counts: Array) -> None:
         """Add streamlines that were counted elsewhere; the array may be kept, and added to."""
@@ -168,21 +173,20 @@ class Density:
     def _settle(self) -> None:
         """Wait for the threads, and move what they have counted to the total."""
         self._wait()
-        if self._streamlines or self._total is None:
-            self.add_counts(self._cells)
-            self._cells[:], self._streamlines = 0, 0
+        if not self._streamlines and self._total is not None:
+            return
+        voxels = self._grid.voxels
+        self.add_counts(self._cells if self._program is None else self._program.host(self._cells, voxels))
+        none = np.zeros(voxels, np.int32)
+        self._cells = none if self._program is None else self._program.upload(self._cells, none)
+        self._streamlines = 0
 
 
 class Ends(Density):
     """Counts the ends of streamlines in each voxel; see :class:`Density`."""
 
+    kernel = count_end_points
     each = 2
-
-    def _add(self, batch: Batch, some: slice) -> None:
-        """Count the ends of some streamlines of a batch."""
-        for values in self._listed(batch, some):
-            count = len(values["slot"])
-            program_of(count_end_points).run("count_end_points", count, values | {"counts": self._cells})
 
 
 def check_size(space: Space) -> int:

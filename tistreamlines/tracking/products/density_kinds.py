@@ -6,41 +6,23 @@ whole numbers of 64 bits, so that a map depends neither on the order of the stre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.program import Program
 from ...errors import ParameterError
-from ...kernels.products.density import count_points
 from ...space.batch import Batch, Space
-from ..growth.ordering import exclusive_sum
 from ..stopping.own_grid import OwnMap
-from .density import Density, program_of
+from .density import Density
+from .passages import Passed, no_amounts, passages
 from .samples import Sampler, unit_of
 
 Array = npt.NDArray[Any]
 OF_MM = float(1 << 16)  # a length of 1 mm
 OF_ONE = float(1 << 30)  # a component of 1 of a direction
 LONGEST_MM = 1 << 15  # of a streamline, so that what it has in a voxel fits 32 bits
-
-
-@dataclass(frozen=True)
-class Passed:
-    """What some streamlines of a batch pass: a row for each voxel of each streamline.
-
-    Parameters
-    ----------
-    voxel : (v,) number of the voxel.
-    streamline : (v,) number of the streamline among those of the batch.
-    amounts : (v, shares) what of the amounts of its segments lies in the voxel.
-    """
-
-    voxel: Array
-    streamline: Array
-    amounts: Array
 
 
 class Weighted(Density):
@@ -59,9 +41,12 @@ class Weighted(Density):
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
 
+    def move_to(self, program: Program) -> None:
+        """Stay on the host, which has to have the voxels of each streamline."""
+
     def _spans(self, points: Array, offsets: Array) -> Array:
         """Return the amounts of the segment that begins at each point, (p, shares) int32."""
-        return np.zeros((len(points), 0), np.int32)
+        return no_amounts(points, offsets)
 
     def _weights(self, batch: Batch, passed: Passed) -> Array:
         """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
@@ -70,30 +55,12 @@ class Weighted(Density):
     def _add(self, batch: Batch, some: slice) -> None:
         """Sum up what some streamlines of a batch leave; a thread adds while no other does."""
         whole = batch if len(batch) == some.stop - some.start else batch[some]
-        for passed in self._passed(whole):
+        for passed in passages(self._grid, whole, self.shares, self._spans):
             weights = self._weights(whole, passed)
             with self._summing:
                 np.add.at(self._passes, passed.voxel, 1)
                 for sums, one in zip(self._sums, weights, strict=True):
                     np.add.at(sums, passed.voxel, one)
-
-    def _passed(self, batch: Batch) -> Iterator[Passed]:
-        """Yield the voxels that streamlines pass, for as many at a time as can be listed."""
-        program, first = program_of(count_points, 1, self.shares), 0
-        for values in self._listed(batch, slice(0, len(batch))):
-            count, visited, slot = len(values["slot"]), values["visited"], values["slot"]
-            listed = np.zeros(count, np.int32)
-            amounts = np.empty((len(visited), self.shares), np.int32)
-            passage = {
-                "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * self.shares, np.int32),
-                "spans": self._spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(),
-                "amounts": amounts.ravel(),
-            }  # fmt: skip
-            program.run("count_points", count, values | {f"passage_{name}": one for name, one in passage.items()})
-            streamline = np.repeat(np.arange(count), listed)
-            row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
-            yield Passed(visited[row], first + streamline, amounts[row])
-            first += count
 
     def _shape(self, values: Array) -> Array:
         """Return the values of all voxels as a float32 image."""

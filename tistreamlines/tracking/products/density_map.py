@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io import sidecar
 from ...io.images import grid_of, open_image
@@ -107,8 +108,12 @@ class CountMap:
         """Return what the host counts with."""
         return self.on_host(space, step_mm, threads)
 
+    def move_to(self, program: Program) -> None:
+        """Have points counted with this program; other kinds of maps stay on the host."""
+        self._density.move_to(program)
+
     def add(self, batch: Batch) -> None:
-        """Count the streamlines of a batch on the host."""
+        """Count the streamlines of a batch, on the host unless the kernels were moved."""
         self._density.add(batch)
 
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:

@@ -18,13 +18,12 @@ from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.memory import PART_WORDS, WORD, memory_for
 from ..growth.ordering import exclusive_sum
-from .density import STREAMLINES, MapGrid, in_parts
+from .density import MOST_BYTES, STREAMLINES, MapGrid, in_parts
 from .products import Collector
 from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
 Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how many in each
-MOST_BYTES = 1 << 30  # that counts may take on a device, if it has no limit
 
 
 class DeviceDensity(Collector):

@@ -107,8 +107,8 @@ class Matrix:
 class EdgeSums:
     """Whole numbers that are summed for each edge and block of seeds: streamlines, lengths, inverse lengths, samples.
 
-    Only edges that have streamlines take memory. Sums of several of these are merged in any order, and several threads may
-    add to them.
+    Only edges that have streamlines take memory. Sums of several of these are merged in any order, and several threads
+    may add to them.
 
     Parameters
     ----------

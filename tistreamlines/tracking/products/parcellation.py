@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...backends.program import Program
-from ...errors import InputError
+from ...errors import InputError, ParameterError
 from ...io.images import grid_of, open_image, read_array
 from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
 from ...kernels.products.points import Affine
@@ -23,6 +24,7 @@ Array = npt.NDArray[Any]
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
 GREATEST = 10_000  # label that may be the number of a row
+MOST_VOXELS = 1_000_000  # around that of an end
 
 
 @cache
@@ -47,7 +49,10 @@ class Parcellation:
     Raises
     ------
     InputError
-        If the image has more than three axes, a value that is no label, or no label at all, or one too great for a row.
+        If the image has more than three axes, a value that is no label, or no label at all, or one too great for a row;
+        if the table is none, or has too many nodes.
+    ParameterError
+        If the radius reaches too many voxels.
     """
 
     def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
@@ -65,8 +70,10 @@ class Parcellation:
                              "nodes are the rows (--connectome-nodes), or convert the labels")  # fmt: skip
         self.nodes = np.array(list(named or range(1, greatest + 1)), np.int64)
         self.names = tuple((named or {int(label): str(label) for label in self.nodes}).values())
-        row = np.zeros(max(greatest, int(self.nodes.max())) + 1, np.int32)
-        row[self.nodes] = np.arange(1, len(self.nodes) + 1)
+        if len(self.nodes) > GREATEST:
+            raise InputError(f"{table}: has {len(self.nodes):,} nodes; give a table of at most {GREATEST:,}")
+        row, present = np.zeros(greatest + 1, np.int32), self.nodes <= greatest
+        row[self.nodes[present]] = 1 + np.flatnonzero(present)
         rows = row[labels].ravel()
         self.volumes = np.bincount(rows, minlength=len(self.nodes) + 1)[1:]
         if not self.volumes.any():
@@ -130,7 +137,11 @@ def _search(space: Space, radius: float) -> Search:
     """Return the voxels around that of an end, from near to far, in the order in which tck2connectome looks at them."""
     beside = float(np.linalg.norm(space.voxel_sizes)) / 2  # of an end from the centre of its voxel, at most
     axes = space.affine[:3, :3]
-    most = np.ceil((radius + beside) * np.linalg.norm(np.linalg.inv(axes), axis=1)).astype(int)
+    sides = np.ceil((radius + beside) * np.linalg.norm(np.linalg.inv(axes), axis=1))
+    if (voxels := math.prod((2 * sides + 1).tolist())) > MOST_VOXELS:
+        raise ParameterError(f"--connectome-radius {radius:g} reaches {voxels:.2g} voxels, and a node is looked for in "
+                             f"at most {MOST_VOXELS:,}: give a smaller one")  # fmt: skip
+    most = sides.astype(int)
     high, deep, across = np.mgrid[-most[2] : most[2] + 1, -most[1] : most[1] + 1, -most[0] : most[0] + 1]
     offsets = np.stack([across, deep, high], axis=-1).reshape(-1, 3)
     reach = np.linalg.norm(offsets @ axes.T, axis=1)

@@ -56,6 +56,11 @@ def affine_of(space: Space) -> Affine:
     return Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
 
 
+def own_memory(points: int, _: int) -> Array:
+    """Return memory of this process for points."""
+    return np.empty(3 * points, np.float32)
+
+
 def in_teams(lengths: Array) -> Array:
     """Sort halves by side and length, and repeat the last one of each side to fill its team: (LANES * teams,)."""
     sides = []
@@ -82,7 +87,7 @@ class Unpacker:
         from ...backends.numba.program import NumbaProgram
 
         self.space = space
-        self.memory: Callable[[int, int], Array] = lambda points, _: np.empty(3 * points, np.float32)
+        self.memory: Callable[[int, int], Array] = own_memory
         self.carries, self.abreast = prepared.fill["CARRIED"] > 0, prepared.fill["LAID_OUT_ABREAST"]
         source = source_of([unpack], prepared, ABREAST=self.abreast)
         if self.abreast and self.carries:

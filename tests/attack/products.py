@@ -1,0 +1,332 @@
+"""Parcellations, lookup tables, maps and names of products that nobody should give, for a tractogram that is there."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .fuzz import NUMBERS, WORDS
+from .material import LABELS, MAP, track
+from .room import Outcome, Room
+
+MATRIX = "c.csv"  # with its errors, nodes and record, what `map` writes of the material
+REFUSED, DONE, EITHER = (1, 2), (0,), (0, 1, 2)
+SAME, OTHER = "map", None  # whether a result has to be that of the material
+Case = tuple[Callable[[Any, Any], Any], tuple[int, ...], str | None]
+
+
+def _image(values: Any, affine: Any, kind: str | None = None) -> Any:
+    import nibabel as nib
+
+    return nib.Nifti1Image(values if kind is None else values.astype(kind), affine, dtype=kind or values.dtype)
+
+
+def _with(value: float) -> Callable[[Any, Any], Any]:
+    """One voxel of a value."""
+
+    def changed(labels: Any, affine: Any) -> Any:
+        values = labels.astype("f8")
+        values[5, 6, 7] = value
+        return _image(values, affine)
+
+    return changed
+
+
+def _scaled(labels: Any, affine: Any) -> Any:
+    image = _image(2 * (labels + 6), affine, "i2")
+    image.header.set_slope_inter(0.5, -6)
+    return image
+
+
+def _colours(labels: Any, affine: Any) -> Any:
+    import numpy as np
+
+    colours = np.zeros(labels.shape, [("R", "u1"), ("G", "u1"), ("B", "u1")])
+    colours["R"] = labels
+    return _image(colours, affine)
+
+
+def _on(change: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """On another grid."""
+
+    def changed(labels: Any, affine: Any) -> Any:
+        other = affine.copy()
+        change(other)
+        return _image(labels, other, "i2")
+
+    return changed
+
+
+def _sheared(affine: Any) -> None:
+    affine[0, 1] += 3
+
+
+def _elsewhere(affine: Any) -> None:
+    affine[:3, 3] += 4000
+
+
+def _flat(affine: Any) -> None:
+    affine[:3, 2] = affine[:3, 1]
+
+
+def _nowhere(affine: Any) -> None:
+    affine[1, 3] = float("nan")
+
+
+def _minute(affine: Any) -> None:
+    affine[:3, :3] *= 1e-3
+
+
+PARCELLATIONS: dict[str, Case] = {
+    **{f"stored as {kind}": (partial(_image, kind=kind), DONE, SAME) for kind in (
+        "u1", "i1", "u2", "i4", "u4", "i8", "u8", "f4", "f8", ">i2",
+    )},
+    "stored with a slope": (_scaled, DONE, SAME),
+    "a background below 0": (lambda one, affine: _image(one - (one == 0), affine, "i2"), DONE, SAME),
+    "a single label": (lambda one, affine: _image((one > 0) * 1, affine, "u1"), DONE, OTHER),
+    "labels of 999": (lambda one, affine: _image(one + (one == 1) * 998, affine, "i2"), DONE, OTHER),
+    "sheared": (_on(_sheared), DONE, OTHER),
+    "far away": (_on(_elsewhere), DONE, OTHER),
+    "voxels of 0.008 mm": (_on(_minute), EITHER, OTHER),
+    "a volume of it": (lambda one, affine: _image(one[..., None], affine, "i2"), EITHER, SAME),
+    "an affine of two axes": (_on(_flat), REFUSED, OTHER),
+    "an affine with NaN": (_on(_nowhere), EITHER, OTHER),
+    **{f"a voxel of {value}": (_with(value), REFUSED, OTHER) for value in (
+        float("nan"), float("inf"), 0.5, 1e-9, 2.0**31, 2.0**33, 1e30, 12175,
+    )},
+    "no label": (lambda one, affine: _image(one * 0, affine, "i2"), REFUSED, OTHER),
+    "none above 0": (lambda one, affine: _image(-one, affine, "i2"), REFUSED, OTHER),
+    "halves": (lambda one, affine: _image(one / 2, affine, "f4"), REFUSED, OTHER),
+    "whole numbers of 64 bits": (lambda one, affine: _image(one.astype("u8") << 60, affine, "u8"), REFUSED, OTHER),
+    "labels that overflow": (lambda one, affine: _image(one.astype("i8") + -(2**63), affine, "i8"), REFUSED, OTHER),
+    "complex": (partial(_image, kind="c8"), REFUSED, OTHER),
+    "colours": (_colours, REFUSED, OTHER),
+    "two volumes": (lambda one, affine: _image(one[..., None].repeat(2, axis=3), affine, "i2"), REFUSED, OTHER),
+    "a slice": (lambda one, affine: _image(one[..., 5], affine, "i2"), REFUSED, OTHER),
+}  # fmt: skip
+STORED = {".nii": SAME, ".nii.gz": SAME, ".mif": SAME, ".mif.gz": SAME, ".mgz": SAME, ".img": SAME}
+TABLE = "1 one\n2 two\n3 three\n4 four\n5 five\n6 six\n"
+# text of a table -> what becomes of it
+TABLES: dict[str, tuple[str | bytes, str, tuple[int, ...], str | None]] = {
+    "plain": (TABLE, ".txt", DONE, SAME),
+    "with CRLF, a mark and spaces": ("\ufeff" + TABLE.replace("\n", "  \r\n").replace(" ", "\t"), ".txt", DONE, SAME),
+    "with comments": ("# No. Name\n\n0 Unknown 0 0 0 0\n" + TABLE, ".txt", DONE, SAME),
+    "quotes of names": (TABLE.replace("two", '"two of\'s"'), ".txt", DONE, SAME),
+    "some nodes only": ("3 three\n1 one\n", ".txt", DONE, OTHER),
+    "nodes without voxels": (TABLE + "99 none\n1000000000 far\n", ".txt", DONE, OTHER),
+    "other nodes": ("77 none\n", ".txt", REFUSED, OTHER),
+    "a label twice": (TABLE + "2 again\n", ".txt", REFUSED, OTHER),
+    "a label below 0": ("index\tname\n-2\tbelow\n1\tone\n", ".tsv", REFUSED, OTHER),
+    "a label of 19 digits": (TABLE + "9" * 18 + " far\n", ".txt", EITHER, OTHER),
+    "a label of 30 digits": (TABLE + "9" * 30 + " far\n", ".txt", REFUSED, OTHER),
+    "a label of 5,000 digits": (TABLE + "9" * 5000 + " far\n", ".txt", REFUSED, OTHER),
+    "other digits": ("² two\n", ".txt", REFUSED, OTHER),
+    "30,000 nodes": ("\n".join(f"{k} n{k}" for k in range(1, 30_001)), ".txt", REFUSED, OTHER),
+    "no names": ("1\n2\n3\n", ".txt", REFUSED, OTHER),
+    "no labels": ("one\ntwo\n", ".txt", REFUSED, OTHER),
+    "empty": ("", ".txt", REFUSED, OTHER),
+    "Latin-1": (TABLE.replace("two", "zwölf").encode("latin-1"), ".txt", REFUSED, OTHER),
+    "UTF-16": (TABLE.encode("utf-16"), ".txt", REFUSED, OTHER),
+    "bytes": (bytes(range(256)) * 3, ".txt", REFUSED, OTHER),
+    "an open quote": (TABLE + '7 "seven\n', ".txt", REFUSED, OTHER),
+    "names with breaks": ('index\tname\n1\t"o\nn\te"\n2\ttwo\n', ".tsv", DONE, OTHER),
+    "other columns": ("label\tname\n1\tone\n", ".tsv", REFUSED, OTHER),
+    "words for numbers": ("index\tname\none\tone\n", ".tsv", REFUSED, OTHER),
+    "a fraction": ("index\tname\n1.5\tone\n", ".tsv", REFUSED, OTHER),
+    "missing cells": ("index\tname\n1\n2\ttwo\n", ".tsv", EITHER, OTHER),
+    "empty cells": ("index\tname\n\tone\n", ".tsv", REFUSED, OTHER),
+    "a wide cell": ("index\tname\n1\t" + "x" * 200_000 + "\n", ".tsv", EITHER, OTHER),
+    "a header alone": ("index\tname\n", ".tsv", REFUSED, OTHER),
+    "XML that is cut": ('<atlas><data><label index="1">one</label>', ".xml", REFUSED, OTHER),
+    "XML without numbers": ("<atlas><data><label>one</label></data></atlas>", ".xml", REFUSED, OTHER),
+    "other XML": ("<svg></svg>", ".xml", REFUSED, OTHER),
+    "XML that grows": (
+        '<!DOCTYPE a [<!ENTITY x0 "grows grows">' + "".join(
+            f'<!ENTITY x{k + 1} "{f"&x{k};" * 10}">' for k in range(12)
+        ) + ']><atlas><data><label index="1">&x12;</label></data></atlas>', ".xml", REFUSED, OTHER,
+    ),
+}  # fmt: skip
+# options beside a matrix, or in its place -> exit codes
+TWICE = ["--connectome", "labels.nii.gz"]
+OPTIONS: dict[str, tuple[list[str], tuple[int, ...]]] = {
+    "one argument": (["--connectome", "labels.nii.gz"], (2,)),
+    "the FILE twice": ([*TWICE, f"../out/{MATRIX}"], REFUSED),
+    "a FILE by another path": ([*TWICE, f"../in/../out/{MATRIX}"], REFUSED),
+    "the FILE of its errors": ([*TWICE, "../out/c_error.csv"], REFUSED),
+    "the nodes of another": ([*TWICE, "../out/c.npy"], REFUSED),
+    "two matrices": ([*TWICE, "../out/d.npy"], DONE),
+    "the input": ([*TWICE, "labels.nii.gz"], REFUSED),
+    "the tractogram": (["--density", "lines.trx"], REFUSED),
+    "a table as FILE": ([*TWICE, "nodes.tsv", "--connectome-nodes", "nodes.tsv", "--force"], REFUSED),
+    "an unknown suffix": ([*TWICE, "../out/d.mat"], REFUSED),
+    "no suffix": ([*TWICE, "../out/d"], REFUSED),
+    "a missing folder": ([*TWICE, "../none/d.csv"], REFUSED),
+    "a folder": ([*TWICE, "../out/"], REFUSED),
+    "no place for files": ([*TWICE, "/proc/d.csv"], REFUSED),
+    "a long name": ([*TWICE, f"../out/{'x' * 240}.csv"], REFUSED),
+    "a name with a break": ([*TWICE, "../out/d\ne.csv"], DONE),
+    "two tables for one": (["--connectome-nodes", "nodes.tsv"] * 2, REFUSED),
+    "a table for each": ([*TWICE, "../out/d.csv", *["--connectome-nodes", "nodes.tsv"] * 2], DONE),
+    "three tables for two": ([*TWICE, "../out/d.csv", *["--connectome-nodes", "nodes.tsv"] * 3], REFUSED),
+    "a radius without end": (["--connectome-radius", "1e300"], EITHER),
+    "a large radius": (["--connectome-radius", "1e5"], EITHER),
+    "a radius of the image": (["--connectome-radius", "500"], EITHER),
+    "a radius for end voxels": (["--connectome-assignment", "end-voxel", "--connectome-radius", "2"], REFUSED),
+    "an unknown measure": (["--connectome-measure", "counts"], REFUSED),
+    "a measure twice": (["--connectome-measure", "length"] * 2, DONE),
+    "the name of the record": (["--density", "../out/c.nii", "--ends", "../out/c.nii.gz"], EITHER),
+    "ends and density in one": (["--density", "../out/d.nii", "--ends", "../out/d.nii"], REFUSED),
+    "a slice as grid": (["--density", "../out/d.nii", "--density-grid", "dwi.bval"], REFUSED),
+    "minute voxels": (["--density", "../out/d.nii", "--density-voxel", "1e-6"], REFUSED),
+    "a map to sample of vectors": (
+        ["--density", "../out/d.nii", "--density-kind", "sample", "--density-sample", "peaks.nii"], REFUSED,
+    ),
+}  # fmt: skip
+
+
+def parcellations(rng: random.Random, room: Room) -> list[str]:
+    """Store a parcellation in many ways, some of which are none."""
+    import nibabel as nib
+    import numpy as np
+
+    image = nib.load(room.inputs / LABELS)
+    labels, affine = np.asarray(image.dataobj), image.affine
+    if rng.random() < 0.2:
+        suffix = rng.choice(sorted(STORED))
+        return _stored(room, suffix, labels, affine)
+    name = rng.choice(sorted(PARCELLATIONS))
+    change, codes, run = PARCELLATIONS[name]
+    room.did.append(name)
+    path = room.inputs / "other.nii.gz"
+    path.write_bytes(b"")
+    _save(change(labels, affine), path)
+    return _mapped(room, "other.nii.gz", codes=codes, run=run)
+
+
+def _stored(room: Room, suffix: str, labels: Any, affine: Any) -> list[str]:
+    """Write the parcellation in a format of another program."""
+    import gzip
+
+    import nibabel as nib
+
+    from .material import as_mif
+
+    path = room.inputs / f"other{suffix}"
+    if "mif" in suffix:
+        content = as_mif(labels, affine, (), series=False)
+        path.write_bytes(gzip.compress(content) if suffix.endswith(".gz") else content)
+    elif suffix == ".mgz":
+        nib.MGHImage(labels.astype("f4"), affine).to_filename(path)
+    elif suffix == ".img":
+        nib.Nifti1Pair(labels.astype("i2"), affine).to_filename(path)
+    else:
+        _save(_image(labels, affine, "i2"), path)
+    return _mapped(room, path.name, codes=DONE, run=STORED[suffix])
+
+
+def _save(image: Any, path: Any) -> None:
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        image.to_filename(path)
+
+
+def _mapped(
+    room: Room, labels: str = LABELS, *more: str, codes: tuple[int, ...], run: str | None = OTHER, **how: Any
+) -> list[str]:  # fmt: skip
+    """Make a matrix of the tractogram that is there, and judge what is left."""
+    outcome = room.run([labels if one == LABELS else one for one in [*MAP, f"../out/{MATRIX}"]] + list(more), **how)
+    return judged(room, outcome, codes, run)
+
+
+def judged(room: Room, outcome: Outcome, codes: tuple[int, ...], run: str | None = OTHER) -> list[str]:
+    """Judge a run of `map`; a result has to be that of a clean run, if one is named."""
+    return room.faults(outcome, run if outcome.code == 0 else None, codes=codes, name=MATRIX)
+
+
+def lookup_tables(rng: random.Random, room: Room) -> list[str]:
+    """Give a table of nodes that is damaged, odd or of another parcellation."""
+    name = rng.choice(sorted(TABLES))
+    content, suffix, codes, run = TABLES[name]
+    room.did.append(name)
+    table = room.inputs / f"odd{suffix}"
+    table.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return _mapped(room, LABELS, "--connectome-nodes", table.name, codes=codes, run=run)
+
+
+def names_and_options(rng: random.Random, room: Room) -> list[str]:
+    """Give names that clash and values that cannot be."""
+    how = rng.choice(("listed", "listed", "number", "report", "sample", "full"))
+    if how == "number":
+        numbered = ("--connectome-radius", "--density-voxel", "--connectome-assignment", "--connectome-measure")
+        option = rng.choice(numbered)
+        beside = ("--density", "../out/d.nii.gz") if option == "--density-voxel" else ()
+        return _mapped(room, LABELS, *beside, option, rng.choice(NUMBERS + WORDS), codes=(0, 1, 2))
+    if how == "report":
+        return _report(rng, room)
+    if how == "sample":
+        return _sample(rng, room)
+    if how == "full":
+        return _full(rng, room)
+    name = rng.choice(sorted(OPTIONS))
+    more, codes = OPTIONS[name]
+    room.did.append(name)
+    return _mapped(room, LABELS, *more, codes=codes)
+
+
+def _report(rng: random.Random, room: Room) -> list[str]:
+    """Name a report as another output or an input is."""
+    names = ("a.trx", "a.json", "r.html", "r.HTM", "r.pdf", "none/r.html", "")
+    beside = rng.choice(([], ["--json-stats", "../out/r_stats.json"], ["--density", "../out/r.nii"]))
+    outcome = room.track("det", *beside, "--report", f"../out/{rng.choice(names)}")
+    return room.faults(outcome, "det" if outcome.code == 0 else None, codes=EITHER)
+
+
+def _sample(rng: random.Random, room: Room) -> list[str]:
+    """Sample maps that are none, or lie elsewhere."""
+    path = room.inputs / "other.nii.gz"
+    name = rng.choice(("far away", "sheared", "a voxel of nan", "a voxel of inf", "two volumes", "colours", "a slice"))
+    room.did.append(f"a map: {name}")
+    import nibabel as nib
+    import numpy as np
+
+    image = nib.load(room.inputs / LABELS)
+    _save(PARCELLATIONS[name][0](np.asarray(image.dataobj), image.affine), path)
+    codes = DONE if name in ("far away", "sheared", "a voxel of nan") else REFUSED
+    return room.faults(room.track("det", "--sample", path.name), codes=codes)
+
+
+def _full(rng: random.Random, room: Room) -> list[str]:
+    """Let the disk be full at some moment: all files of a product are there, or none."""
+    size = rng.randrange(300, 4000)  # what it prints has room
+    tracks = rng.random() < 0.3
+    room.did.append(f"RLIMIT_FSIZE {size}")
+    files = ["--ends", "../out/e.nii.gz", "--connectome-measure", "mean-length", "--connectome-measure", "count"]
+    program = [*MAP, f"../out/{MATRIX}", *files]
+    if tracks:
+        program = [*track("det", "")[:-2], *program[2:]]
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
+    outcome = room.run(program, setup=limit)
+    made = sorted(path.name for path in room.out.iterdir())
+    whole = [name for name in made if not name.endswith(".json")]
+    found = [fault for fault in room.faults(outcome, codes=EITHER) if not fault.startswith("left out/")]
+    return found + ([f"left {whole}"] if len(whole) not in (0, 6) or any(".part" in name for name in made) else [])
+
+
+def files_that_are_none(rng: random.Random, room: Room) -> list[str]:
+    """Give a folder, a pipe or a device as parcellation or table."""
+    made, kind = room.inputs / "other.nii", rng.choice(("folder", "pipe", "link", "device", "none"))
+    room.did.append(kind)
+    if kind == "folder":
+        made.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(made)
+    elif kind != "none":
+        made.symlink_to({"link": made, "device": "/dev/zero"}[kind])
+    if rng.random() < 0.5:
+        return _mapped(room, made.name, codes=REFUSED)
+    return _mapped(room, LABELS, "--connectome-nodes", made.name, codes=REFUSED)

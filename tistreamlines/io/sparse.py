@@ -1,0 +1,77 @@
+"""Writing of sparse matrices of counts, for SciPy and as FSL does; a file appears only when it is complete."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from .writer import completed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+SUFFIXES = (".npz", ".dot")
+LINES_AT_ONCE = 1 << 16
+
+
+def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
+    """Write a sparse matrix; the same counts have the same bytes at any time.
+
+    Parameters
+    ----------
+    path : Path
+        Name ending in .npz (``scipy.sparse.load_npz``), or in .dot, FSL's text: row, column and count of each entry,
+        from 1 on, ordered by columns, and the numbers of rows and columns with a 0 in the last line.
+    counts : scipy.sparse.csr_matrix
+        Whole numbers, without entries of 0.
+    force : bool
+        Replace an existing file.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
+    """
+    from scipy import sparse
+
+    with completed(path, force=force) as draft:
+        if path.suffix.lower() == ".npz":
+            with draft.open("wb") as file:
+                sparse.save_npz(file, counts)
+            return
+        columns, shape = counts.tocsc(), cast("tuple[int, int]", counts.shape)
+        columns.sort_indices()
+        of_column = np.repeat(np.arange(1, shape[1] + 1), np.diff(columns.indptr))
+        rows = np.stack([columns.indices + 1, of_column, columns.data], axis=1)
+        _write_rows(draft, rows, (*shape, 0))
+
+
+def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, force: bool) -> None:
+    """Write the voxel coordinates of the rows of a matrix as FSL does, a line for each, from 0 on.
+
+    Parameters
+    ----------
+    path : Path
+        File of text.
+    voxels : (n, 3) int
+        Voxel coordinates.
+    numbered : bool
+        Add two columns: the number of the mask, which is 0, and that of the voxel.
+    force : bool
+        Replace an existing file.
+    """
+    columns = [*voxels.T, *([np.zeros(len(voxels), int), np.arange(len(voxels))] if numbered else [])]
+    with completed(path, force=force) as draft:
+        _write_rows(draft, np.stack(columns, axis=1))
+
+
+def _write_rows(draft: Path, rows: npt.NDArray[Any], *last: tuple[int, ...]) -> None:
+    """Write lines of whole numbers, two spaces apart as FSL's."""
+    with draft.open("w", newline="", encoding="ascii") as file:
+        parts = (rows[first : first + LINES_AT_ONCE].tolist() for first in range(0, len(rows), LINES_AT_ONCE))
+        for part in chain(parts, [last]):
+            file.write("".join("  ".join(map(str, row)) + "\n" for row in part))

@@ -1,0 +1,79 @@
+"""The report of a tractogram that is there: pictures and lengths of its streamlines, and what was made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..io.picture import grey
+from ..report.files import write_report
+from ..report.gathered import Gathered
+from ..report.page import Told
+from ..report.views import Scene
+from ..space.batch import Batch
+from ..tracking.products.density_kinds import norms, segments
+from ..viewer.scene import Extent, opened_image
+
+RESOLUTION_MM = 0.1  # of the histogram of lengths
+
+
+class Shown:
+    """What a report shows of the streamlines, as batches pass.
+
+    Parameters
+    ----------
+    extent : of all streamlines.
+    step_mm : the longest distance between two points of a streamline, mm.
+    image : what lies behind them, and whose grid the density has; None for cubes around them, and the density.
+    threads : how many threads count; None for as many as help.
+
+    Raises
+    ------
+    InputError
+        If the image is missing or damaged.
+    """
+
+    def __init__(self, extent: Extent, step_mm: float, image: Any = None, threads: int | None = None) -> None:
+        if image is None:
+            space, self._background, self._behind = extent.grid(), None, "the density"
+        else:
+            self._behind, space, values = opened_image(image)
+            self._background = grey(values)
+        self._gathered = Gathered(space, step_mm, threads)
+        self._lengths: list[npt.NDArray[np.float32]] = []
+        self._points = 0
+
+    def add(self, batch: Batch) -> None:
+        """Take the streamlines of a batch into account."""
+        self._gathered.add(batch)
+        lengths = np.add.reduceat(norms(segments(batch.points, batch.offsets)), batch.offsets[:-1])
+        self._lengths.append(lengths.astype(np.float32))
+        self._points += len(batch.points)
+
+    def write(self, page: Path, record: Mapping[str, Any], products: Mapping[str, Any], *, force: bool) -> None:
+        """Write the report.
+
+        Parameters
+        ----------
+        page : name of the page; the other files lie beside it.
+        record : what was made of which files.
+        products : what was made, by the name of the product.
+        force : replace existing files.
+        """
+        lengths = np.concatenate([np.zeros(0, np.float32), *self._lengths])
+        count = len(lengths)
+        result = {
+            "streamlines": count, "points": self._points, "mean_points": self._points / max(count, 1),
+            "mean_mm": float(lengths.mean(dtype=float)) if count else 0.0,
+            "median_mm": float(np.median(lengths)) if count else 0.0,
+        }  # fmt: skip
+        # lengths are told as those of streamlines with so short a step
+        histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
+        told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
+        made = self._gathered
+        scene = Scene(made.space, made.density(), made.sample(), self._background, count, self._behind)
+        write_report(page, told, scene, "", force=force)

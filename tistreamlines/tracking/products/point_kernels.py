@@ -1,0 +1,73 @@
+"""Kernels of products that take the points of streamlines: for threads of the host, or for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ...backends import open_program
+from ...backends.program import Program
+from ...devices import Device
+from ...errors import DeviceMemoryError
+from ...kernels.products.density import count_points
+from ...kernels.products.ends import count_end_points
+from ...kernels.products.lengths import measure_points
+from ...linker.lang import Func
+from ...linker.records import INTS
+from ...linker.source import Source
+
+
+@cache
+def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
+    """Return a kernel of a product for the host; of maps, see the constants of ``kernels/products/density.py``."""
+    from ...backends.numba.program import NumbaProgram
+
+    return NumbaProgram(Source([kernel], {"LISTS": lists, "SHARES": shares}), threads=1)
+
+
+def program_on(device: Device) -> Program:
+    """Return the kernels that count and measure points, for a device; threads of the host take turns with it."""
+    return open_program(device, Source([count_points, count_end_points, measure_points], {"LISTS": 0, "SHARES": 0}))
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A product whose kernels can run elsewhere than on the host."""
+
+    def move_to(self, program: Program) -> None:
+        """Run the kernels with this program from now on; called before the first batch."""
+        ...
+
+
+def launch(
+    program: Program, kernel: Func, count: int, values: Mapping[str, Any], filled: Mapping[str, int]
+) -> dict[str, Any]:  # fmt: skip
+    """Run a kernel on arrays of the host, which are copied to where the program runs.
+
+    Parameters
+    ----------
+    program : has the kernel.
+    kernel, count : what runs, for how many items.
+    values : arguments by flat name: numbers, arrays of the host, and arrays of the program.
+    filled : number of elements of the arrays of whole numbers that the kernel fills, by flat name.
+
+    Returns
+    -------
+    dict
+        The arguments that the kernel has taken; arrays are those of the program.
+    """
+    taken = {name for name, _ in program.signatures[kernel.__name__]}
+    try:
+        given = {
+            name: program.array(one) if isinstance(one, np.ndarray) else one
+            for name, one in values.items() if name in taken
+        }  # fmt: skip
+        given |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}
+        program.run(kernel.__name__, count, given)
+    except DeviceMemoryError as error:
+        text = f"the device has no memory for the points of {count:,} streamlines: give --arch cpu"
+        raise DeviceMemoryError(text) from error
+    return given

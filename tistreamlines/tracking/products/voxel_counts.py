@@ -1,0 +1,117 @@
+"""Counts of streamlines for pairs of voxels: how they are summed, and the matrix that a result holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..growth.ordering import exclusive_sum
+from .density import in_parts
+from .matrix import _summed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Array = npt.NDArray[Any]
+PAIRS_AT_ONCE = 1 << 20
+FEWEST = 1 << 18  # pairs that wait to be merged
+
+
+@dataclass(frozen=True, eq=False)
+class VoxelCounts:
+    """A matrix of how many streamlines join voxels of masks.
+
+    Parameters
+    ----------
+    counts : scipy.sparse.csr_matrix, (n, m) int32 or int64
+        Number of streamlines of each pair that has any.
+    rows, columns : (n, 3) and (m, 3) int32
+        Voxel coordinates of the rows and the columns, each on the grid of its mask.
+    streamlines : int
+        Streamlines that are long enough.
+    counted : int
+        Those of them that belong to a pair.
+    """
+
+    counts: csr_matrix
+    rows: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.int32]
+    streamlines: int
+    counted: int
+
+    def __repr__(self) -> str:
+        """Return size and counts in one line."""
+        size = f"{len(self.rows):,} x {len(self.columns):,} voxels"
+        return f"<VoxelCounts of {size}, {self.counts.nnz:,} pairs, {self.counted:,} streamlines>"
+
+
+class PairSums:
+    """Counts of pairs of rows and columns; several threads may add to them.
+
+    Only pairs that were added take memory, 16 bytes each. Counts do not depend on the order of additions.
+
+    Parameters
+    ----------
+    shape : numbers of rows and columns.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape = shape
+        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._parts: list[tuple[Array, Array]] = []
+        self._adding = Lock()
+
+    def add(self, rows: Array, columns: Array) -> None:
+        """Add 1 to each of some pairs, one of which may be there several times."""
+        part = np.unique(rows.astype(np.int64) * self.shape[1] + columns, return_counts=True)
+        with self._adding:
+            self._parts.append(part)
+            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys) // 4, FEWEST):
+                self._gather()
+
+    def _gather(self) -> None:
+        """Merge what was added; the pairs that are there already, most of them in the end, are not sorted again."""
+        if not self._parts:
+            return
+        keys, counts = _summed(*map(np.concatenate, zip(*self._parts, strict=True)))
+        self._parts.clear()
+        place = np.searchsorted(self._keys, keys)
+        known = np.zeros(len(keys), bool)
+        inside = place < len(self._keys)
+        known[inside] = self._keys[place[inside]] == keys[inside]
+        self._counts[place[known]] += counts[known]
+        self._keys = np.insert(self._keys, place[~known], keys[~known])
+        self._counts = np.insert(self._counts, place[~known], counts[~known])
+
+    def matrix(self) -> csr_matrix:
+        """Return the counts of all pairs, int32, or int64 beyond that."""
+        from scipy.sparse import csr_matrix
+
+        with self._adding:
+            self._gather()
+        kind = np.int32 if self._counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
+        starts = np.searchsorted(self._keys, np.arange(self.shape[0] + 1) * self.shape[1])
+        columns = (self._keys % self.shape[1]).astype(np.int32)
+        return csr_matrix((self._counts.astype(kind), columns, starts), shape=self.shape)
+
+
+def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the pairs of voxels that one streamline passes both, some pairs at a time; the first has the lower number.
+
+    Parameters
+    ----------
+    streamline : (v,) ascending.
+    number : (v,) of the voxel, ascending for each streamline, each once.
+    """
+    ends = np.searchsorted(streamline, streamline, side="right")
+    later = ends - np.arange(1, len(streamline) + 1)  # voxels of the same streamline after each one
+    for part in in_parts(later, PAIRS_AT_ONCE):
+        many = later[part]
+        own = np.repeat(np.arange(part.start, part.stop), many)
+        beyond = np.arange(len(own)) - np.repeat(exclusive_sum(many), many)
+        yield number[own], number[own + 1 + beyond]

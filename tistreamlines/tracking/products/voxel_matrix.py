@@ -1,0 +1,124 @@
+"""A matrix of voxels that grows with the streamlines: from seed voxels to others, or between those of a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...io import sidecar
+from ...io.maps import write_map
+from ...io.sparse import write_coordinates, write_sparse
+from ...kernels.products.lengths import UNITS
+from ...space.batch import Batch
+from .connectome import lengths_of
+from .voxel_counts import PairSums, VoxelCounts, pairs_of
+from .voxel_mask import VoxelMask
+
+Array = npt.NDArray[Any]
+
+
+class VoxelMatrix:
+    """A matrix of voxels that grows with the streamlines.
+
+    Parameters
+    ----------
+    path : its file.
+    rows, columns : masks of its rows and columns.
+    shortest : streamlines below this length are left out, mm.
+    targets : whether the columns are those of a mask of their own, and have files of their own.
+    """
+
+    holds: str  # what an entry says
+
+    def __init__(self, path: Path, rows: VoxelMask, columns: VoxelMask, shortest: float, targets: bool = False) -> None:
+        self.path, self.rows, self.columns, self._targets = path, rows, columns, targets
+        self._shortest = round(shortest * UNITS)
+        self._sums, self._counting = PairSums((len(rows), len(columns))), Lock()
+        self._streamlines = self._counted = 0
+
+    def add(self, batch: Batch) -> None:
+        """Add streamlines; several threads may."""
+        if self._shortest:
+            batch = batch[np.flatnonzero(lengths_of(batch) >= self._shortest)]
+        counted = 0
+        for streamlines, pairs in self._found(batch):
+            counted += len(np.unique(streamlines))
+            for rows, columns in pairs:
+                self._sums.add(rows, columns)
+        with self._counting:
+            self._streamlines += len(batch)
+            self._counted += counted
+
+    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+        """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
+        raise NotImplementedError
+
+    def value(self) -> VoxelCounts:
+        """Return what was made so far."""
+        return VoxelCounts(
+            self._sums.matrix(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
+        )  # fmt: skip
+
+    def write(self, made: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
+        """Write the matrix and the coordinates of its voxels; return what the record says of the files."""
+        write_sparse(self.path, made.counts, force=force)
+        files = beside(self.path, targets=self._targets)
+        write_coordinates(files[0], made.rows, numbered=True, force=force)
+        if self._targets:
+            write_coordinates(files[1], made.columns, numbered=False, force=force)
+            column = np.zeros(self.columns.space.shape, np.int32)
+            column[tuple(made.columns.T)] = np.arange(1, len(made.columns) + 1)
+            write_map(files[2], column, self.columns.space, force=force)
+        return [{"path": str(path), "sha256": sidecar.sha256(path)} for path in (self.path, *files)]
+
+    def told(self, made: VoxelCounts) -> dict[str, Any]:
+        """Return what the record says of the matrix."""
+        return {
+            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(made.rows), len(made.columns)],
+            "pairs": int(made.counts.nnz), "streamlines": made.streamlines, "counted": made.counted,
+        }  # fmt: skip
+
+    def doubts(self, made: VoxelCounts) -> list[str]:
+        """Return why the matrix may be wrong."""
+        out = list(dict.fromkeys([*self.rows.doubts, *self.columns.doubts]))
+        if made.streamlines and not made.counted:
+            out.append(f"{self.path}: none of {made.streamlines:,} streamlines {self.holds}: check that "
+                       f"{self.rows.path} lies in the space of the tracked image")  # fmt: skip
+        return out
+
+
+class FromSeeds(VoxelMatrix):
+    """From the voxel of a streamline's seed to the others that it passes."""
+
+    holds = "begins in a voxel of a row and passes one of a column"
+
+    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+        seeds = self.rows.of_seeds(batch)
+        for streamline, column in self.columns.passed(batch):
+            row = seeds[streamline]
+            kept = np.flatnonzero((row >= 0) & ((row != column) | (self.rows is not self.columns)))
+            yield streamline[kept], iter([(row[kept], column[kept])])
+
+
+class Between(VoxelMatrix):
+    """Between all voxels of a mask that a streamline passes; the row has the lower number."""
+
+    holds = "passes two voxels of the mask"
+
+    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+        for streamline, number in self.rows.passed(batch):
+            several = streamline[1:][streamline[1:] == streamline[:-1]]
+            yield several, pairs_of(streamline, number)
+
+
+def beside(path: Path, *, targets: bool) -> list[Path]:
+    """Return the files beside a matrix, with FSL's names if it has one: voxels of its rows, and those of targets."""
+    names = [f"coords_for_{path.stem}"]
+    if targets:
+        names += [f"tract_space_coords_for_{path.stem}", f"lookup_tractspace_{path.stem}.nii.gz"]
+    return [path.with_name(name) for name in names]
