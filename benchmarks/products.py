@@ -5,8 +5,8 @@
 
 FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Parcellations of 84 and 1,000 nodes are made of the
 shell of the mask. Each run is a process of its own, whose greatest memory is told; fits and kernels come from the cache
-of a first turn, which is left out. ``alone`` takes the streamlines in batches and keeps none. With --peers, the last run
-writes a .tck, of which tck2connectome and tckmap make the same.
+of a first turn, which is left out. ``alone`` takes the streamlines in batches and keeps none. With --peers, the last
+run writes a .tck, of which tck2connectome and tckmap make the same.
 """
 
 from __future__ import annotations

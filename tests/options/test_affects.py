@@ -23,10 +23,10 @@ LATER = {
     "stop_when_included", "select", "max_seeds", "time_limit", "force", "bids_out", "json_stats", "report", "density",
     "density_voxel", "density_grid", "density_kind", "density_sample", "ends", "connectome", "connectome_assignment",
     "connectome_radius", "connectome_measure", "connectome_sample", "connectome_nodes",
-    "connectome_pairs", "connectome_zero_diagonal",
     "sample", "sample_points", "sample_table", "groups", "endpoints_only", "compress", "points",
     "waytotal", "seed_matrix", "seed_matrix_targets", "seed_matrix_min_length", "voxel_matrix",
     "voxel_matrix_min_length",
+    "connectome_pairs", "connectome_zero_diagonal",
     "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
     "shared_cache", "like", "compiler",
 }  # fmt: skip

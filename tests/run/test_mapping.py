@@ -221,8 +221,8 @@ def test_products_of_one_name_are_replaced(tracked):
     ("options", "words"),
     [
         ({}, "nothing is asked for"), ({"image": "a.nii", "ends": "e.nii"}, "image is shown by report"),
-        ({"density": "d.nii.gz"}, "density_grid or density_voxel"),
         ({"connectome": ("no.nii", "c.csv")}, "no.nii"), ({"sample": __file__, "ends": "e.nii"}, "sample_table"),
+        ({"density": "d.nii.gz"}, "density_grid or density_voxel"),
     ],
 )
 def test_bad_input_is_one_line(tracked, tmp_path, options, words, monkeypatch):

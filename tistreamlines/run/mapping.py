@@ -109,11 +109,10 @@ def map_tractogram(
     with reserved(None, check, outputs):
         for name in outputs:
             PRODUCTS[name].check(chosen)
-        hashes, device, space = hashing(files), _device(chosen), _space(path, chosen, outputs)
+        hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
         extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) else Extent()
-        space = _covering(path, extent, chosen.density_voxel) if space is None else space
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else 1.0
-        made = products_of(chosen, space, longest)
+        made = products_of(chosen, _covering(path, extent, chosen) if space is None else space, longest)
         shown = None if page is None else Shown(extent, longest, image, threads)
         if not device.on_host:
             made.move_to(program_on(device))
@@ -156,27 +155,23 @@ def _extent(path: Path) -> Extent:
     return extent
 
 
-def _space(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space | None:
-    """Return the grid of the file, which maps have unless another one is given; any if there is no map.
-
-    None if voxels of --density-voxel have to cover the streamlines.
-    """
-    maps = [name for name in outputs if name in MAPS]
-    space = grid_of_tractogram(path) if maps else None
-    if maps and space is None and chosen.density_grid is None:
-        if chosen.density_voxel is None:
-            raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since "
-                                 "the file has no grid")  # fmt: skip
-        return None
-    return Space(np.eye(4), (1, 1, 1)) if space is None else space
+def _grid(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space | None:
+    """Return the grid of the file, which maps have unless another one is given; None if it has to be made."""
+    if not (maps := [name for name in outputs if name in MAPS]):
+        return Space(np.eye(4), (1, 1, 1))
+    space = grid_of_tractogram(path)
+    if space is None and chosen.density_grid is None and chosen.density_voxel is None:
+        raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
+                             "file has no grid")  # fmt: skip
+    return Space(np.eye(4), (1, 1, 1)) if space is None and chosen.density_voxel is None else space
 
 
-def _covering(path: Path, extent: Extent, voxel_mm: float | None) -> Space:
-    """Return the grid of voxels that cover all points; raise an InputError if there is none."""
-    assert voxel_mm is not None
-    if not (extent.low <= extent.high).all():
+def _covering(path: Path, extent: Extent, chosen: Parameters) -> Space:
+    """Return the grid of the voxels that are asked for, around all streamlines."""
+    if not np.isfinite(extent.low).all():
         raise InputError(f"{path}: has no streamline that a grid could cover; give --density-grid")
-    return around(extent.low, extent.high, voxel_mm)
+    assert chosen.density_voxel is not None
+    return around(extent.low.astype(np.float32), extent.high.astype(np.float32), chosen.density_voxel)
 
 
 def _add(path: Path, made: Products, shown: Shown | None) -> int:

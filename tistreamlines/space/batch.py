@@ -148,9 +148,9 @@ class Batch:
     @property
     def longest_step(self) -> float:
         """Longest distance between two consecutive points of a streamline, mm; 0 without steps."""
-        steps = np.diff(self.points, axis=0)
-        steps[self.offsets[1:-1] - 1] = 0  # from one streamline to the next
         with np.errstate(over="ignore"):  # infinity is the longest
+            steps = np.diff(self.points, axis=0)
+            steps[self.offsets[1:-1] - 1] = 0  # from one streamline to the next
             return float(np.sqrt(np.einsum("ij,ij->i", steps, steps).max(initial=0)))
 
     @property

@@ -117,23 +117,29 @@ def opened_image(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
 
 
 class Extent:
-    """The box around all points, and the longest distance between two points of a streamline."""
+    """The box around all points, and the longest distance between two points of a streamline.
+
+    Attributes
+    ----------
+    low, high : (3,) corners of the box, mm; infinite without points.
+    step_mm : the distance, mm.
+    """
 
     def __init__(self) -> None:
-        self.low, self.high = np.full(3, np.inf, np.float32), np.full(3, -np.inf, np.float32)
+        self.low, self.high = np.full(3, np.inf), np.full(3, -np.inf)
         self.step_mm = 0.0
 
     def add(self, batch: Batch) -> None:
         """Take the points of a batch into account."""
-        columns = batch.points.T  # whose least and greatest are found faster than along the first axis
-        self.low, self.high = np.minimum(self.low, columns.min(axis=1)), np.maximum(self.high, columns.max(axis=1))
+        self.low = np.minimum(self.low, batch.points.min(axis=0))
+        self.high = np.maximum(self.high, batch.points.max(axis=0))
         self.step_mm = max(self.step_mm, batch.longest_step)
 
     def grid(self) -> Space:
         """Return cubes that cover the box, of 2 mm unless they were too many; one if there is no point."""
         if not np.isfinite(self.low).all():
             return Space(np.eye(4), (1, 1, 1))
-        size = self.high.astype(float) - self.low
+        size = self.high - self.low
         side = max(VOXEL_MM, float(np.cbrt(np.prod(size + VOXEL_MM) / MOST_CELLS)), float(size.max()) / (MOST_SIDE / 2))
         affine = np.diag([side, side, side, 1.0])
         affine[:3, 3] = self.low
