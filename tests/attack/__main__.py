@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import caches, damage, fuzz, helpers, kills, mixes, products, surroundings, together, tractograms
+from . import caches, damage, fuzz, helpers, kills, mixes, node_tables, products, surroundings, together, tractograms
 from .material import MAP, ROOT, RUNS, in_this_process, track
 from .room import Room
 
@@ -76,7 +76,7 @@ CLASSES = {
     "join": Class(WARM, 60, mixes.join),
     "records": Class(WARM, 60, mixes.records),
     "product-labels": Class(WARM, 60, products.parcellations),
-    "product-tables": Class(WARM, 50, products.lookup_tables),
+    "product-tables": Class(WARM, 50, node_tables.lookup_tables),
     "product-files": Class(WARM, 10, products.files_that_are_none),
     "product-options": Class(WARM, 80, products.names_and_options),
     "lines-contents": Class(WARM, 40, tractograms.contents),

@@ -1,4 +1,4 @@
-"""Parcellations, lookup tables, maps and names of products that nobody should give, for a tractogram that is there."""
+"""Parcellations, maps and names of products that nobody should give, for a tractogram that is there."""
 
 from __future__ import annotations
 
@@ -109,47 +109,6 @@ PARCELLATIONS: dict[str, Case] = {
     "a slice": (lambda one, affine: _image(one[..., 5], affine, "i2"), REFUSED, OTHER),
 }  # fmt: skip
 STORED = {".nii": SAME, ".nii.gz": SAME, ".mif": SAME, ".mif.gz": SAME, ".mgz": SAME, ".img": SAME}
-TABLE = "1 one\n2 two\n3 three\n4 four\n5 five\n6 six\n"
-# text of a table -> what becomes of it
-TABLES: dict[str, tuple[str | bytes, str, tuple[int, ...], str | None]] = {
-    "plain": (TABLE, ".txt", DONE, SAME),
-    "with CRLF, a mark and spaces": ("\ufeff" + TABLE.replace("\n", "  \r\n").replace(" ", "\t"), ".txt", DONE, SAME),
-    "with comments": ("# No. Name\n\n0 Unknown 0 0 0 0\n" + TABLE, ".txt", DONE, SAME),
-    "quotes of names": (TABLE.replace("two", '"two of\'s"'), ".txt", DONE, SAME),
-    "some nodes only": ("3 three\n1 one\n", ".txt", DONE, OTHER),
-    "nodes without voxels": (TABLE + "99 none\n1000000000 far\n", ".txt", DONE, OTHER),
-    "other nodes": ("77 none\n", ".txt", REFUSED, OTHER),
-    "a label twice": (TABLE + "2 again\n", ".txt", REFUSED, OTHER),
-    "a label below 0": ("index\tname\n-2\tbelow\n1\tone\n", ".tsv", REFUSED, OTHER),
-    "a label of 19 digits": (TABLE + "9" * 18 + " far\n", ".txt", EITHER, OTHER),
-    "a label of 30 digits": (TABLE + "9" * 30 + " far\n", ".txt", REFUSED, OTHER),
-    "a label of 5,000 digits": (TABLE + "9" * 5000 + " far\n", ".txt", REFUSED, OTHER),
-    "other digits": ("² two\n", ".txt", REFUSED, OTHER),
-    "30,000 nodes": ("\n".join(f"{k} n{k}" for k in range(1, 30_001)), ".txt", REFUSED, OTHER),
-    "no names": ("1\n2\n3\n", ".txt", REFUSED, OTHER),
-    "no labels": ("one\ntwo\n", ".txt", REFUSED, OTHER),
-    "empty": ("", ".txt", REFUSED, OTHER),
-    "Latin-1": (TABLE.replace("two", "zwölf").encode("latin-1"), ".txt", REFUSED, OTHER),
-    "UTF-16": (TABLE.encode("utf-16"), ".txt", REFUSED, OTHER),
-    "bytes": (bytes(range(256)) * 3, ".txt", REFUSED, OTHER),
-    "an open quote": (TABLE + '7 "seven\n', ".txt", REFUSED, OTHER),
-    "names with breaks": ('index\tname\n1\t"o\nn\te"\n2\ttwo\n', ".tsv", DONE, OTHER),
-    "other columns": ("label\tname\n1\tone\n", ".tsv", REFUSED, OTHER),
-    "words for numbers": ("index\tname\none\tone\n", ".tsv", REFUSED, OTHER),
-    "a fraction": ("index\tname\n1.5\tone\n", ".tsv", REFUSED, OTHER),
-    "missing cells": ("index\tname\n1\n2\ttwo\n", ".tsv", EITHER, OTHER),
-    "empty cells": ("index\tname\n\tone\n", ".tsv", REFUSED, OTHER),
-    "a wide cell": ("index\tname\n1\t" + "x" * 200_000 + "\n", ".tsv", EITHER, OTHER),
-    "a header alone": ("index\tname\n", ".tsv", REFUSED, OTHER),
-    "XML that is cut": ('<atlas><data><label index="1">one</label>', ".xml", REFUSED, OTHER),
-    "XML without numbers": ("<atlas><data><label>one</label></data></atlas>", ".xml", REFUSED, OTHER),
-    "other XML": ("<svg></svg>", ".xml", REFUSED, OTHER),
-    "XML that grows": (
-        '<!DOCTYPE a [<!ENTITY x0 "grows grows">' + "".join(
-            f'<!ENTITY x{k + 1} "{f"&x{k};" * 10}">' for k in range(12)
-        ) + ']><atlas><data><label index="1">&x12;</label></data></atlas>', ".xml", REFUSED, OTHER,
-    ),
-}  # fmt: skip
 # options beside a matrix, or in its place -> exit codes
 TWICE = ["--connectome", "labels.nii.gz"]
 OPTIONS: dict[str, tuple[list[str], tuple[int, ...]]] = {
@@ -204,7 +163,7 @@ def parcellations(rng: random.Random, room: Room) -> list[str]:
     path = room.inputs / "other.nii.gz"
     path.write_bytes(b"")
     _save(change(labels, affine), path)
-    return _mapped(room, "other.nii.gz", codes=codes, run=run)
+    return mapped(room, "other.nii.gz", codes=codes, run=run)
 
 
 def _stored(room: Room, suffix: str, labels: Any, affine: Any) -> list[str]:
@@ -225,7 +184,7 @@ def _stored(room: Room, suffix: str, labels: Any, affine: Any) -> list[str]:
         nib.Nifti1Pair(labels.astype("i2"), affine).to_filename(path)
     else:
         _save(_image(labels, affine, "i2"), path)
-    return _mapped(room, path.name, codes=DONE, run=STORED[suffix])
+    return mapped(room, path.name, codes=DONE, run=STORED[suffix])
 
 
 def _save(image: Any, path: Any) -> None:
@@ -235,7 +194,7 @@ def _save(image: Any, path: Any) -> None:
         image.to_filename(path)
 
 
-def _mapped(
+def mapped(
     room: Room, labels: str = LABELS, *more: str, codes: tuple[int, ...], run: str | None = OTHER, **how: Any
 ) -> list[str]:  # fmt: skip
     """Make a matrix of the tractogram that is there, and judge what is left."""
@@ -248,16 +207,6 @@ def judged(room: Room, outcome: Outcome, codes: tuple[int, ...], run: str | None
     return room.faults(outcome, run if outcome.code == 0 else None, codes=codes, name=MATRIX)
 
 
-def lookup_tables(rng: random.Random, room: Room) -> list[str]:
-    """Give a table of nodes that is damaged, odd or of another parcellation."""
-    name = rng.choice(sorted(TABLES))
-    content, suffix, codes, run = TABLES[name]
-    room.did.append(name)
-    table = room.inputs / f"odd{suffix}"
-    table.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return _mapped(room, LABELS, "--connectome-nodes", table.name, codes=codes, run=run)
-
-
 def names_and_options(rng: random.Random, room: Room) -> list[str]:
     """Give names that clash and values that cannot be."""
     how = rng.choice(("listed", "listed", "number", "report", "sample", "full"))
@@ -265,7 +214,7 @@ def names_and_options(rng: random.Random, room: Room) -> list[str]:
         numbered = ("--connectome-radius", "--density-voxel", "--connectome-assignment", "--connectome-measure")
         option = rng.choice(numbered)
         beside = ("--density", "../out/d.nii.gz") if option == "--density-voxel" else ()
-        return _mapped(room, LABELS, *beside, option, rng.choice(NUMBERS + WORDS), codes=(0, 1, 2))
+        return mapped(room, LABELS, *beside, option, rng.choice(NUMBERS + WORDS), codes=(0, 1, 2))
     if how == "report":
         return _report(rng, room)
     if how == "sample":
@@ -275,7 +224,7 @@ def names_and_options(rng: random.Random, room: Room) -> list[str]:
     name = rng.choice(sorted(OPTIONS))
     more, codes = OPTIONS[name]
     room.did.append(name)
-    return _mapped(room, LABELS, *more, codes=codes)
+    return mapped(room, LABELS, *more, codes=codes)
 
 
 def _report(rng: random.Random, room: Room) -> list[str]:
@@ -328,5 +277,5 @@ def files_that_are_none(rng: random.Random, room: Room) -> list[str]:
     elif kind != "none":
         made.symlink_to({"link": made, "device": "/dev/zero"}[kind])
     if rng.random() < 0.5:
-        return _mapped(room, made.name, codes=REFUSED)
-    return _mapped(room, LABELS, "--connectome-nodes", made.name, codes=REFUSED)
+        return mapped(room, made.name, codes=REFUSED)
+    return mapped(room, LABELS, "--connectome-nodes", made.name, codes=REFUSED)

@@ -14,9 +14,10 @@ from dipy.core.gradients import gradient_table
 from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
+from tistreamlines.options.definitions import names_in_memory
 from tistreamlines.options.keywords import Options
 from tistreamlines.options.objects import MADE, TABLES
-from tistreamlines.options.parameters import input_names, options
+from tistreamlines.options.parameters import options
 from tistreamlines.run import tables
 from tistreamlines.space.sphere import load_sphere
 
@@ -233,7 +234,7 @@ class TestRefused:
             ts.track(**({**arguments, "mask": given.arrays["mask"], "arch": "cpu"} | wrong))
 
     @pytest.mark.parametrize("name", [
-        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in input_names() if name != "seeds"),
+        "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in names_in_memory() if name != "seeds"),
         "image", "several",
     ])  # fmt: skip
     def test_masked_values(self, given, name):

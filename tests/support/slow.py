@@ -143,7 +143,6 @@ SLOW = {
         "test_an_output_that_a_lost_worker_still_writes_is_waited_for", "test_arrays_images_and_objects",
         "test_killed_workers_change_no_byte", "test_many_subjects",
     ),
-    "run/density_runs": ("test_vulkan_has_the_same_map",),
     "run/estimate": (
         "TestRuns::test_a_part_has_its_share", "TestRuns::test_a_pilot_tells_what_a_run_gives",
         "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
@@ -151,6 +150,7 @@ SLOW = {
     ),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),
+    "run/product_runs": ("test_several_devices_of_which_one_is_lost", "test_vulkan"),
     "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
     "run/schema": ("TestRecords::test_odd_values",),
     "run/tables_process": (
