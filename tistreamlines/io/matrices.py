@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .writer import completed
 
 SUFFIXES = (".csv", ".tsv", ".npy")
+WHOLE = 2.0**53  # below which a double is a whole number exactly
 
 
 def beside(path: Path, ending: str, suffix: str | None = None) -> Path:
@@ -48,9 +49,16 @@ def write_matrix(path: Path, values: npt.NDArray[np.float64], *, force: bool) ->
 
 def _texts(row: npt.NDArray[np.float64]) -> list[str]:
     """Return the numbers of a row as text; most are 0, which costs nothing."""
-    texts = ["0"] * len(row)
-    for column in np.flatnonzero(row).tolist():
-        texts[column] = f"{row[column]:.9g}"
+    texts, columns = ["0"] * len(row), np.flatnonzero(row)
+    values = row[columns]
+    if (np.abs(values) < WHOLE).all() and (values == np.rint(values)).all():
+        written = list(map(str, values.astype(np.int64).tolist()))
+    else:
+        written = ("%.9g " * len(values) % tuple(values.tolist())).split()
+    if len(written) == len(row):
+        return written
+    for column, text in zip(columns.tolist(), written, strict=True):
+        texts[column] = text
     return texts
 
 

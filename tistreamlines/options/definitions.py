@@ -18,7 +18,7 @@ from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
-from ..tracking.products.connectome import ConnectomeOptions
+from ..tracking.products.connectome_options import ConnectomeOptions
 from ..tracking.products.content import ContentOptions
 from ..tracking.products.density_map import MapOptions
 from ..tracking.products.sample_table import TableOptions

@@ -15,7 +15,7 @@ from ..io import maps, matrices, sparse, tabular
 from ..option import listed
 from .getters import bedpostx, boot, pmf, ptt
 from .getters.options import AngleOptions
-from .products import connectome, density_map, sample_table, voxel_matrices, waytotal
+from .products import connectome, connectome_options, density_map, sample_table, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import anatomy, binary, threshold
@@ -244,8 +244,8 @@ PRODUCTS: dict[str, Product] = {
         maps.SUFFIXES, density_map.blank_ends, density_map.check,
     ),
     "connectome": Product(
-        "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
-        connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome.files,
+        "matrices of how many streamlines join two nodes of a parcellation", connectome_options.ConnectomeOptions,
+        connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome_options.files,
     ),
     "sample_table": Product(
         "table of the values of maps along each streamline", sample_table.SampleTableOptions, sample_table.SampleTable,

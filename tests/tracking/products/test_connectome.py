@@ -144,9 +144,9 @@ def test_standard_errors_are_those_of_leaving_a_block_out(folder):
     rng = np.random.default_rng(2)
     found, lengths, numbers = rng.integers(0, 4, (500, 2)), rng.integers(1, 1 << 22, 500), rng.integers(0, 900, 500)
     samples = rng.integers(-900, 900, (500, 2))
-    whole = EdgeSums(3, (8.0, 16.0))
-    whole.add(found, lengths, numbers, samples)
     measures = {name: MEASURES[name] for name in ("count", "mean-length")} | {"MD_mean": mean_sample("MD", 1)}
+    whole = EdgeSums(3, measures, (8.0, 16.0))
+    whole.add(found, lengths, numbers, samples)
     values, errors = whole.matrices(measures, np.ones(3))
     edge = np.sort(found, axis=1) == [1, 3]
     mine = edge.all(axis=1)
@@ -165,7 +165,8 @@ def test_sums_do_not_depend_on_parts():
     rng = np.random.default_rng(3)
     found, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
     added = found, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
-    whole, parts, other = EdgeSums(8, [1.0]), EdgeSums(8, [1.0]), EdgeSums(8, [1.0])
+    measures = MEASURES | {"MD_mean": mean_sample("MD", 0)}
+    whole, parts, other = (EdgeSums(8, measures, [1.0]) for _ in range(3))
     whole.add(*added)
     other.add(*(one[700:] for one in added))
     parts.merge(other.take())

@@ -18,8 +18,8 @@ class Parcels(Grid):
 
 
 class Search(Record):
-    """Voxels around the one that holds an end: ``offsets``, x y z in turn, from near to far; for each, what no distance of its
-    centre from the end is below, squared (``beyond``, mm^2); how many there are; and within how many mm a node is looked for.
+    """Voxels around the one that holds an end: ``offsets``, x y z in turn, from near to far; for each, the distance between the
+    centres of both, squared (``beyond``, mm^2); how many there are; and within how many mm a node is looked for.
     """
 
     offsets: Ints
@@ -66,16 +66,22 @@ def nearest_node(item: i32, ends: Reals, parcels: Parcels, search: Search, found
     """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
     p = vec3(ends[3 * item], ends[3 * item + 1], ends[3 * item + 2])
     c = transformed(p, parcels)
+    own_x = nearest(c[0])
+    own_y = nearest(c[1])
+    own_z = nearest(c[2])
+    own = squared_distance(p, own_x, own_y, own_z, parcels)
     least = search.radius * search.radius
     node = 0
     k = 0
     while k < search.count:
-        if search.beyond[k] > least:
+        # a centre that is nearer than a node is nearer to that of the own voxel than both distances together, whose square
+        # is at most twice the sum of their squares
+        if search.beyond[k] > 2.0 * (own + least):
             k = search.count
         else:
-            x = nearest(c[0]) + search.offsets[3 * k]
-            y = nearest(c[1]) + search.offsets[3 * k + 1]
-            z = nearest(c[2]) + search.offsets[3 * k + 2]
+            x = own_x + search.offsets[3 * k]
+            y = own_y + search.offsets[3 * k + 1]
+            z = own_z + search.offsets[3 * k + 2]
             other = node_in(x, y, z, parcels)
             if other > 0:
                 far = squared_distance(p, x, y, z, parcels)

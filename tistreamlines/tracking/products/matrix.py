@@ -28,24 +28,29 @@ class Measure:
     ----------
     words : what it is.
     made : from the sums over streamlines, (..., columns), and the mean number of voxels of the two nodes, (...).
+    columns : those of the sums that it is made of.
     total : whether it is a sum over streamlines, not a mean.
     """
 
     words: str
     made: Callable[[Array, Array], Array]
+    columns: tuple[int, ...]
     total: bool = True
 
 
 MEASURES: dict[str, Measure] = {
-    "count": Measure("number of streamlines", lambda sums, volume: sums[..., COUNT]),
-    "length": Measure("summed length, mm", lambda sums, volume: sums[..., LENGTH]),
+    "count": Measure("number of streamlines", lambda sums, volume: sums[..., COUNT], (COUNT,)),
+    "length": Measure("summed length, mm", lambda sums, volume: sums[..., LENGTH], (LENGTH,)),
     "mean-length": Measure(
-        "mean length, mm", lambda sums, volume: _ratio(sums[..., LENGTH], sums[..., COUNT]), total=False,
+        "mean length, mm", lambda sums, volume: _ratio(sums[..., LENGTH], sums[..., COUNT]), (COUNT, LENGTH),
+        total=False,
     ),
-    "inverse-length": Measure("sum of 1 / length, 1 / mm", lambda sums, volume: sums[..., INVERSE_LENGTH]),
+    "inverse-length": Measure(
+        "sum of 1 / length, 1 / mm", lambda sums, volume: sums[..., INVERSE_LENGTH], (INVERSE_LENGTH,),
+    ),
     "inverse-volume": Measure(
         "number of streamlines divided by the mean number of voxels of the two nodes",
-        lambda sums, volume: _ratio(sums[..., COUNT], volume),
+        lambda sums, volume: _ratio(sums[..., COUNT], volume), (COUNT,),
     ),
 }  # fmt: skip
 
@@ -60,7 +65,8 @@ def mean_sample(name: str, place: int) -> Measure:
     """
     return Measure(
         f"mean, over the streamlines, of the mean of {name} along each of them",
-        lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), total=False,
+        lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), (COUNT, SAMPLED + place),
+        total=False,
     )  # fmt: skip
 
 
@@ -114,12 +120,14 @@ class EdgeSums:
     Parameters
     ----------
     nodes : number of nodes.
+    measures : what the matrices are to hold.
     units : by how much the values of each sampled map are multiplied to be whole numbers.
     """
 
-    def __init__(self, nodes: int, units: Sequence[float] = ()) -> None:
+    def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
         self.nodes, self._units = nodes, np.array([1, UNITS, INVERSE, *units])
-        self._sums = KeyedSums(len(self._units))
+        self._kept = sorted({column for one in measures.values() for column in one.columns})
+        self._sums = KeyedSums(len(self._kept))
         self.unassigned = self.streamlines = 0
         self._counting = Lock()
 
@@ -143,13 +151,19 @@ class EdgeSums:
         """
         low, high = np.minimum(found[:, 0], found[:, 1]), np.maximum(found[:, 0], found[:, 1])
         both = np.flatnonzero(low)
-        units = lengths[both].astype(np.int64)
         keys = (low[both].astype(np.int64) - 1) * self.nodes + (high[both] - 1)
         keys = keys * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
-        inverse = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
-        columns = [np.ones_like(units), units, inverse.astype(np.int64)]
-        columns += [] if samples is None else list(samples[both].T)
-        self.merge((*summed(keys, np.stack(columns)), len(found) - len(both), len(found)))
+        sums = np.empty((len(self._kept), len(keys)), np.int64)
+        for one, column in zip(sums, self._kept, strict=True):
+            if column == COUNT:
+                one[:] = 1
+            elif column == LENGTH:
+                one[:] = lengths[both]
+            elif column == INVERSE_LENGTH:
+                one[:] = np.rint(INVERSE * UNITS / np.maximum(lengths[both], 1)) * (lengths[both] > 0)
+            elif samples is not None:
+                one[:] = samples[both, column - SAMPLED]
+        self.merge((*summed(keys, sums), len(found) - len(both), len(found)))
 
     def merge(self, taken: tuple[Array, Array, int, int]) -> None:
         """Add what another one has taken."""
@@ -176,9 +190,10 @@ class EdgeSums:
             some = slice(first, first + EDGES_AT_ONCE)
             rows, columns = np.divmod(edges[some], self.nodes)
             inside = slice(starts[some][0], stops[some][-1])
-            blocks = np.zeros((len(rows), BLOCKS, len(self._units)))
+            blocks = np.zeros((len(rows), BLOCKS, self._kept[-1] + 1))
             place = np.searchsorted(edges[some], keys[inside] // BLOCKS)
-            blocks[place, keys[inside] % BLOCKS] = sums[:, inside].T / self._units
+            for one, column in zip(sums, self._kept, strict=True):
+                blocks[place, keys[inside] % BLOCKS, column] = one[inside] / self._units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, blocks, volume)

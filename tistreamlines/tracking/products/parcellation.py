@@ -148,7 +148,7 @@ def _search(space: Space, radius: float) -> Search:
     # equal distances must not be told apart by their last digits
     order = np.argsort(np.round(reach, 6), kind="stable")
     order = order[reach[order] < radius + beside]
-    beyond = np.maximum(reach[order] - beside * (1 + 1e-6), 0) ** 2
+    beyond = reach[order] ** 2 * (1 - 1e-6)
     return Search(
         offsets=offsets[order].astype(np.int32).ravel(), beyond=beyond, count=len(order), radius=float(radius)
     )

@@ -1,0 +1,105 @@
+"""Options of connectomes, and the files that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ParameterError
+from ...io.matrices import beside
+from ...option import OUTPUT, listed, option
+from .content import names_of
+from .matrix import MEASURES, Measure, mean_sample
+from .parcellation import END_VOXEL, RADIAL, REVERSE
+
+if TYPE_CHECKING:
+    from ...option import ImageLike, OneOrMore, PathLike, TableLike
+
+
+@dataclass(frozen=True)
+class ConnectomeOptions:
+    """Options of connectomes, a part of :class:`tistreamlines.Parameters`."""
+
+    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
+        None, OUTPUT, "Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, "
+        ".csv, .tsv or .npy, with its standard errors and its nodes in files beside it. Without --output, no "
+        "streamline is kept.", unit="LABELS FILE", absent="not written", affects="run",
+    )  # fmt: skip
+    connectome_assignment: str = option(
+        RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "
+        "of its own voxel, or the first one on the way back to the middle.",
+        choices=(RADIAL, END_VOXEL, REVERSE), requires=("connectome",), affects="run",
+    )  # fmt: skip
+    connectome_radius: float | None = option(
+        None, OUTPUT, "How far a node of --connectome is looked for.", unit="mm", low=0, above=True,
+        absent="4 with --connectome-assignment radial, any distance with reverse", requires=("connectome",),
+        affects="run",
+    )  # fmt: skip
+    connectome_measure: OneOrMore[str] | None = option(
+        None, OUTPUT, f"What --connectome says of two nodes: {', '.join(MEASURES)}. The first one is written to its "
+        "FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
+        affects="run",
+    )  # fmt: skip
+    connectome_sample: OneOrMore[ImageLike] | None = option(
+        None, OUTPUT, "Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, "
+        "where NAME is that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean "
+        "computes it: weighted by length, and with 0 outside the map. The map can have any grid.", unit="MAP",
+        absent="none", requires=("connectome",), affects="run",
+    )  # fmt: skip
+    connectome_nodes: OneOrMore[TableLike] | None = option(
+        None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
+        "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
+        absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
+    )  # fmt: skip
+    connectome_pairs: bool = option(
+        False, OUTPUT, "Also write the two nodes of each streamline, 0 for none, to a file beside each matrix of "
+        "--connectome (_pairs.tsv): a line for each streamline, in the order of the tractogram.",
+        requires=("connectome",), affects="run",
+    )  # fmt: skip
+    connectome_zero_diagonal: bool = option(
+        False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "
+        "count.", requires=("connectome",), affects="run",
+    )  # fmt: skip
+
+
+def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
+    """Return the lookup table of each parcellation, or None."""
+    pairs: Any = options.connectome
+    given: Any = options.connectome_nodes
+    if given is None or len(given) == 1:
+        return (given or (None,)) * len(pairs)
+    if len(given) != len(pairs):
+        raise ParameterError(f"--connectome-nodes is there {len(given)} times, --connectome {len(pairs)} times: give "
+                             "one table for all parcellations, or one for each")  # fmt: skip
+    return given
+
+
+def measures_of(options: ConnectomeOptions) -> dict[str, Measure]:
+    """Return the measures that are asked for, those of sampled maps at the end."""
+    given: Any = options.connectome_measure or ("count",)
+    if wrong := [name for name in given if name not in MEASURES]:
+        raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}")
+    maps = names_of(options.connectome_sample or ())  # type: ignore[arg-type]  # Parameters makes it a tuple
+    sampled = {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
+    return {name: MEASURES[name] for name in given} | sampled
+
+
+def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:
+    """Return the files of a matrix: each with its measure, and whether it holds 'values' or 'errors'."""
+    out = []
+    for number, measure in enumerate(measures):
+        own = path if number == 0 else beside(path, f"_{measure}")
+        out += [(own, measure, "values"), (beside(own, "_error"), measure, "errors")]
+    return out
+
+
+def files(options: ConnectomeOptions) -> tuple[Path, ...]:
+    """Return all files that are written."""
+    pairs: Any = options.connectome or ()
+    out = []
+    for _, path in pairs:
+        out += [own for own, *_ in written(Path(path), measures_of(options))] + [beside(Path(path), "_nodes", ".tsv")]
+        out += [beside(Path(path), "_pairs", ".tsv")] * options.connectome_pairs
+    return tuple(out)
