@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.numba.cache import Function, text_of
+
 Array = npt.NDArray[Any]
-FEWEST = 1 << 18  # keys that wait to be merged
+FEWEST = 1 << 14  # keys that a table has room for
+GROWTH = 1.5
+FULL = 0.75  # part of the slots that may be taken
+_KERNELS = text_of(Path(__file__).with_name("keyed_sums_kernels.py"))
+_insert, _edges = Function(_KERNELS, "insert"), Function(_KERNELS, "edges")
 
 
 class KeyedSums:
@@ -17,13 +24,12 @@ class KeyedSums:
 
     Parameters
     ----------
-    columns : how many sums each key has; it takes 8 bytes, and 8 for each of them.
+    columns : how many sums each key has.
     """
 
     def __init__(self, columns: int) -> None:
-        self._keys, self._sums = np.empty(0, np.int64), np.empty((columns, 0), np.int64)
-        self._parts: list[tuple[Array, Array]] = []
-        self._adding = Lock()
+        self._columns, self._adding = columns, Lock()
+        self._empty(FEWEST)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock out, since other processes have their own."""
@@ -33,46 +39,60 @@ class KeyedSums:
         """Make a lock."""
         vars(self).update(state, _adding=Lock())
 
+    def _empty(self, keys: int) -> None:
+        """Make a table with room for so many keys."""
+        slots = int(keys / FULL) + 1
+        self._slots, self._totals = np.full(slots, -1, np.int64), np.zeros((slots, self._columns), np.int64)
+        self._state = np.array([keys, 0])  # room for new keys, and how many keys of an addition are added
+
     def add(self, keys: Array, sums: Array) -> None:
-        """Add sums, (columns, n), of keys, (n,), from 0 on: in ascending order, each once (:func:`summed`)."""
+        """Add sums, (n, columns) int64, of keys, (n,) int64 from 0 on; one may be there several times."""
         with self._adding:
-            self._parts.append((keys, sums))
-            if sum(len(keys) for keys, _ in self._parts) > max(len(self._keys) // 4, FEWEST):
-                self._gather()
+            self._insert(keys, sums)
 
-    def _gather(self) -> None:
-        """Merge what was added; the keys that are there already, most of them in the end, are not sorted again."""
-        if not self._parts:
-            return
-        keys, sums = (np.concatenate(some, axis=-1) for some in zip(*self._parts, strict=True))
-        if len(self._parts) > 1:
-            keys, sums = summed(keys, sums)
-        self._parts.clear()
-        place = np.searchsorted(self._keys, keys)
-        known = np.append(self._keys, -1)[place] == keys
-        self._sums[:, place[known]] += sums[:, known]
-        if not known.all():
-            self._keys = np.insert(self._keys, place[~known], keys[~known])
-            self._sums = np.insert(self._sums, place[~known], sums[:, ~known], axis=1)
+    def _insert(self, keys: Array, sums: Array) -> None:
+        self._state[1] = 0
+        _insert(self._slots, self._totals, keys, sums, self._state)
+        while (done := int(self._state[1])) < len(keys):
+            taken = self._taken()
+            self._empty(int(len(taken[0]) * GROWTH) + FEWEST)
+            _insert(self._slots, self._totals, *taken, self._state)
+            self._state[1] = done
+            _insert(self._slots, self._totals, keys, sums, self._state)
 
-    def gathered(self) -> tuple[Array, Array]:
-        """Return all keys, sorted, and their sums."""
+    def _taken(self) -> tuple[Array, Array]:
+        taken = np.flatnonzero(self._slots >= 0)
+        return self._slots[taken], self._totals[taken]
+
+    def sorted(self) -> tuple[Array, Array]:
+        """Return all keys in ascending order, and their sums, (n, columns)."""
         with self._adding:
-            self._gather()
-            return self._keys, self._sums
+            keys, sums = self._taken()
+        order = np.argsort(keys)
+        return keys[order], sums[order]
 
     def take(self) -> tuple[Array, Array]:
-        """Return all keys, sorted, and their sums, and begin anew."""
-        taken = self.gathered()
-        self._keys, self._sums = self._keys[:0], self._sums[:, :0]
+        """Return all keys in ascending order, and their sums, and begin anew."""
+        taken = self.sorted()
+        with self._adding:
+            self._empty(FEWEST)
         return taken
 
 
-def summed(keys: Array, sums: Array) -> tuple[Array, Array]:
-    """Sum what has the same key, (columns, n); keys are in ascending order then, each once."""
-    if not len(keys):
-        return keys, sums
-    order = np.argsort(keys)  # of equal ones, any may be the first: whole numbers are summed
-    keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[starts], np.add.reduceat(sums[:, order], starts, axis=1)
+def edges_of(found: Array, numbers: Array, nodes: int, blocks: int) -> tuple[Array, Array]:
+    """Return the streamlines that have a node at both ends, and the key of each.
+
+    Parameters
+    ----------
+    found : (n, 2) int32, nodes from 1 on, 0 for none.
+    numbers : (n,) of their seeds.
+    nodes, blocks : how many nodes and blocks of seeds there are.
+
+    Returns
+    -------
+    streamlines, keys : (m,) int64
+        A key is ((low - 1) nodes + high - 1) blocks + number modulo blocks, with both nodes in ascending order.
+    """
+    keys, streamlines, counted = np.empty(len(found), np.int64), np.empty(len(found), np.int64), np.zeros(1, np.int64)
+    _edges(found, numbers, nodes, blocks, keys, streamlines, counted)
+    return streamlines[: counted[0]], keys[: counted[0]]

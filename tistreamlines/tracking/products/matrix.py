@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...kernels.products.lengths import UNITS
-from .keyed_sums import KeyedSums, summed
+from .keyed_sums import KeyedSums, edges_of
 
 Array = npt.NDArray[Any]
 BLOCKS = 32  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
@@ -149,21 +149,17 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        low, high = np.minimum(found[:, 0], found[:, 1]), np.maximum(found[:, 0], found[:, 1])
-        both = np.flatnonzero(low)
-        keys = (low[both].astype(np.int64) - 1) * self.nodes + (high[both] - 1)
-        keys = keys * BLOCKS + numbers[both].astype(np.int64) % BLOCKS
-        sums = np.empty((len(self._kept), len(keys)), np.int64)
-        for one, column in zip(sums, self._kept, strict=True):
-            if column == COUNT:
-                one[:] = 1
-            elif column == LENGTH:
-                one[:] = lengths[both]
+        both, keys = edges_of(np.ascontiguousarray(found, np.int32), numbers, self.nodes, BLOCKS)
+        sums = np.ones((len(keys), len(self._kept)), np.int64)
+        for place, column in enumerate(self._kept):
+            if column == LENGTH:
+                sums[:, place] = lengths[both]
             elif column == INVERSE_LENGTH:
-                one[:] = np.rint(INVERSE * UNITS / np.maximum(lengths[both], 1)) * (lengths[both] > 0)
-            elif samples is not None:
-                one[:] = samples[both, column - SAMPLED]
-        self.merge((*summed(keys, sums), len(found) - len(both), len(found)))
+                units = lengths[both]
+                sums[:, place] = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
+            elif column >= SAMPLED and samples is not None:
+                sums[:, place] = samples[both, column - SAMPLED]
+        self.merge((keys, sums, len(found) - len(both), len(found)))
 
     def merge(self, taken: tuple[Array, Array, int, int]) -> None:
         """Add what another one has taken."""
@@ -181,7 +177,7 @@ class EdgeSums:
 
     def matrices(self, measures: Mapping[str, Measure], volumes: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the matrix of each measure, and its standard errors; ``volumes`` has the voxels of each node."""
-        keys, sums = self._sums.gathered()
+        keys, sums = self._sums.sorted()
         values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         edges, starts = np.unique(keys // BLOCKS, return_index=True)
@@ -192,7 +188,7 @@ class EdgeSums:
             inside = slice(starts[some][0], stops[some][-1])
             blocks = np.zeros((len(rows), BLOCKS, self._kept[-1] + 1))
             place = np.searchsorted(edges[some], keys[inside] // BLOCKS)
-            for one, column in zip(sums, self._kept, strict=True):
+            for one, column in zip(sums.T, self._kept, strict=True):
                 blocks[place, keys[inside] % BLOCKS, column] = one[inside] / self._units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():

@@ -63,14 +63,14 @@ class PairSums:
 
     def add(self, rows: Array, columns: Array) -> None:
         """Add 1 to each of some pairs, one of which may be there several times."""
-        keys, counts = np.unique(rows.astype(np.int64) * self.shape[1] + columns, return_counts=True)
-        self._sums.add(keys, counts[None])
+        self._sums.add(rows.astype(np.int64) * self.shape[1] + columns, np.ones((len(rows), 1), np.int64))
 
     def matrix(self) -> csr_matrix:
         """Return the counts of all pairs, int32, or int64 beyond that."""
         from scipy.sparse import csr_matrix
 
-        keys, (counts,) = self._sums.gathered()
+        keys, sums = self._sums.sorted()
+        counts = sums[:, 0]
         kind = np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
         starts = np.searchsorted(keys, np.arange(self.shape[0] + 1) * self.shape[1])
         columns = (keys % self.shape[1]).astype(np.int32)
