@@ -2,8 +2,9 @@
 
     python benchmarks/jackknife.py FOLDER NSEEDS --out FILE [--runs N] [--nodes N]
 
-FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the parcellation is that of products.py. Of the ten largest
-edges, the root mean square of the jackknife's errors of all runs is compared with the standard deviation of the values.
+FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the parcellation is that of products.py. Of the ten
+largest edges, the root mean square of the jackknife's errors of all runs is compared with the standard deviation of the
+values.
 """
 
 from __future__ import annotations

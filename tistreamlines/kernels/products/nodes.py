@@ -62,9 +62,19 @@ def squared_distance(p: vec3, x: i32, y: i32, z: i32, parcels: Parcels) -> real:
 
 
 @func
-def nearest_node(item: i32, ends: Reals, parcels: Parcels, search: Search, found: Ints):
+def end_of(item: i32, ends: Ints, width: i32) -> vec3:
+    """An end, in RASmm: the first one of streamline ``item / 2`` or, of an odd item, its last one.
+
+    ``ends`` has ``width`` whole numbers for each streamline, which begin with the bits of both points.
+    """
+    place = width * (item >> 1) + 3 * (item & 1)
+    return vec3(real(from_bits(ends[place])), real(from_bits(ends[place + 1])), real(from_bits(ends[place + 2])))
+
+
+@func
+def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Search, found: Ints):
     """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
-    p = vec3(ends[3 * item], ends[3 * item + 1], ends[3 * item + 2])
+    p = end_of(item, ends, width)
     c = transformed(p, parcels)
     own_x = nearest(c[0])
     own_y = nearest(c[1])
@@ -93,9 +103,9 @@ def nearest_node(item: i32, ends: Reals, parcels: Parcels, search: Search, found
 
 
 @func
-def node_at_end(item: i32, ends: Reals, parcels: Parcels, found: Ints):
+def node_at_end(item: i32, ends: Ints, width: i32, parcels: Parcels, found: Ints):
     """Find the node of the voxel that holds an end."""
-    found[item] = node_of(vec3(ends[3 * item], ends[3 * item + 1], ends[3 * item + 2]), parcels)
+    found[item] = node_of(end_of(item, ends, width), parcels)
 
 
 @func

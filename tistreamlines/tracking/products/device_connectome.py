@@ -23,7 +23,7 @@ from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
 AT_ONCE = 1 << 17  # streamlines whose ends are held: 7 words each
-ADDED = 1 << 14  # streamlines that a thread adds at once
+ADDED = 1 << 15  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most
 
 
@@ -89,9 +89,8 @@ class DeviceConnectomes(Collector):
             self._adding.popleft().result()
 
     def _add(self, found: Array, numbers: Array) -> None:
-        ends = np.ascontiguousarray(found[:, :6]).view(np.float32).reshape(-1, 2, 3)
         for one in self._takers:
-            one.add(one.parcellation.of_ends(ends), found[:, 6], numbers)
+            one.add(one.parcellation.of_words(found), found[:, 6], numbers)
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""

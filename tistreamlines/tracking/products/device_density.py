@@ -23,6 +23,7 @@ from .products import Collector
 from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
+MOST_LISTED = 1 << 25  # voxels that are listed at once: each launch waits for its longest streamline
 Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how many in each
 
 
@@ -50,12 +51,16 @@ class DeviceDensity(Collector):
         self._grid = MapGrid(grid, step_mm)
         self._longest = int(self._sizes(np.array([most_steps]))[0])
         self._own = spread("affine", affine_of(space)) | self._grid.values
-        # twice, since compilers need memory for a copy that is made for the host
-        self.bytes = WORD * (2 * self._grid.voxels + self._longest + PART_WORDS)
+        self._listed = PART_WORDS
         self._arrays: dict[str, Any] = {}
         self.total: Array = np.zeros(0, np.int64)
         self._launched: list[tuple[int, int]] = []
         self._streamlines = 0
+
+    @property
+    def bytes(self) -> int:  # type: ignore[override]
+        """Memory of the device: counts twice, since compilers need it for a copy that is made for the host, and lists."""
+        return WORD * (2 * self._grid.voxels + self._longest + self._listed)
 
     def _sizes(self, steps: Array) -> Array:
         """Return how many voxels are listed of streamlines of so many steps."""
@@ -66,7 +71,7 @@ class DeviceDensity(Collector):
         with memory_for(f"the counts of {self._grid.voxels:,} voxels"):
             counts = growth.program.empty(self._grid.voxels, INTS)
             growth.program.upload(counts, np.zeros(self._grid.voxels, np.int32))
-            visited = growth.program.empty(PART_WORDS + self._longest, INTS)
+            visited = growth.program.empty(self._listed + self._longest, INTS)
         self._arrays = {"counts": counts, "visited": visited}
         state, none = np.array([0, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
         growth.program.upload(growth.values["halves_state"], state)
@@ -84,7 +89,7 @@ class DeviceDensity(Collector):
         self._streamlines += count
         with growth.statistics.stage("pack"):
             sizes = self._sizes(accepted.steps)
-            parts = in_parts(sizes, PART_WORDS)
+            parts = in_parts(sizes, self._listed)
             slot = np.concatenate([exclusive_sum(sizes[part]) for part in parts]).astype(np.int32)
             growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
             growth.program.upload(growth.buffers.hold("words_slot", count), slot)
@@ -119,8 +124,10 @@ class DeviceDensity(Collector):
         self.total[voxels] += counts
 
     def fits(self, limit: int | None) -> bool:
-        """Whether the counts are small beside what the device may use; else the host counts."""
-        return self.bytes <= (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4))
+        """Whether the counts are small beside what the device may use; else the host counts. Lists take what is left."""
+        left = (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4)) - self.bytes
+        self._listed += min(max(left, 0) // WORD, MOST_LISTED - PART_WORDS)
+        return left >= 0
 
 
 class DeviceEnds(DeviceDensity):

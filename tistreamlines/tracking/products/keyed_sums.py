@@ -41,6 +41,7 @@ class KeyedSums:
 
     def _empty(self, keys: int) -> None:
         """Make a table with room for so many keys."""
+        self._slots = self._totals = np.empty((0, 0), np.int64)  # memory of the last ones is given back first
         slots = int(keys / FULL) + 1
         self._slots, self._totals = np.full(slots, -1, np.int64), np.zeros((slots, self._columns), np.int64)
         self._state = np.array([keys, 0])  # room for new keys, and how many keys of an addition are added
@@ -67,16 +68,19 @@ class KeyedSums:
     def sorted(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns)."""
         with self._adding:
-            keys, sums = self._taken()
-        order = np.argsort(keys)
-        return keys[order], sums[order]
+            return _in_order(*self._taken())
 
     def take(self) -> tuple[Array, Array]:
-        """Return all keys in ascending order, and their sums, and begin anew."""
-        taken = self.sorted()
+        """Return all keys in ascending order, and their sums, (n, columns), and begin anew."""
         with self._adding:
+            taken = self._taken()
             self._empty(FEWEST)
-        return taken
+        return _in_order(*taken)
+
+
+def _in_order(keys: Array, sums: Array) -> tuple[Array, Array]:
+    order = np.argsort(keys)
+    return keys[order], sums[order]
 
 
 def edges_of(found: Array, numbers: Array, nodes: int, blocks: int) -> tuple[Array, Array]:

@@ -14,8 +14,8 @@ def insert(slots, totals, keys, sums, state):
     """Add the sums of some keys, (n, columns).
 
     ``slots`` holds the key of each row of ``totals``, or -1. A key is in the first slot from its own place on that no
-    other one has taken. ``state`` is how many new keys there is room for, and how many of the keys are added; it stops at
-    a key that there is no room for.
+    other one has taken. ``state`` is how many new keys there is room for, and how many of the keys are added; it stops
+    at a key that there is no room for.
     """
     for item in range(state[1], len(keys)):
         key = keys[item]

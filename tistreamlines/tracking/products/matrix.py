@@ -180,16 +180,16 @@ class EdgeSums:
         keys, sums = self._sums.sorted()
         values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
-        edges, starts = np.unique(keys // BLOCKS, return_index=True)
-        stops = np.append(starts[1:], len(keys))
-        for first in range(0, len(edges), EDGES_AT_ONCE):
-            some = slice(first, first + EDGES_AT_ONCE)
-            rows, columns = np.divmod(edges[some], self.nodes)
-            inside = slice(starts[some][0], stops[some][-1])
+        edge, block = keys // BLOCKS, keys % BLOCKS
+        starts = np.append(np.flatnonzero(np.diff(edge, prepend=-1)), len(keys))  # of each edge
+        for first in range(0, len(starts) - 1, EDGES_AT_ONCE):
+            some = starts[first : first + EDGES_AT_ONCE + 1]
+            rows, columns = np.divmod(edge[some[:-1]], self.nodes)
+            inside = slice(some[0], some[-1])
             blocks = np.zeros((len(rows), BLOCKS, self._kept[-1] + 1))
-            place = np.searchsorted(edges[some], keys[inside] // BLOCKS)
+            place = np.repeat(np.arange(len(rows)), np.diff(some))
             for one, column in zip(sums.T, self._kept, strict=True):
-                blocks[place, keys[inside] % BLOCKS, column] = one[inside] / self._units[column]
+                blocks[place, block[inside], column] = one[inside] / self._units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, blocks, volume)

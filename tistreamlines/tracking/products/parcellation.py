@@ -93,9 +93,13 @@ class Parcellation:
 
     def of_ends(self, ends: Array) -> Array:
         """Return the node of each end, (n, 2), from points in RASmm, (n, 2, 3); 0 for none."""
-        found = np.zeros(2 * len(ends), np.int32)
+        return self.of_words(np.ascontiguousarray(ends, np.float32).view(np.int32).reshape(-1, 6))
+
+    def of_words(self, words: Array) -> Array:
+        """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points."""
+        found, values = np.zeros(2 * len(words), np.int32), {"ends": words.ravel(), "width": words.shape[1]}
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
-        _program().run(kernel, len(found), self._own | {"ends": ends.astype(np.float64).ravel(), "found": found})
+        _program().run(kernel, len(found), self._own | values | {"found": found})
         return found.reshape(-1, 2)
 
     def of_batch(self, batch: Batch) -> Array:

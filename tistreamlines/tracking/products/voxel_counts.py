@@ -65,11 +65,11 @@ class PairSums:
         """Add 1 to each of some pairs, one of which may be there several times."""
         self._sums.add(rows.astype(np.int64) * self.shape[1] + columns, np.ones((len(rows), 1), np.int64))
 
-    def matrix(self) -> csr_matrix:
-        """Return the counts of all pairs, int32, or int64 beyond that."""
+    def take(self) -> csr_matrix:
+        """Return the counts of all pairs, int32, or int64 beyond that, and begin anew."""
         from scipy.sparse import csr_matrix
 
-        keys, sums = self._sums.sorted()
+        keys, sums = self._sums.take()
         counts = sums[:, 0]
         kind = np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
         starts = np.searchsorted(keys, np.arange(self.shape[0] + 1) * self.shape[1])

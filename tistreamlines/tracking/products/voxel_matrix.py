@@ -61,7 +61,7 @@ class VoxelMatrix:
     def value(self) -> VoxelCounts:
         """Return what was made so far."""
         return VoxelCounts(
-            self._sums.matrix(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
+            self._sums.take(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
         )  # fmt: skip
 
     def write(self, made: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
