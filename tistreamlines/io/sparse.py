@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,9 +45,8 @@ def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
             return
         columns, shape = counts.tocsc(), cast("tuple[int, int]", counts.shape)
         columns.sort_indices()
-        of_column = np.repeat(np.arange(1, shape[1] + 1), np.diff(columns.indptr))
-        rows = np.stack([columns.indices + 1, of_column, columns.data], axis=1)
-        _write_rows(draft, rows, (*shape, 0))
+        column = np.repeat(np.arange(1, shape[1] + 1, dtype=np.int32), np.diff(columns.indptr))
+        _write_lines(draft, (columns.indices + 1, column, columns.data), (*shape, 0))
 
 
 def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, force: bool) -> None:
@@ -64,14 +63,15 @@ def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, f
     force : bool
         Replace an existing file.
     """
-    columns = [*voxels.T, *([np.zeros(len(voxels), int), np.arange(len(voxels))] if numbered else [])]
+    own = (np.zeros(len(voxels), np.int32), np.arange(len(voxels))) if numbered else ()
     with completed(path, force=force) as draft:
-        _write_rows(draft, np.stack(columns, axis=1))
+        _write_lines(draft, (*voxels.T, *own))
 
 
-def _write_rows(draft: Path, rows: npt.NDArray[Any], *last: tuple[int, ...]) -> None:
+def _write_lines(draft: Path, columns: Sequence[npt.NDArray[Any]], *last: tuple[int, ...]) -> None:
     """Write lines of whole numbers, two spaces apart as FSL's."""
     with draft.open("w", newline="", encoding="ascii") as file:
-        parts = (rows[first : first + LINES_AT_ONCE].tolist() for first in range(0, len(rows), LINES_AT_ONCE))
-        for part in chain(parts, [last]):
-            file.write("".join("  ".join(map(str, row)) + "\n" for row in part))
+        for first in range(0, len(columns[0]), LINES_AT_ONCE):
+            some = (column[first : first + LINES_AT_ONCE].tolist() for column in columns)
+            file.writelines("  ".join(map(str, line)) + "\n" for line in zip(*some, strict=True))
+        file.writelines("  ".join(map(str, line)) + "\n" for line in last)
