@@ -149,6 +149,7 @@ SLOW = {
         "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
         "TestRuns::test_seeds_in_a_grid_are_spread",
     ),
+    "run/mapping": ("test_vulkan_has_the_same_bytes",),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),
     "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
