@@ -148,6 +148,7 @@ SLOW = {
         "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
         "TestRuns::test_seeds_in_a_grid_are_spread",
     ),
+    "run/mapping": ("test_vulkan_has_the_same_bytes",),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),
     "run/product_runs": ("test_several_devices_of_which_one_is_lost", "test_vulkan"),
