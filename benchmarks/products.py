@@ -6,7 +6,7 @@
 FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Parcellations of 84 and 1,000 nodes are made of the
 shell of the mask. Each run is a process of its own, whose greatest memory is told; fits and kernels come from the cache
 of a first turn, which is left out. ``alone`` takes the streamlines in batches and keeps none. With --peers, the last
-run writes a .tck, of which tck2connectome and tckmap make the same.
+run writes a .tck, of which tck2connectome and tckmap make the same, and tckgen tracks as many seeds in a FOD image.
 """
 
 from __future__ import annotations
@@ -91,17 +91,27 @@ def in_process(*words: Any) -> dict[str, Any]:
     return told
 
 
-def peers(to: Path) -> list[dict[str, Any]]:
-    """Time the programs of MRtrix3 on the .tck."""
-    commands = [
+def make_fod(folder: Path, to: Path) -> None:
+    """Write the FOD image of tckgen."""
+    series = ["-fslgrad", folder / "dwi.bvec", folder / "dwi.bval", "-mask", folder / "mask.nii.gz", "-quiet", "-force"]
+    for words in (["dwi2response", "tournier", folder / "dwi.nii.gz", to / "response.txt"],
+                  ["dwi2fod", "csd", folder / "dwi.nii.gz", to / "response.txt", to / "fod.mif"]):  # fmt: skip
+        subprocess.run([*words, *series], check=True)
+
+
+def peers(to: Path, mask: Path, nseeds: int) -> list[dict[str, Any]]:
+    """Time the programs of MRtrix3: on our .tck, and tckgen."""
+    seeds = ["-seed_image", mask, "-mask", mask, "-seeds", nseeds, "-select", 0]
+    commands: list[list[Any]] = [
+        *(["tckgen", "-algorithm", one, "fod.mif", f"{one}.tck", *seeds] for one in ("iFOD1", "iFOD2")),
         *(["tck2connectome", "tracks.tck", f"labels{one}.nii.gz", f"peer{one}.csv", "-symmetric"] for one in NODES),
         ["tckmap", "tracks.tck", "peer.nii.gz", "-vox", f"{VOXEL:g}"],
     ]
     out = []
-    for words in commands:
+    for given in commands:
         begun = time.perf_counter()
-        subprocess.run([*words, "-quiet", "-force"], check=True, cwd=to)
-        out.append({"name": " ".join(words), "seconds": round(time.perf_counter() - begun, 3)})
+        subprocess.run([*map(str, given), "-quiet", "-force"], check=True, cwd=to)
+        out.append({"name": " ".join(one.name if one == mask else str(one) for one in given), "seconds": round(time.perf_counter() - begun, 3)})
     return out
 
 
@@ -120,10 +130,12 @@ def main() -> None:
     given = parser.parse_args()
     runs = []
     with tempfile.TemporaryDirectory() as work:
-        to = Path(work)
+        to, mask = Path(work), given.folder.resolve() / "mask.nii.gz"
+        if given.peers:
+            make_fod(given.folder, to)
         for nodes in NODES:
-            make_labels(given.folder / "mask.nii.gz", nodes, to / f"labels{nodes}.nii.gz")
-        options: dict[str, Any] = {"mask": given.folder / "mask.nii.gz", "nseeds": given.nseeds, "dg": given.dg}
+            make_labels(mask, nodes, to / f"labels{nodes}.nii.gz")
+        options: dict[str, Any] = {"mask": mask, "nseeds": given.nseeds, "dg": given.dg}
         options |= {"arch": given.arch, "devices": given.devices, "cache_dir": to / "cache"}
         for turn in range(-1, given.turns):
             warm = {"nseeds": min(given.nseeds, 10_000)} if turn < 0 else {}
@@ -133,7 +145,7 @@ def main() -> None:
                 if turn >= 0:
                     runs.append({"turn": turn, "name": name} | told)
             if given.peers and turn >= 0:
-                for told in peers(to):
+                for told in peers(to, mask, given.nseeds):
                     print(turn, told, flush=True)
                     runs.append({"turn": turn} | told)
     write_runs(given.out, runs)

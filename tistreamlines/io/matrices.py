@@ -52,9 +52,9 @@ def _texts(row: npt.NDArray[np.float64]) -> list[str]:
     texts, columns = ["0"] * len(row), np.flatnonzero(row)
     values = row[columns]
     if (np.abs(values) < WHOLE).all() and (values == np.rint(values)).all():
-        written = list(map(str, values.astype(np.int64).tolist()))
+        written = [str(value) for value in values.astype(np.int64).tolist()]
     else:
-        written = ("%.9g " * len(values) % tuple(values.tolist())).split()
+        written = str("%.9g " * len(values) % tuple(values.tolist())).split()
     if len(written) == len(row):
         return written
     for column, text in zip(columns.tolist(), written, strict=True):

@@ -119,7 +119,7 @@ class CountMap:
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
         """Have the devices that track count; return None if they lack the memory."""
         made = self.on_device(space, self._density.space, self._step_mm, 2 * settings.max_steps)
-        self._device = made if made.fits(settings.memory_limit) else None
+        self._device = made if made.fit(settings.memory_limit) else None
         return self._device
 
     def write(self, *, force: bool) -> None:

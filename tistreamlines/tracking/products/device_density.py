@@ -23,7 +23,6 @@ from .products import Collector
 from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
-MOST_LISTED = 1 << 25  # voxels that are listed at once: each launch waits for its longest streamline
 Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how many in each
 
 
@@ -46,12 +45,13 @@ class DeviceDensity(Collector):
 
     roots: Sequence[Func] = (count_steps,)
     each = 1  # the most that a streamline adds to the count of a voxel
+    most_listed = 1 << 25  # voxels that are listed at once: each launch waits for its longest streamline
 
     def __init__(self, space: Space, grid: Space, step_mm: float, most_steps: int) -> None:
         self._grid = MapGrid(grid, step_mm)
         self._longest = int(self._sizes(np.array([most_steps]))[0])
         self._own = spread("affine", affine_of(space)) | self._grid.values
-        self._listed = PART_WORDS
+        self._listed = min(PART_WORDS, self.most_listed)
         self._arrays: dict[str, Any] = {}
         self.total: Array = np.zeros(0, np.int64)
         self._launched: list[tuple[int, int]] = []
@@ -59,7 +59,7 @@ class DeviceDensity(Collector):
 
     @property
     def bytes(self) -> int:  # type: ignore[override]
-        """Memory of the device: counts twice, since compilers need it for a copy that is made for the host, and lists."""
+        """Memory of the device: lists, and counts twice, since compilers need a copy that is made for the host."""
         return WORD * (2 * self._grid.voxels + self._longest + self._listed)
 
     def _sizes(self, steps: Array) -> Array:
@@ -123,18 +123,23 @@ class DeviceDensity(Collector):
         voxels, counts = delta
         self.total[voxels] += counts
 
-    def fits(self, limit: int | None) -> bool:
-        """Whether the counts are small beside what the device may use; else the host counts. Lists take what is left."""
+    def fit(self, limit: int | None) -> bool:
+        """Return whether the counts are small beside what the device may use; else the host counts.
+
+        The lists take what the counts leave, up to those of a whole chunk.
+        """
         left = (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4)) - self.bytes
-        self._listed += min(max(left, 0) // WORD, MOST_LISTED - PART_WORDS)
-        return left >= 0
+        if left < 0:
+            return False
+        self._listed = min(self._listed + left // WORD, self.most_listed)
+        return True
 
 
 class DeviceEnds(DeviceDensity):
     """Counts the ends of the accepted streamlines in each voxel of a grid, so that no voxel is listed."""
 
     roots = (count_ends,)
-    each = 2
+    each, most_listed = 2, 1
 
     def _sizes(self, steps: Array) -> Array:
         return np.zeros(len(steps), np.int64)
