@@ -111,7 +111,8 @@ def peers(to: Path, mask: Path, nseeds: int) -> list[dict[str, Any]]:
     for given in commands:
         begun = time.perf_counter()
         subprocess.run([*map(str, given), "-quiet", "-force"], check=True, cwd=to)
-        out.append({"name": " ".join(one.name if one == mask else str(one) for one in given), "seconds": round(time.perf_counter() - begun, 3)})
+        name = " ".join(map(str, given)).replace(str(mask), mask.name)
+        out.append({"name": name, "seconds": round(time.perf_counter() - begun, 3)})
     return out
 
 
