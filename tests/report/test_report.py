@@ -220,7 +220,7 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
     shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
     pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none.")
-    told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), connectome(12))})
+    told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), *[connectome(12)] * 4)})
     (tmp_path / "page.html").write_text(html(told, shown, pictures), encoding="utf-8")
     done = subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
@@ -229,5 +229,6 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr
     most = re.findall(r'<span class="most">([\d,]+)</span>', done.stdout)
-    assert len(most) == 2
+    assert len(most) == 5
+    assert "Other connectomes: 1" in done.stdout, "those after the first ones are folded"
     assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)

@@ -1,5 +1,6 @@
 """What tractograms and matrices say of edges: the same from one run, parts, pieces and the tractogram itself."""
 
+import json
 from types import SimpleNamespace
 
 import nibabel as nib
@@ -53,8 +54,11 @@ def test_of_parts(tracked, head):
     paths = [tracked.folder / f"part{k}.trx" for k in (1, 2)]
     for k, path in enumerate(paths, 1):
         ts.track(*head.series, path, **tracked.options, part=f"{k}/2")
-    ts.join(paths, tracked.folder / "joined.trx", **tracked.named("joined"), groups=True)
+    with pytest.warns(UserWarning, match="nowhere"):
+        ts.join(paths, tracked.folder / "joined.trx", **tracked.named("joined"), groups=True)
     assert same(tracked, "joined")
+    record, whole = (json.loads((tracked.folder / f"{name}.json").read_text()) for name in ("joined", "run"))
+    assert record["warnings"] == whole["warnings"]
 
 
 def test_of_pieces(tracked, head, monkeypatch):

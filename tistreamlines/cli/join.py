@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,15 @@ output can have any format. The parts are kept.
     "-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck."
 )
 @parameter_options(("force", "json_stats", "report", *joined_options()))
-@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors.")
+@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: Any) -> None:
-    made = run([Path(part) for part in parts], output, **given(context))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        made = run([Path(part) for part in parts], output, **given(context))
+    for one in told:
+        if one.category is UserWarning:
+            click.echo(f"Warning: {one.message}", err=True)
     if not quiet:
         tell(
             f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "

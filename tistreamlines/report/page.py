@@ -25,6 +25,7 @@ from .views import Scene, ramp_of
 Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
 QUALITY = 82  # of pictures in JPEG
+UNFOLDED = 4  # connectomes that are shown at once
 DIRECTIONS = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
 
 
@@ -80,8 +81,8 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     sections = (
-        _pictures(scene, pictures), _counts(told), *(_connectome(k, one) for k, one in enumerate(made)), _run(told),
-        _notes(told.notes), _references(record), _options(record),
+        _pictures(scene, pictures), _counts(told), _connectomes(made), _run(told), _notes(told.notes),
+        _references(record), _options(record),
     )  # fmt: skip
     data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": made}
     scripts = f'<script type="application/json" id="connectomes">{_json(data)}</script>\n<script>{script}</script>'
@@ -222,6 +223,15 @@ def _shares(rows: Iterable[tuple[str, int]], total: int) -> str:
         for text, count in rows
     )
     return f"<table><tbody>{out}</tbody></table>"
+
+
+def _connectomes(made: Sequence[Mapping[str, Any]]) -> str:
+    """Write the sections of all connectomes; those after the first ones are folded."""
+    sections = [_connectome(place, one) for place, one in enumerate(made)]
+    folded = "\n".join(sections[UNFOLDED:])
+    if folded:
+        folded = f"<details><summary>Other connectomes: {len(sections) - UNFOLDED}</summary>\n{folded}</details>"
+    return "\n".join((*sections[:UNFOLDED], folded))
 
 
 def _connectome(place: int, made: Mapping[str, Any]) -> str:

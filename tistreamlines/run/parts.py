@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -140,6 +141,9 @@ def join(
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
+        record["warnings"] = list(dict.fromkeys([*record["warnings"], *made.doubts]))
+        for doubt in made.doubts:
+            warnings.warn(doubt, stacklevel=2)
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
             sidecar.write_json(stats, record["result"], force=force)
