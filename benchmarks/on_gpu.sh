@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All figures that need a GPU, in one call of about twenty minutes, or some of them:
 #
-#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|versions|regions|files|anatomy ...]
+#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|versions|regions|files|anatomy|products|bytes ...]
 #
 # DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; OTHER holds the version to compare with
 # (git archive COMMIT tistreamlines benchmarks/archs.py | tar x -C OTHER); OUT receives the JSON files.
@@ -9,7 +9,7 @@
 set -uo pipefail
 data=${1:?DATA} other=${2:?OTHER} out=${3:?OUT}
 shift 3
-chosen=${*:-verify versions regions files anatomy}
+chosen=${*:-verify versions regions files anatomy products bytes}
 mkdir -p "$out"
 failed=0
 
@@ -36,5 +36,16 @@ part files "${track[@]}" benchmark "$data"/dwi.{nii.gz,bval,bvec} --mask "$data/
 # tissue maps with hard edges, and the other rules, beside DIPY
 part anatomy python3 benchmarks/anatomy.py "$data" --rules cmc,act --dgs prob,det --hard --draws 10 \
     --nseeds 20000 --out "$out/anatomy-hard-edges.json"
+# matrices and maps while tracking, beside tracking alone: ten million seeds within 1.3 times and 1.5 GB of the host
+part products python3 benchmarks/products.py "$data" 10000000 --arch cuda --only alone,ends,density,matrices,all \
+    --turns 1 --out "$out/products.json"
+# their bytes on all devices
+bytes() {
+    for arch in ${archs//,/ } cpu; do
+        python3 benchmarks/products.py "$data" 200000 --arch "$arch" --only ends,all --turns 1 --out "$out/bytes-$arch.json"
+    done
+    cat "$out"/bytes-*.json | grep -o '"[a-z0-9_.]*": "[0-9a-f]\{12\}"' | sort | uniq -c
+}
+part bytes bytes
 for name in $chosen; do tail -n 15 "$out/$name.txt"; done
 exit "$failed"
