@@ -16,7 +16,8 @@ FEWEST = 1 << 14  # keys that a table has room for
 GROWTH = 1.5
 FULL = 0.75  # part of the slots that may be taken
 _KERNELS = text_of(Path(__file__).with_name("keyed_sums_kernels.py"))
-_insert, _edges = Function(_KERNELS, "insert"), Function(_KERNELS, "edges")
+_insert = Function(_KERNELS, "insert")
+insert_edges = Function(_KERNELS, "insert_edges")
 
 
 class KeyedSums:
@@ -48,18 +49,22 @@ class KeyedSums:
 
     def add(self, keys: Array, sums: Array) -> None:
         """Add sums, (n, columns) int64, of keys, (n,) int64 from 0 on; one may be there several times."""
-        with self._adding:
-            self._insert(keys, sums)
+        self.fill(_insert, len(keys), keys, sums)
 
-    def _insert(self, keys: Array, sums: Array) -> None:
+    def fill(self, kernel: Function, count: int, *given: Any) -> None:
+        """Run a kernel of ``keyed_sums_kernels.py`` that adds so many items, with as many slots as it needs."""
+        with self._adding:
+            self._fill(kernel, count, *given)
+
+    def _fill(self, kernel: Function, count: int, *given: Any) -> None:
         self._state[1] = 0
-        _insert(self._slots, self._totals, keys, sums, self._state)
-        while (done := int(self._state[1])) < len(keys):
+        kernel(self._slots, self._totals, self._state, *given)
+        while (done := int(self._state[1])) < count:
             taken = self._taken()
             self._empty(int(len(taken[0]) * GROWTH) + FEWEST)
-            _insert(self._slots, self._totals, *taken, self._state)
+            self._fill(_insert, len(taken[0]), *taken)
             self._state[1] = done
-            _insert(self._slots, self._totals, keys, sums, self._state)
+            kernel(self._slots, self._totals, self._state, *given)
 
     def _taken(self) -> tuple[Array, Array]:
         taken = np.flatnonzero(self._slots >= 0)
@@ -81,22 +86,3 @@ class KeyedSums:
 def _in_order(keys: Array, sums: Array) -> tuple[Array, Array]:
     order = np.argsort(keys)
     return keys[order], sums[order]
-
-
-def edges_of(found: Array, numbers: Array, nodes: int, blocks: int) -> tuple[Array, Array]:
-    """Return the streamlines that have a node at both ends, and the key of each.
-
-    Parameters
-    ----------
-    found : (n, 2) int32, nodes from 1 on, 0 for none.
-    numbers : (n,) of their seeds.
-    nodes, blocks : how many nodes and blocks of seeds there are.
-
-    Returns
-    -------
-    streamlines, keys : (m,) int64
-        A key is ((low - 1) nodes + high - 1) blocks + number modulo blocks, with both nodes in ascending order.
-    """
-    keys, streamlines, counted = np.empty(len(found), np.int64), np.empty(len(found), np.int64), np.zeros(1, np.int64)
-    _edges(found, numbers, nodes, blocks, keys, streamlines, counted)
-    return streamlines[: counted[0]], keys[: counted[0]]

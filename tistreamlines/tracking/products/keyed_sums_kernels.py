@@ -6,46 +6,65 @@ import numpy as np
 
 from tistreamlines.backends.numba.compiler import compiled
 
+COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = 0, 1, 2, 3  # as in matrix.py, which is not imported by a copy of this file
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio spreads neighbouring keys (Knuth, TAOCP 3, section 6.4)
 
 
 @compiled
-def insert(slots, totals, keys, sums, state):
+def place_of(slots, key, state):
+    """Return the slot of a key: the first one from its own place on that no other has taken; -1 without room for it."""
+    mixed = (np.uint64(key) * SPREAD) >> np.uint64(32)
+    place = np.int64((mixed * np.uint64(len(slots))) >> np.uint64(32))
+    while slots[place] != key:
+        if slots[place] < 0:
+            if state[0] == 0:
+                return -1
+            state[0] -= 1
+            slots[place] = key
+        else:
+            place += 1
+            if place == len(slots):
+                place = 0
+    return place
+
+
+@compiled
+def insert(slots, totals, state, keys, sums):
     """Add the sums of some keys, (n, columns).
 
-    ``slots`` holds the key of each row of ``totals``, or -1. A key is in the first slot from its own place on that no
-    other one has taken. ``state`` is how many new keys there is room for, and how many of the keys are added; it stops
-    at a key that there is no room for.
+    ``slots`` holds the key of each row of ``totals``, or -1. ``state`` is how many new keys there is room for, and how
+    many of the items are added; it stops at one that there is no room for.
     """
     for item in range(state[1], len(keys)):
-        key = keys[item]
-        mixed = (np.uint64(key) * SPREAD) >> np.uint64(32)
-        place = np.int64((mixed * np.uint64(len(slots))) >> np.uint64(32))
-        while slots[place] != key:
-            if slots[place] < 0:
-                if state[0] == 0:
-                    return
-                state[0] -= 1
-                slots[place] = key
-            else:
-                place += 1
-                if place == len(slots):
-                    place = 0
+        place = place_of(slots, keys[item], state)
+        if place < 0:
+            return
         for column in range(sums.shape[1]):
             totals[place, column] += sums[item, column]
         state[1] = item + 1
 
 
 @compiled
-def edges(found, numbers, nodes, blocks, keys, streamlines, counted):
-    """List the streamlines with a node at both ends, and the key of each; ``counted[0]`` is how many these are."""
-    count = 0
-    for item in range(len(found)):
-        low = min(found[item, 0], found[item, 1])
-        if low > 0:
-            high = max(found[item, 0], found[item, 1])
-            edge = np.int64(low - 1) * nodes + np.int64(high - 1)
-            keys[count] = edge * blocks + np.int64(numbers[item]) % blocks
-            streamlines[count] = item
-            count += 1
-    counted[0] = count
+def insert_edges(slots, totals, state, found, lengths, numbers, samples, nodes, blocks, kept, inverse):
+    """Add streamlines with nodes at both ends, (n, 2) from 1 on, to the sums of their edges; see ``EdgeSums``.
+
+    ``kept`` says what the columns of ``totals`` are, and 1 / length is told in units of 1 / ``inverse``.
+    """
+    for item in range(state[1], len(found)):
+        low = np.int64(min(found[item, 0], found[item, 1])) - 1
+        if low >= 0:
+            edge = low * nodes + np.int64(max(found[item, 0], found[item, 1])) - 1
+            place = place_of(slots, edge * blocks + np.int64(numbers[item]) % blocks, state)
+            if place < 0:
+                return
+            for k in range(len(kept)):
+                if kept[k] == COUNT:
+                    totals[place, k] += 1
+                elif kept[k] == LENGTH:
+                    totals[place, k] += lengths[item]
+                elif kept[k] == INVERSE_LENGTH:
+                    if lengths[item] > 0:
+                        totals[place, k] += np.int64(np.rint(inverse / lengths[item]))
+                else:
+                    totals[place, k] += samples[item, kept[k] - SAMPLED]
+        state[1] = item + 1

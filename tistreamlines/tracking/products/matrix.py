@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...kernels.products.lengths import UNITS
-from .keyed_sums import KeyedSums, edges_of
+from .keyed_sums import KeyedSums, insert_edges
 
 Array = npt.NDArray[Any]
 BLOCKS = 32  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
+NO_SAMPLES = np.zeros((0, 0), np.int64)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class EdgeSums:
 
     def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
         self.nodes, self._units = nodes, np.array([1, UNITS, INVERSE, *units])
-        self._kept = sorted({column for one in measures.values() for column in one.columns})
+        self._kept = np.array(sorted({column for one in measures.values() for column in one.columns}))
         self._sums = KeyedSums(len(self._kept))
         self.unassigned = self.streamlines = 0
         self._counting = Lock()
@@ -149,24 +150,21 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        both, keys = edges_of(np.ascontiguousarray(found, np.int32), numbers, self.nodes, BLOCKS)
-        sums = np.ones((len(keys), len(self._kept)), np.int64)
-        for place, column in enumerate(self._kept):
-            if column == LENGTH:
-                sums[:, place] = lengths[both]
-            elif column == INVERSE_LENGTH:
-                units = lengths[both]
-                sums[:, place] = np.rint(INVERSE * UNITS / np.maximum(units, 1)) * (units > 0)
-            elif column >= SAMPLED and samples is not None:
-                sums[:, place] = samples[both, column - SAMPLED]
-        self.merge((keys, sums, len(found) - len(both), len(found)))
+        self._count(len(found) - np.count_nonzero(np.minimum(found[:, 0], found[:, 1])), len(found))
+        self._sums.fill(
+            insert_edges, len(found), found, np.ascontiguousarray(lengths), numbers,
+            NO_SAMPLES if samples is None else samples, self.nodes, BLOCKS, self._kept, INVERSE * UNITS,
+        )  # fmt: skip
+
+    def _count(self, unassigned: int, streamlines: int) -> None:
+        with self._counting:
+            self.unassigned += unassigned
+            self.streamlines += streamlines
 
     def merge(self, taken: tuple[Array, Array, int, int]) -> None:
         """Add what another one has taken."""
         keys, sums, unassigned, streamlines = taken
-        with self._counting:
-            self.unassigned += unassigned
-            self.streamlines += streamlines
+        self._count(unassigned, streamlines)
         self._sums.add(keys, sums)
 
     def take(self) -> tuple[Array, Array, int, int]:
