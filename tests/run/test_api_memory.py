@@ -246,7 +246,8 @@ class TestRefused:
         for part, masked in (("1 masked", holed), ("all", np.ma.masked_all_like(values))):
             value = {
                 "image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one],
-                "connectome": lambda one: (one, "out.csv"),
+                "connectome": lambda one: (one, "out.csv"), "seed_matrix": lambda one: (one, "out.npz"),
+                "voxel_matrix": lambda one: (one, "out.npz"),
             }.get(name, lambda one: one)(masked)  # fmt: skip
             option = {"image": "mask", "several": "exclude"}.get(name, name)
             words = rf"^{option} is a masked array .* with \.filled\(value\)"

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ..io.readers import has_gradients
-from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..run.api import estimate
 from ..run.api import track as run
@@ -35,7 +34,8 @@ same name as the tractogram records the parameters, inputs and results. If the r
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @grouped("Output")(
     "-o", "--output", metavar="FILE",
-    help=f"Tractogram to write: .trx, .trk or .tck.  [required, except with {listed(map(flag, IN_PLACE))}]",
+    help="Tractogram to write: .trx, .trk or .tck.  [required, unless other files are asked for, such as --density or "
+    "--connectome]",
 )  # fmt: skip
 @parameter_options()
 @grouped("Running")(

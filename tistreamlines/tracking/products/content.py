@@ -159,7 +159,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
 
 def check_written(options: ContentOptions, sampled: bool) -> None:
     """Raise an error if something is asked of a tractogram, and no streamline is kept; ``sampled``: values are."""
-    for name in (*(() if sampled else ("sample",)), "groups", *BELOW):
+    for name in (*(() if sampled else ("sample",)), "sample_points", "groups", *BELOW):
         if getattr(options, name) not in (None, False, "float32"):
             raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
 

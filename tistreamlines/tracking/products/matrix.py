@@ -150,7 +150,7 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        self._count(len(found) - np.count_nonzero(np.minimum(found[:, 0], found[:, 1])), len(found))
+        self._count(len(found) - int(np.count_nonzero(np.minimum(found[:, 0], found[:, 1]))), len(found))
         self._sums.fill(
             insert_edges, len(found), found, np.ascontiguousarray(lengths), numbers,
             NO_SAMPLES if samples is None else samples, self.nodes, BLOCKS, self._kept, INVERSE * UNITS,
