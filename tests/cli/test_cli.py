@@ -305,9 +305,13 @@ class TestDemo:
         ):
             assert name in table
         assert float(table["valid connections"].rstrip("%")) > 50
-        assert {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "streamlines.trx", "streamlines.json"} <= {
-            path.name for path in folder.iterdir()
-        }
+        assert {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "streamlines.trx", "streamlines.json",
+                "density.nii.gz", "connectome.csv"} <= {path.name for path in folder.iterdir()}  # fmt: skip
+        nodes = (folder / "nodes.tsv").read_text().splitlines()[1:]
+        matrix = np.loadtxt(folder / "connectome.csv", delimiter=",")
+        assert all(row.endswith(("_a", "_b")) for row in nodes)
+        ends = np.arange(0, len(nodes), 2)
+        assert matrix[ends, ends + 1].sum() > 0.7 * np.triu(matrix).sum(), "most streamlines join the ends of a bundle"
         assert "</html>" in (folder / "report.html").read_text(encoding="utf-8")
         assert done.out.splitlines()[-1].endswith("report.html")
         assert (folder / "streamlines.png").read_bytes().startswith(b"\x89PNG")

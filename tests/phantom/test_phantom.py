@@ -5,6 +5,7 @@ import pytest
 from scipy.ndimage import maximum_filter
 
 import tistreamlines as ts
+from tistreamlines.io.node_tables import read_nodes
 from tistreamlines.phantom.phantom import joined_share, make_phantom, save_phantom, spread_directions
 
 SHAPE = (44, 52, 40)
@@ -175,7 +176,7 @@ def test_saved_files_read_back(phantom, tmp_path):
 
     folder = tmp_path / "new" / "folder"
     save_phantom(phantom, folder)
-    names = {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "bundles.nii.gz"}
+    names = {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "bundles.nii.gz", "nodes.nii.gz", "nodes.tsv"}
     names |= {f"pve_{tissue}.nii.gz" for tissue in phantom.tissues}
     assert {path.name for path in folder.iterdir()} == names
     image = nibabel.load(folder / "dwi.nii.gz")
@@ -190,6 +191,12 @@ def test_saved_files_read_back(phantom, tmp_path):
         assert np.array_equal(np.asarray(nibabel.load(folder / f"pve_{tissue}.nii.gz").dataobj), share)
     labels = np.asarray(nibabel.load(folder / "bundles.nii.gz").dataobj)
     assert set(np.unique(labels)) == set(range(15))
+    nodes = np.asarray(nibabel.load(folder / "nodes.nii.gz").dataobj)
+    for place, bundle in enumerate(phantom.bundles):
+        for which, end in enumerate(bundle.ends):
+            assert (nodes[end] == 2 * place + which + 1).any(), bundle.name
+    assert set(np.unique(nodes)) == set(range(29))
+    assert len(read_nodes(folder / "nodes.tsv")) == 28
     assert sum(path.stat().st_size for path in folder.iterdir()) < 4e6
 
 

@@ -17,13 +17,15 @@ from .printing import tell
 from .progress import Display
 
 TRACTOGRAM, PICTURE, REPORT = "streamlines.trx", "streamlines.png", "report.html"
+DENSITY, CONNECTOME = "density.nii.gz", "connectome.csv"
 SEEDS = 20_000
 option = grouped("Output")
 
 HELP = """Generate a phantom, track it, print a summary, draw a picture and write a report.
 
 The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the tractogram,
-a picture of it and a page about the run are written to the output folder.
+a density map, a connectome of the ends of the bundles, a picture and a page about the run are written to the output
+folder.
 """
 
 
@@ -51,7 +53,10 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         display.stage("Generating the phantom")
         phantom = make_phantom()
         dwi, bvals, bvecs = save_phantom(phantom, folder)
-        chosen |= {"mask": folder / "mask.nii.gz", "force": True, "report": folder / REPORT}
+        chosen |= {
+            "mask": folder / "mask.nii.gz", "force": True, "report": folder / REPORT, "density": folder / DENSITY,
+            "connectome": (folder / "nodes.nii.gz", folder / CONNECTOME), "connectome_nodes": folder / "nodes.tsv",
+        }  # fmt: skip
         result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
         points, offsets = _read(folder / TRACTOGRAM)
@@ -62,7 +67,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         rows = {
             **result.table(),
             "valid connections": f"{share.share:.1%}",
-            "written": f"{folder / TRACTOGRAM}, {folder / PICTURE}",
+            "written": ", ".join(str(folder / name) for name in (TRACTOGRAM, DENSITY, CONNECTOME, PICTURE)),
             "report": str(folder / REPORT),
         }
         tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))

@@ -204,10 +204,24 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
     return Joined(valid, total, valid / total if total else 0.0, {name: int(j.sum()) for name, j in joins.items()})
 
 
-def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
-    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz``, ``bundles.nii.gz`` and tissue fractions.
+def ends_of(phantom: Phantom) -> tuple[np.ndarray, list[str]]:
+    """Return a parcellation of the ends of bundles, (x, y, z) from 1 on, and the names of its nodes.
 
-    The labels of the bundles count from 1; the fractions are ``pve_wm.nii.gz``, ``pve_gm.nii.gz`` and
+    A voxel that is in the ends of several bundles belongs to the first one.
+    """
+    nodes, names = np.zeros(phantom.mask.shape, int), []
+    for bundle in phantom.bundles:
+        for which, end in zip("ab", bundle.ends, strict=True):
+            names.append(f"{bundle.name}_{which}")
+            nodes[end & (nodes == 0)] = len(names)
+    return nodes, names
+
+
+def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
+    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``mask.nii.gz``, the bundles, their ends and tissue fractions.
+
+    The labels of the bundles (``bundles.nii.gz``) count from 1. The ends of bundles are the nodes of a parcellation,
+    ``nodes.nii.gz``, with their names in ``nodes.tsv``. The fractions are ``pve_wm.nii.gz``, ``pve_gm.nii.gz`` and
     ``pve_csf.nii.gz``. Each file appears only when it is complete; the gradient files have FSL's format.
 
     Parameters
@@ -227,6 +241,7 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     membership = np.stack([bundle.membership for bundle in phantom.bundles])
     labels = np.where(membership.max(axis=0) > 0.2, membership.argmax(axis=0) + 1, 0)
+    nodes, names = ends_of(phantom)
 
     def image(volume: np.ndarray, dtype: type) -> Callable[[Path], None]:
         nifti = nibabel.Nifti1Image(volume.astype(dtype), phantom.affine)
@@ -242,6 +257,10 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
         "dwi.bvec": table(phantom.bvecs.T, "%.8f"),
         "mask.nii.gz": image(phantom.mask, np.uint8),
         "bundles.nii.gz": image(labels, np.uint8),
+        "nodes.nii.gz": image(nodes, np.uint8),
+        "nodes.tsv": lambda path: path.write_text("index\tname\n" + "".join(
+            f"{label}\t{name}\n" for label, name in enumerate(names, 1)
+        ), encoding="utf-8"),
         **{f"pve_{name}.nii.gz": image(share, np.float32) for name, share in phantom.tissues.items()},
     }
     for name, write in writers.items():
