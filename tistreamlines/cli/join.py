@@ -34,8 +34,7 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
         warnings.simplefilter("always", UserWarning)
         made = run([Path(part) for part in parts], output, **given(context))
     for one in told:
-        if one.category is UserWarning:
-            click.echo(f"Warning: {one.message}", err=True)
+        click.echo(f"Warning: {one.message}", err=True)
     if not quiet:
         tell(
             f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "

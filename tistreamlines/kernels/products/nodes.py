@@ -84,8 +84,8 @@ def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Se
     node = 0
     k = 0
     while k < search.count:
-        # a centre that is nearer than a node is nearer to that of the own voxel than both distances together, whose square
-        # is at most twice the sum of their squares
+        # The distance between the centres of two voxels is at most the sum of their distances from the end, and the square
+        # of a sum is at most twice the sum of the squares: no centre from here on is nearer than the node.
         if search.beyond[k] > 2.0 * (own + least):
             k = search.count
         else:

@@ -26,19 +26,23 @@ class KeyedSums:
     Parameters
     ----------
     columns : how many sums each key has.
+
+    Attributes
+    ----------
+    lock : held by a thread that changes the sums, or what is counted with them.
     """
 
     def __init__(self, columns: int) -> None:
-        self._columns, self._adding = columns, Lock()
+        self._columns, self.lock = columns, Lock()
         self._empty(FEWEST)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock out, since other processes have their own."""
-        return {name: value for name, value in vars(self).items() if name != "_adding"}
+        return {name: value for name, value in vars(self).items() if name != "lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make a lock."""
-        vars(self).update(state, _adding=Lock())
+        vars(self).update(state, lock=Lock())
 
     def _empty(self, keys: int) -> None:
         """Make a table with room for so many keys."""
@@ -53,7 +57,7 @@ class KeyedSums:
 
     def fill(self, kernel: Function, count: int, *given: Any) -> None:
         """Run a kernel of ``keyed_sums_kernels.py`` that adds so many items, with as many slots as it needs."""
-        with self._adding:
+        with self.lock:
             self._fill(kernel, count, *given)
 
     def _fill(self, kernel: Function, count: int, *given: Any) -> None:
@@ -72,12 +76,12 @@ class KeyedSums:
 
     def sorted(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns)."""
-        with self._adding:
+        with self.lock:
             return _in_order(*self._taken())
 
     def take(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns), and begin anew."""
-        with self._adding:
+        with self.lock:
             taken = self._taken()
             self._empty(FEWEST)
         return _in_order(*taken)

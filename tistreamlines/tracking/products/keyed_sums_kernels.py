@@ -48,7 +48,7 @@ def insert(slots, totals, state, keys, sums):
 def insert_edges(slots, totals, state, found, lengths, numbers, samples, nodes, blocks, kept, inverse):
     """Add streamlines with nodes at both ends, (n, 2) from 1 on, to the sums of their edges; see ``EdgeSums``.
 
-    ``kept`` says what the columns of ``totals`` are, and 1 / length is told in units of 1 / ``inverse``.
+    ``kept`` says what the columns of ``totals`` are; ``inverse / length`` is added as 1 / length, rounded.
     """
     for item in range(state[1], len(found)):
         low = np.int64(min(found[item, 0], found[item, 1])) - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -130,15 +129,6 @@ class EdgeSums:
         self._kept = np.array(sorted({column for one in measures.values() for column in one.columns}))
         self._sums = KeyedSums(len(self._kept))
         self.unassigned = self.streamlines = 0
-        self._counting = Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the lock out, since other processes have their own."""
-        return {name: value for name, value in vars(self).items() if name != "_counting"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a lock."""
-        vars(self).update(state, _counting=Lock())
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
@@ -157,7 +147,7 @@ class EdgeSums:
         )  # fmt: skip
 
     def _count(self, unassigned: int, streamlines: int) -> None:
-        with self._counting:
+        with self._sums.lock:
             self.unassigned += unassigned
             self.streamlines += streamlines
 
