@@ -22,9 +22,9 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.density import around
 from ..tracking.products.density_map import MAPS
+from ..tracking.products.extent import Extent
 from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
-from ..viewer.scene import Extent
 from .inputs import hashing
 from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path

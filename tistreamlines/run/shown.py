@@ -16,7 +16,8 @@ from ..report.page import Told
 from ..report.views import Scene
 from ..space.batch import Batch
 from ..tracking.products.density_kinds import norms, segments
-from ..viewer.scene import Extent, opened_image
+from ..tracking.products.extent import Extent
+from ..viewer.scene import opened_image
 
 RESOLUTION_MM = 0.1  # of the histogram of lengths
 

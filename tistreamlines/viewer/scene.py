@@ -18,13 +18,12 @@ from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink
 from ..space.batch import Batch, Space
 from ..tracking.products.density import MOST_SIDE, MOST_VOXELS, Density
+from ..tracking.products.extent import Extent
 from .sample import Sample
 
 if TYPE_CHECKING:
     from ..option import ImageLike
 
-VOXEL_MM = 2.0  # of the density map, without an image
-MOST_CELLS = 1 << 24  # beyond which its voxels are larger
 BRIGHTEST = 99.5  # percentile of the voxels with streamlines that has the brightest colour
 GZIP_LEVEL = 4
 
@@ -114,36 +113,6 @@ def opened_image(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
     values = read_array(path, opened)
     values = values.reshape(*values.shape[:3], -1)[..., 0]
     return path.name, space, np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0)
-
-
-class Extent:
-    """The box around all points, and the longest distance between two points of a streamline.
-
-    Attributes
-    ----------
-    low, high : (3,) corners of the box, mm; infinite without points.
-    step_mm : the distance, mm.
-    """
-
-    def __init__(self) -> None:
-        self.low, self.high = np.full(3, np.inf), np.full(3, -np.inf)
-        self.step_mm = 0.0
-
-    def add(self, batch: Batch) -> None:
-        """Take the points of a batch into account."""
-        columns = batch.points.T  # whose least and greatest are found faster than along the first axis
-        self.low, self.high = np.minimum(self.low, columns.min(axis=1)), np.maximum(self.high, columns.max(axis=1))
-        self.step_mm = max(self.step_mm, batch.longest_step)
-
-    def grid(self) -> Space:
-        """Return cubes that cover the box, of 2 mm unless they were too many; one if there is no point."""
-        if not np.isfinite(self.low).all():
-            return Space(np.eye(4), (1, 1, 1))
-        size = self.high - self.low
-        side = max(VOXEL_MM, float(np.cbrt(np.prod(size + VOXEL_MM) / MOST_CELLS)), float(size.max()) / (MOST_SIDE / 2))
-        affine = np.diag([side, side, side, 1.0])
-        affine[:3, 3] = self.low
-        return Space(affine, tuple(int(n) for n in np.ceil(size / side) + 1))  # type: ignore[arg-type]
 
 
 def _tck(batch: Batch, space: Space) -> bytes:
