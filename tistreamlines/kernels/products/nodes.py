@@ -11,7 +11,10 @@ from .points import Affine, transformed
 
 
 class Parcels(Grid):
-    """A parcellation: from RASmm to voxels, whose centres are whole numbers; ``back``; and ``nodes``, 0 where there is none."""
+    """A parcellation: from RASmm to voxels, whose centres are whole numbers; ``back``; and ``nodes``, below 1 where there is none.
+
+    There, -k - 1 says that the first of the voxels of a ``Search`` that has a node is voxel k; 0, that nobody has looked yet.
+    """
 
     back: Affine
     nodes: Ints
@@ -40,7 +43,7 @@ def node_in(x: i32, y: i32, z: i32, parcels: Parcels) -> i32:
     """The node of a voxel, 0 outside the image."""
     node = 0
     if (x >= 0) & (x < parcels.across) & (y >= 0) & (y < parcels.deep) & (z >= 0) & (z < parcels.high):
-        node = parcels.nodes[(x * parcels.deep + y) * parcels.high + z]
+        node = maximum(parcels.nodes[(x * parcels.deep + y) * parcels.high + z], 0)
     return node
 
 
@@ -72,6 +75,26 @@ def end_of(item: i32, ends: Ints, width: i32) -> vec3:
 
 
 @func
+def first_with_node(x: i32, y: i32, z: i32, parcels: Parcels, search: Search) -> i32:
+    """The first of the voxels around a voxel, from near to far, that has a node; the image keeps it for other ends."""
+    inside = (x >= 0) & (x < parcels.across) & (y >= 0) & (y < parcels.deep) & (z >= 0) & (z < parcels.high)
+    place = where(inside, (x * parcels.deep + y) * parcels.high + z, 0)
+    known = where(inside, parcels.nodes[place], 0)
+    k = maximum(-known - 1, 0)
+    if known == 0:
+        looking = 1
+        while (k < search.count) & (looking == 1):
+            other = node_in(
+                x + search.offsets[3 * k], y + search.offsets[3 * k + 1], z + search.offsets[3 * k + 2], parcels
+            )
+            looking = where(other > 0, 0, 1)
+            k = k + looking
+        if inside:
+            parcels.nodes[place] = -k - 1
+    return k
+
+
+@func
 def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Search, found: Ints):
     """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
     p = end_of(item, ends, width)
@@ -82,7 +105,7 @@ def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Se
     own = squared_distance(p, own_x, own_y, own_z, parcels)
     least = search.radius * search.radius
     node = 0
-    k = 0
+    k = first_with_node(own_x, own_y, own_z, parcels, search)
     while k < search.count:
         # The distance between the centres of two voxels is at most the sum of their distances from the end, and the square
         # of a sum is at most twice the sum of the squares: no centre from here on is nearer than the node.

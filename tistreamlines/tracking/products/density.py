@@ -72,12 +72,13 @@ class MapGrid:
     def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
         first, sizes = some.start, self.each(batch.lengths[some] - 1)
-        for part in in_parts(sizes, LISTED):
+        begins = exclusive_sum(sizes)
+        for part in in_parts(begins, LISTED):
             offsets = batch.offsets[first + part.start : first + part.stop + 1]
             yield self.values | {
                 "points": batch.points[offsets[0] : offsets[-1]].ravel(),
                 "offsets": (offsets - offsets[0]).astype(np.int32),
-                "slot": exclusive_sum(sizes[part]).astype(np.int32),
+                "slot": (begins[part] - begins[part.start]).astype(np.int32),
             }, int(sizes[part].sum())  # fmt: skip
 
 
@@ -87,10 +88,13 @@ def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
     return Grid(**affine, across=shape[0], deep=shape[1], high=shape[2])
 
 
-def in_parts(sizes: Array, most: int) -> list[slice]:
-    """Cut streamlines into parts that list about ``most`` voxels, and a part at most those of one streamline more."""
-    ends = np.flatnonzero(np.diff(np.cumsum(sizes) // most)) + 1
-    cuts = [0, *ends.tolist(), len(sizes)]
+def in_parts(begins: Array, most: int) -> list[slice]:
+    """Cut streamlines into parts that list about ``most`` voxels, and a part at most those of one streamline more.
+
+    ``begins`` has the number of voxels that are listed before each streamline.
+    """
+    ends = np.flatnonzero(np.diff(begins // most)) + 1
+    cuts = [0, *ends.tolist(), len(begins)]
     return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 

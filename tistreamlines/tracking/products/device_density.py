@@ -49,7 +49,8 @@ class DeviceDensity(Collector):
 
     def __init__(self, space: Space, grid: Space, step_mm: float, most_steps: int) -> None:
         self._grid = MapGrid(grid, step_mm)
-        self._longest = int(self._sizes(np.array([most_steps]))[0])
+        self._by_steps = self._sizes(np.arange(most_steps + 1))  # voxels that are listed of a streamline
+        self._longest = int(self._by_steps[-1])
         self._own = spread("affine", affine_of(space)) | self._grid.values
         self._listed = min(PART_WORDS, self.most_listed)
         self._arrays: dict[str, Any] = {}
@@ -88,9 +89,9 @@ class DeviceDensity(Collector):
             self.merge(self.take(growth))
         self._streamlines += count
         with growth.statistics.stage("pack"):
-            sizes = self._sizes(accepted.steps)
-            parts = in_parts(sizes, self._listed)
-            slot = np.concatenate([exclusive_sum(sizes[part]) for part in parts]).astype(np.int32)
+            begins = exclusive_sum(self._by_steps[accepted.steps])
+            parts = in_parts(begins, self._listed)
+            slot = np.concatenate([begins[part] - begins[part.start] for part in parts]).astype(np.int32)
             growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
             growth.program.upload(growth.buffers.hold("words_slot", count), slot)
             for part in parts:

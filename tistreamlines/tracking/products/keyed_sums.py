@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from ...backends.numba.cache import Function, text_of
 
 Array = npt.NDArray[Any]
+MOST_DIRECT = 1 << 25  # sums, a quarter of a gigabyte, of which only pages that are added to take memory
 FEWEST = 1 << 14  # keys that a table has room for
 GROWTH = 1.5
 FULL = 0.75  # part of the slots that may be taken
@@ -26,15 +28,17 @@ class KeyedSums:
     Parameters
     ----------
     columns : how many sums each key has.
+    keys : how many keys there may be. If they are few, each has its place; else a table holds those that are there.
 
     Attributes
     ----------
     lock : held by a thread that changes the sums, or what is counted with them.
     """
 
-    def __init__(self, columns: int) -> None:
-        self._columns, self.lock = columns, Lock()
-        self._empty(FEWEST)
+    def __init__(self, columns: int, keys: int) -> None:
+        self._columns, self._keys, self.lock = columns, keys, Lock()
+        self._direct = columns * keys <= MOST_DIRECT
+        self._clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lock out, since other processes have their own."""
@@ -44,12 +48,17 @@ class KeyedSums:
         """Make a lock."""
         vars(self).update(state, lock=Lock())
 
-    def _empty(self, keys: int) -> None:
-        """Make a table with room for so many keys."""
-        self._slots = self._totals = np.empty((0, 0), np.int64)  # memory of the last ones is given back first
-        slots = int(keys / FULL) + 1
-        self._slots, self._totals = np.full(slots, -1, np.int64), np.zeros((slots, self._columns), np.int64)
-        self._state = np.array([keys, 0])  # room for new keys, and how many keys of an addition are added
+    def _clear(self) -> None:
+        """Give the memory back."""
+        self._slots, self._totals = np.empty(0, np.int64), np.empty((0, self._columns), np.int64)
+        self._state = np.zeros(2, np.int64)  # room for new keys, and how many items of an addition are added
+
+    def _make_room(self, keys: int) -> None:
+        """Begin anew, with room for so many keys."""
+        self._clear()
+        slots = self._keys if self._direct else int(keys / FULL) + 1
+        self._slots, self._state[0] = np.full(0 if self._direct else slots, -1, np.int64), keys
+        self._totals = np.zeros((slots, self._columns), np.int64)
 
     def add(self, keys: Array, sums: Array) -> None:
         """Add sums, (n, columns) int64, of keys, (n,) int64 from 0 on; one may be there several times."""
@@ -61,32 +70,37 @@ class KeyedSums:
             self._fill(kernel, count, *given)
 
     def _fill(self, kernel: Function, count: int, *given: Any) -> None:
+        if not len(self._totals):
+            self._make_room(FEWEST)
         self._state[1] = 0
         kernel(self._slots, self._totals, self._state, *given)
         while (done := int(self._state[1])) < count:
             taken = self._taken()
-            self._empty(int(len(taken[0]) * GROWTH) + FEWEST)
+            self._make_room(int(len(taken[0]) * GROWTH) + FEWEST)
             self._fill(_insert, len(taken[0]), *taken)
             self._state[1] = done
             kernel(self._slots, self._totals, self._state, *given)
 
     def _taken(self) -> tuple[Array, Array]:
+        """Return all keys and their sums; those of a table in any order."""
+        if self._direct:
+            keys = np.flatnonzero(reduce(np.logical_or, self._totals.T))
+            return keys, self._totals[keys]
         taken = np.flatnonzero(self._slots >= 0)
         return self._slots[taken], self._totals[taken]
 
     def sorted(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns)."""
         with self.lock:
-            return _in_order(*self._taken())
+            keys, sums = self._taken()
+        if self._direct:
+            return keys, sums
+        order = np.argsort(keys)
+        return keys[order], sums[order]
 
     def take(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns), and begin anew."""
+        taken = self.sorted()
         with self.lock:
-            taken = self._taken()
-            self._empty(FEWEST)
-        return _in_order(*taken)
-
-
-def _in_order(keys: Array, sums: Array) -> tuple[Array, Array]:
-    order = np.argsort(keys)
-    return keys[order], sums[order]
+            self._clear()
+        return taken

@@ -12,7 +12,12 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio spreads neighbouri
 
 @compiled
 def place_of(slots, key, state):
-    """Return the slot of a key: the first one from its own place on that no other has taken; -1 without room for it."""
+    """Return the slot of a key: the first one from its own place on that no other has taken; -1 without room for it.
+
+    Where there are no slots, each key has its place.
+    """
+    if len(slots) == 0:
+        return key
     mixed = (np.uint64(key) * SPREAD) >> np.uint64(32)
     place = np.int64((mixed * np.uint64(len(slots))) >> np.uint64(32))
     while slots[place] != key:
@@ -53,7 +58,8 @@ def insert_edges(slots, totals, state, found, lengths, numbers, samples, nodes, 
     for item in range(state[1], len(found)):
         low = np.int64(min(found[item, 0], found[item, 1])) - 1
         if low >= 0:
-            edge = low * nodes + np.int64(max(found[item, 0], found[item, 1])) - 1
+            # a place of the upper triangle, row by row; see nodes_of in matrix.py
+            edge = low * (2 * nodes - low - 1) // 2 + np.int64(max(found[item, 0], found[item, 1])) - 1
             place = place_of(slots, edge * blocks + np.int64(numbers[item]) % blocks, state)
             if place < 0:
                 return

@@ -127,7 +127,7 @@ class EdgeSums:
     def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
         self.nodes, self._units = nodes, np.array([1, UNITS, INVERSE, *units])
         self._kept = np.array(sorted({column for one in measures.values() for column in one.columns}))
-        self._sums = KeyedSums(len(self._kept))
+        self._sums = KeyedSums(len(self._kept), nodes * (nodes + 1) // 2 * BLOCKS)
         self.unassigned = self.streamlines = 0
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
@@ -172,7 +172,7 @@ class EdgeSums:
         starts = np.append(np.flatnonzero(np.diff(edge, prepend=-1)), len(keys))  # of each edge
         for first in range(0, len(starts) - 1, EDGES_AT_ONCE):
             some = starts[first : first + EDGES_AT_ONCE + 1]
-            rows, columns = np.divmod(edge[some[:-1]], self.nodes)
+            rows, columns = nodes_of(edge[some[:-1]], self.nodes)
             inside = slice(some[0], some[-1])
             blocks = np.zeros((len(rows), BLOCKS, self._kept[-1] + 1))
             place = np.repeat(np.arange(len(rows)), np.diff(some))
@@ -184,6 +184,14 @@ class EdgeSums:
                 for made, new in ((values[name], value), (errors[name], error)):
                     made[rows, columns] = made[columns, rows] = new
         return values, errors
+
+
+def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
+    """Return row and column, which is not lower, of edges: places of the upper triangle of a matrix, row by row."""
+    row = np.arange(nodes)
+    begins = row * (2 * nodes - row + 1) // 2
+    rows = np.searchsorted(begins, edge, "right") - 1
+    return rows, edge - begins[rows] + rows
 
 
 def _jackknifed(measure: Measure, blocks: Array, volume: Array) -> tuple[Array, Array]:

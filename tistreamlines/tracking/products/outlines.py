@@ -28,15 +28,14 @@ class Outlines(Collector):
     def __init__(self, space: Space) -> None:
         self.space = space
         self.waiting: deque[Outline] = deque()
-        self._back: list[Outline] = []
+        self._back: list[Chunk] = []
 
     def compile(self, growth: Growth) -> None:
         """There is nothing to compile."""
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Note the streamlines of a chunk; a chunk is one batch."""
-        offsets = np.concatenate([[0], np.cumsum(accepted.steps + 1)]).astype(np.int64)
-        self._back.append(Outline(np.empty((0, 3), np.float32), offsets, *accepted.told(self.space)))
+        self._back.append(accepted)
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""
@@ -49,8 +48,10 @@ class Outlines(Collector):
         """Add nothing."""
 
     def lay_out(self, growth: Growth) -> None:
-        """Let the last chunk be handed out."""
-        self.waiting += self._back
+        """Let the last chunk be handed out; called when the device has its next work."""
+        for accepted in self._back:
+            offsets = np.concatenate([[0], np.cumsum(accepted.steps + 1)]).astype(np.int64)
+            self.waiting.append(Outline(np.empty((0, 3), np.float32), offsets, *accepted.told(self.space)))
         self._back.clear()
 
     def next(self, growth: Growth) -> Outline:

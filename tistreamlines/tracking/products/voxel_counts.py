@@ -51,7 +51,7 @@ class VoxelCounts:
 class PairSums:
     """Counts of pairs of rows and columns; several threads may add to them.
 
-    Only pairs that were added take memory, 16 bytes each. Counts do not depend on the order of additions.
+    Counts do not depend on the order of additions.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class PairSums:
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape, self._sums = shape, KeyedSums(1)
+        self.shape, self._sums = shape, KeyedSums(1, shape[0] * shape[1])
 
     def add(self, rows: Array, columns: Array) -> None:
         """Add 1 to each of some pairs, one of which may be there several times."""
@@ -87,8 +87,9 @@ def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
     """
     ends = np.searchsorted(streamline, streamline, side="right")
     later = ends - np.arange(1, len(streamline) + 1)  # voxels of the same streamline after each one
-    for part in in_parts(later, PAIRS_AT_ONCE):
+    begins = exclusive_sum(later)
+    for part in in_parts(begins, PAIRS_AT_ONCE):
         many = later[part]
         own = np.repeat(np.arange(part.start, part.stop), many)
-        beyond = np.arange(len(own)) - np.repeat(exclusive_sum(many), many)
+        beyond = np.arange(len(own)) - np.repeat(begins[part] - begins[part.start], many)
         yield number[own], number[own + 1 + beyond]
