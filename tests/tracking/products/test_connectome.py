@@ -1,5 +1,6 @@
 """Connectomes beside tck2connectome and DIPY, standard errors, lookup tables, and ends from devices."""
 
+import pickle
 import shutil
 import subprocess
 
@@ -13,8 +14,9 @@ from tistreamlines.io.node_tables import read_nodes
 from tistreamlines.kernels.products.lengths import UNITS
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.products import keyed_sums
 from tistreamlines.tracking.products.connectome import Connectomes
-from tistreamlines.tracking.products.matrix import BLOCKS, MEASURES, EdgeSums, mean_sample
+from tistreamlines.tracking.products.matrix import BLOCKS, MEASURES, EdgeSums, mean_sample, nodes_of
 
 SHAPE, SEARCH = (20, 18, 16), 12.0
 AFFINE = np.array([[1.7, 0.3, 0, -9], [-0.3, 1.6, 0.2, 4], [0, -0.2, 2.1, -20], [0, 0, 0, 1.0]])
@@ -161,7 +163,10 @@ def test_standard_errors_are_those_of_leaving_a_block_out(folder):
         np.testing.assert_allclose(errors[name][0, 2], expected, rtol=1e-12, err_msg=name)
 
 
-def test_sums_do_not_depend_on_parts():
+@pytest.mark.parametrize("direct", [True, False], ids=["each key has a place", "table"])
+def test_sums_do_not_depend_on_parts(direct, monkeypatch):
+    monkeypatch.setattr(keyed_sums, "MOST_DIRECT", keyed_sums.MOST_DIRECT if direct else 0)
+    monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     rng = np.random.default_rng(3)
     found, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
     added = found, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
@@ -169,11 +174,30 @@ def test_sums_do_not_depend_on_parts():
     whole, parts, other = (EdgeSums(8, measures, [1.0]) for _ in range(3))
     whole.add(*added)
     other.add(*(one[700:] for one in added))
-    parts.merge(other.take())
+    parts.merge(pickle.loads(pickle.dumps(other.take())))
     parts.add(*(one[:700] for one in added))
     assert other.streamlines == 0
-    for ours, theirs in zip(parts.take(), whole.take(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    ours, *counts = parts.take()
+    theirs, *expected = whole.take()
+    assert counts == expected
+    for one, same in zip(ours.sorted(), theirs.sorted(), strict=True):
+        np.testing.assert_array_equal(one, same)
+    again = EdgeSums(8, measures, [1.0])
+    for taken in ((ours, *counts), (theirs, *expected)):
+        again.merge(taken)
+    np.testing.assert_array_equal(again.take()[0].sorted()[1], 2 * same)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 84, 1000])
+def test_edges_have_their_nodes(nodes):
+    rows, columns = np.triu_indices(nodes)
+    for ours, expected in zip(nodes_of(np.arange(len(rows)), nodes), (rows, columns), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    sums = EdgeSums(nodes, {"count": MEASURES["count"]})
+    found = np.stack([columns, rows], axis=1)[:: max(1, nodes // 9)] + 1
+    sums.add(found, np.ones(len(found), int), np.arange(len(found)))
+    made = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes))[0]["count"]
+    assert (made == made.T).all() and (made[tuple(found.T - 1)] == 1).all() and np.triu(made).sum() == len(found)
 
 
 TABLES = {

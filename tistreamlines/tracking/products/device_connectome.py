@@ -23,7 +23,7 @@ from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
 AT_ONCE = 1 << 17  # streamlines whose ends are held: 7 words each
-ADDED = 1 << 16  # streamlines that a thread adds at once
+ADDED = 1 << 14  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most
 
 

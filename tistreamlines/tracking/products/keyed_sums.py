@@ -40,13 +40,9 @@ class KeyedSums:
         self._direct = columns * keys <= MOST_DIRECT
         self._clear()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the lock out, since other processes have their own."""
-        return {name: value for name, value in vars(self).items() if name != "lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a lock."""
-        vars(self).update(state, lock=Lock())
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what there is to another process, which has a lock of its own."""
+        return _received, (self._columns, self._keys, *self.sorted())
 
     def _clear(self) -> None:
         """Give the memory back."""
@@ -98,9 +94,27 @@ class KeyedSums:
         order = np.argsort(keys)
         return keys[order], sums[order]
 
-    def take(self) -> tuple[Array, Array]:
-        """Return all keys in ascending order, and their sums, (n, columns), and begin anew."""
-        taken = self.sorted()
+    def merge(self, other: KeyedSums) -> None:
+        """Add the sums of another one, which is not used any more."""
         with self.lock:
+            if not len(self._totals):
+                self._adopt(other)
+                return
+        self.add(*other.sorted())
+
+    def take(self) -> KeyedSums:
+        """Return the sums so far, and begin anew."""
+        taken = KeyedSums(self._columns, self._keys)
+        with self.lock:
+            taken._adopt(self)
             self._clear()
         return taken
+
+    def _adopt(self, other: KeyedSums) -> None:
+        self._slots, self._totals, self._state = other._slots, other._totals, other._state
+
+
+def _received(columns: int, keys: int, *given: Array) -> KeyedSums:
+    made = KeyedSums(columns, keys)
+    made.add(*given)
+    return made

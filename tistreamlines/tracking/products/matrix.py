@@ -151,15 +151,15 @@ class EdgeSums:
             self.unassigned += unassigned
             self.streamlines += streamlines
 
-    def merge(self, taken: tuple[Array, Array, int, int]) -> None:
+    def merge(self, taken: tuple[KeyedSums, int, int]) -> None:
         """Add what another one has taken."""
-        keys, sums, unassigned, streamlines = taken
+        sums, unassigned, streamlines = taken
         self._count(unassigned, streamlines)
-        self._sums.add(keys, sums)
+        self._sums.merge(sums)
 
-    def take(self) -> tuple[Array, Array, int, int]:
+    def take(self) -> tuple[KeyedSums, int, int]:
         """Return what was added since the last call, and begin anew."""
-        taken = (*self._sums.take(), self.unassigned, self.streamlines)
+        taken = self._sums.take(), self.unassigned, self.streamlines
         self.unassigned = self.streamlines = 0
         return taken
 

@@ -69,7 +69,7 @@ class PairSums:
         """Return the counts of all pairs, int32, or int64 beyond that, and begin anew."""
         from scipy.sparse import csr_matrix
 
-        keys, sums = self._sums.take()
+        keys, sums = self._sums.take().sorted()
         counts = sums[:, 0]
         kind = np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
         starts = np.searchsorted(keys, np.arange(self.shape[0] + 1) * self.shape[1])
