@@ -35,6 +35,7 @@ class Steps:
     """A product: the steps of all accepted streamlines, added up on the device's side."""
 
     roots = (add_steps,)
+    waits = True
     bytes = 0
 
     def __init__(self) -> None:

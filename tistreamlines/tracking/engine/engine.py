@@ -179,7 +179,7 @@ class Engine:
         """Add a chunk to all products, or to none if the device runs out of memory, since it is tried again."""
         begun: list[Collector] = []
         try:
-            for product in self.products:
+            for product in sorted(self.products, key=lambda one: not one.waits):
                 begun.append(product)
                 product.collect(self.growth, accepted)
         except DeviceMemoryError:

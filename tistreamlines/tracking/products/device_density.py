@@ -44,6 +44,7 @@ class DeviceDensity(Collector):
     """
 
     roots: Sequence[Func] = (count_steps,)
+    waits = False
     each = 1  # the most that a streamline adds to the count of a voxel
     most_listed = 1 << 25  # voxels that are listed at once: each launch waits for its longest streamline
 

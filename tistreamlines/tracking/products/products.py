@@ -39,10 +39,13 @@ class Collector(Protocol):
     ----------
     roots : kernels that it runs.
     bytes : memory of the device that it needs besides the buffers of a chunk.
+    waits : whether the host waits for the device in ``collect``. Such products are made first, and the device works
+        on the others while the host prepares the next chunk.
     """
 
     roots: Sequence[Func]
     bytes: int
+    waits: bool = True
 
     def compile(self, growth: Growth) -> None:
         """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
