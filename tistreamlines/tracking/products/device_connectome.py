@@ -44,7 +44,7 @@ class DeviceConnectomes(Collector):
         self._own, self._takers = spread("affine", affine_of(space)), tuple(takers)
         self._arrays: dict[str, Any] = {}
         self._threads = threads
-        self._last: tuple[Array, Array] | None = None  # of a chunk that may be taken back
+        self._last: list[tuple[Array, Array]] = []  # parts of a chunk that may be taken back
         self._adding: deque[Future[None]] = deque()
 
     def compile(self, growth: Growth) -> None:
@@ -61,27 +61,25 @@ class DeviceConnectomes(Collector):
         self._settle()
         if not (count := len(accepted.number)):
             return
-        found = np.empty((count, 7), np.int32)
+        numbers = accepted.first_seed + accepted.seed.astype(np.int64)
         with growth.statistics.stage("pack"):
             growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
             values = growth.values | self._own | self._arrays
             for first in range(0, count, AT_ONCE):
-                some = slice(first, min(first + AT_ONCE, count))
-                many = some.stop - first
+                many = min(AT_ONCE, count - first)
                 growth.program.run("measure_steps", many, values | {"earlier": first})
-                found[some] = growth.fetch(self._arrays["found"], 7 * many).reshape(-1, 7)
-        self._last = found, accepted.first_seed + accepted.seed.astype(np.int64)
+                found = growth.fetch(self._arrays["found"], 7 * many).reshape(-1, 7)
+                self._last.append((found, numbers[first : first + many]))
 
     def _settle(self) -> None:
         """Let other threads add the last chunk, whose streamlines are certain now."""
-        if self._last is None:
-            return
-        (found, numbers), self._last = self._last, None
-        for first in range(0, len(found), ADDED):
-            self._wait(WAITING * self._threads)
-            some = slice(first, first + ADDED)
-            adding = thread_pool("connectome", self._threads).submit(self._add, found[some], numbers[some])
-            self._adding.append(adding)
+        for found, numbers in self._last:
+            for first in range(0, len(found), ADDED):
+                self._wait(WAITING * self._threads)
+                some = slice(first, first + ADDED)
+                adding = thread_pool("connectome", self._threads).submit(self._add, found[some], numbers[some])
+                self._adding.append(adding)
+        self._last = []
 
     def _wait(self, most: int = 0) -> None:
         """Wait until at most so many parts are not added."""
@@ -94,7 +92,7 @@ class DeviceConnectomes(Collector):
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""
-        self._last = None
+        self._last = []
 
     def take(self, growth: Growth) -> list[Any]:
         """Return the sums since the last call."""

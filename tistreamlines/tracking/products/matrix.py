@@ -13,7 +13,8 @@ from ...kernels.products.lengths import UNITS
 from .keyed_sums import KeyedSums, insert_edges
 
 Array = npt.NDArray[Any]
-BLOCKS = 32  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
+BLOCK_BITS = 5
+BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
@@ -168,8 +169,9 @@ class EdgeSums:
         keys, sums = self._sums.sorted()
         values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
-        edge, block = keys // BLOCKS, keys % BLOCKS
-        starts = np.append(np.flatnonzero(np.diff(edge, prepend=-1)), len(keys))  # of each edge
+        edge, block = keys >> BLOCK_BITS, keys & (BLOCKS - 1)
+        borders = np.flatnonzero(edge[1:] != edge[:-1]) + 1
+        starts = np.concatenate([[0], borders, [len(edge)]])[: len(edge) + 1]  # of each edge
         for first in range(0, len(starts) - 1, EDGES_AT_ONCE):
             some = starts[first : first + EDGES_AT_ONCE + 1]
             rows, columns = nodes_of(edge[some[:-1]], self.nodes)
