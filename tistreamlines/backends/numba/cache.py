@@ -125,15 +125,18 @@ def function(text: str, name: str) -> Function:
     return Function(text, name)
 
 
+_name = cache(lambda dtype: dtype.name)  # which numpy makes anew each time
+
+
 def _kind(value: Any) -> Kind:
     """Return the type of an argument."""
     if isinstance(value, tuple):
         return _kind(value[0])[0], "tuple", len(value)
     if not isinstance(value, np.ndarray):
-        return np.asarray(value).dtype.name, "number", 1
+        return _name(np.asarray(value).dtype), "number", 1
     if not (value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative):
         raise ValueError(f"an array of {value.dtype} is not contiguous, aligned and in the byte order of this computer")
-    return value.dtype.name, "array", value.ndim
+    return _name(value.dtype), "array", value.ndim
 
 
 def _types(kind: Kind) -> list[Any]:

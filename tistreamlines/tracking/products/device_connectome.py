@@ -22,8 +22,8 @@ from .products import Collector
 from .unpacking import affine_of
 
 Array = npt.NDArray[Any]
-AT_ONCE = 1 << 17  # streamlines whose ends are held: 7 words each
-ADDED = 1 << 14  # streamlines that a thread adds at once
+AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
+ADDED = 1 << 15  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most
 
 
