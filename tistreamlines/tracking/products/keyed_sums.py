@@ -14,6 +14,7 @@ from ...backends.numba.cache import Function, text_of
 
 Array = npt.NDArray[Any]
 MOST_DIRECT = 1 << 25  # sums, a quarter of a gigabyte, of which only pages that are added to take memory
+SPARSE = 16  # places for each key that is there, at most
 FEWEST = 1 << 14  # keys that a table has room for
 GROWTH = 1.5
 FULL = 0.75  # part of the slots that may be taken
@@ -28,7 +29,7 @@ class KeyedSums:
     Parameters
     ----------
     columns : how many sums each key has.
-    keys : how many keys there may be. If they are few, each has its place; else a table holds those that are there.
+    keys : how many keys there may be. A table holds those that are there, until most may be: then each has its place.
 
     Attributes
     ----------
@@ -37,7 +38,6 @@ class KeyedSums:
 
     def __init__(self, columns: int, keys: int) -> None:
         self._columns, self._keys, self.lock = columns, keys, Lock()
-        self._direct = columns * keys <= MOST_DIRECT
         self._clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -52,8 +52,9 @@ class KeyedSums:
     def _make_room(self, keys: int) -> None:
         """Begin anew, with room for so many keys."""
         self._clear()
-        slots = self._keys if self._direct else int(keys / FULL) + 1
-        self._slots, self._state[0] = np.full(0 if self._direct else slots, -1, np.int64), keys
+        direct = self._columns * self._keys <= MOST_DIRECT and SPARSE * keys >= self._keys
+        slots = self._keys if direct else int(keys / FULL) + 1
+        self._slots, self._state[0] = np.full(0 if direct else slots, -1, np.int64), keys
         self._totals = np.zeros((slots, self._columns), np.int64)
 
     def add(self, keys: Array, sums: Array) -> None:
@@ -79,7 +80,7 @@ class KeyedSums:
 
     def _taken(self) -> tuple[Array, Array]:
         """Return all keys and their sums; those of a table in any order."""
-        if self._direct:
+        if not len(self._slots):
             keys = np.flatnonzero(reduce(np.logical_or, self._totals.T))
             return keys, self._totals[keys]
         taken = np.flatnonzero(self._slots >= 0)
@@ -89,7 +90,8 @@ class KeyedSums:
         """Return all keys in ascending order, and their sums, (n, columns)."""
         with self.lock:
             keys, sums = self._taken()
-        if self._direct:
+            direct = not len(self._slots)
+        if direct:
             return keys, sums
         order = np.argsort(keys)
         return keys[order], sums[order]
