@@ -84,7 +84,8 @@ def changed_defaults() -> str:
         return f"{valid:.1f} %, {r:.3f}"
 
     rows = []
-    for dg in (name for name, row in METHODS.items() if row.models):
+    measured = {row["way"] for row in found}
+    for dg in (name for name, row in METHODS.items() if row.models and f"{name}-like-dipy" in measured):
         ours, theirs = (_defaults(Parameters(dg=dg, like=like)) for like in (None, "dipy"))
         changed = [name for name in options() if name != "like" and ours[name] != theirs[name]]
         if changed:

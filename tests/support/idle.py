@@ -135,6 +135,8 @@ def kinds() -> dict[str, dict[str, Any]]:
             "seed_grid": 1,
         },
         "prob of peaks, selected": stop | region | {"peaks": d["peaks"], "dg": "prob", "select": 20},
+        "ifod1": sh | region | {"dg": "ifod1", "stop_mask": d["mask"], "nseeds": 20},
+        "ifod2": sh | region | {"dg": "ifod2", "stop_mask": d["mask"], "nseeds": 20},
         "ptt of an odf": stop | region | {"odf": d["odf"], "dg": "ptt", "nseeds": 20},
         "bedpostx": region | {"bedpostx": str(samples(False)), "nseeds": 60},
         "ptt of a pmf, act, a grid of seeds": tissues | region | {
@@ -187,7 +189,8 @@ def values(folder: Path) -> dict[str, Any]:
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
-        "min_f": 0.45, "compress": 0.5, "connectome_radius": 2.0,
+        "min_f": 0.45, "cutoff": 0.3, "power": 3.0, "trials": 1, "samples": 3,
+        "compress": 0.5, "connectome_radius": 2.0,
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {

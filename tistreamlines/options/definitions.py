@@ -15,6 +15,7 @@ from ..option import GROUPS, Option
 from ..tracking import registry
 from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
+from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
@@ -40,7 +41,7 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 class OwnOptions(
     WaytotalOptions, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
     RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
-    PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
+    Ifod2Options, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

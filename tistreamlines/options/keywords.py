@@ -75,6 +75,10 @@ class Options(TypedDict, total=False):
     probe_count: int | None
     data_support_exponent: float | None
     probe_rule: Literal["dipy", "tracker", "paper"] | None
+    cutoff: float | None
+    power: float | None
+    trials: int | None
+    samples: int | None
     angular_weight: float | None
     boot_rule: Literal["dipy", "cuslines"] | None
     negative_odf: Literal["dipy", "none"] | None

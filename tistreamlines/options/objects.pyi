@@ -162,6 +162,31 @@ class Bedpostx(Choice):
         modified_euler: bool | None = ...,
     ) -> None: ...
 
+class Ifod1(Choice):
+    """Direction getter 'ifod1': iFOD1."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        max_angle: float | None = ...,
+        cutoff: float | None = ...,
+        power: float | None = ...,
+        trials: int | None = ...,
+    ) -> None: ...
+
+class Ifod2(Choice):
+    """Direction getter 'ifod2': iFOD2."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        max_angle: float | None = ...,
+        cutoff: float | None = ...,
+        power: float | None = ...,
+        trials: int | None = ...,
+        samples: int | None = ...,
+    ) -> None: ...
+
 class Threshold(Choice):
     """Stopping rule 'threshold': ends streamlines where a map is at or below a threshold."""
     def __init__(

@@ -304,7 +304,7 @@ class Parameters(OwnOptions):
         return type(self)(**{**vars(self)["_given"], **values})
 
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
-        """Return the step size in mm.
+        """Return the distance in mm between two points, along the streamline: the step size, or that of its parts.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class Parameters(OwnOptions):
         Returns
         -------
         float
-            Step size, mm.
+            Distance, mm.
 
         Raises
         ------
@@ -326,7 +326,7 @@ class Parameters(OwnOptions):
             raise ParameterError(
                 f"--step-size is {str(self.step_size).strip()!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9"
             )
-        return size
+        return size / max(METHODS[self.dg].parts(self), 1)
 
     def min_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Return the length in mm below which streamlines are dropped.

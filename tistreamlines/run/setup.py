@@ -13,6 +13,7 @@ from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings, steps_within
 from ..tracking.products.content import Content
+from ..tracking.registry import METHODS
 from ..tracking.selection.files import load_region
 from ..tracking.selection.regions import ROLES
 from ..tracking.selection.selection import Selection
@@ -57,7 +58,8 @@ def content_of(parameters: Parameters, log: Log) -> Content:
 def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:
     """Return the settings of the engine for voxels of given sides, mm."""
     step_mm = parameters.step_mm(voxel_sizes)
-    steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_length)
+    arcs = METHODS[parameters.dg].parts(parameters) > 0
+    steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_length, arcs=arcs)
     return settings_of(parameters, step_mm, *steps)
 
 

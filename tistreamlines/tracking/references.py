@@ -21,6 +21,8 @@ REFERENCES = models.REFERENCES | {
     "doi:10.1002/1531-8249(199902)45:2<265::AID-ANA21>3.0.CO;2-3",
     "Basser 2000": "Basser PJ, Pajevic S, Pierpaoli C, Duda J, Aldroubi A. In vivo fiber tractography using DT-MRI "
     "data. Magn Reson Med 44, 2000. doi:10.1002/1522-2594(200010)44:4<625::AID-MRM17>3.0.CO;2-O",
+    "Tournier 2010": "Tournier JD, Calamante F, Connelly A. Improved probabilistic streamlines tractography by 2nd "
+    "order integration over fibre orientation distributions. Proc ISMRM 18, 2010.",
     "Aydogan 2021": "Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021. "
     "doi:10.1109/TMI.2020.3034038",
     "Smith 2012": "Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved "

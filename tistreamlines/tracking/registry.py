@@ -13,7 +13,7 @@ from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
 from ..option import listed
-from .getters import bedpostx, boot, pmf, ptt
+from .getters import bedpostx, boot, fod, pmf, ptt
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
@@ -67,6 +67,9 @@ class Method:
         Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
     steps_along_peaks : callable
         Returns whether its steps follow peaks, not only the first ones, from the options.
+    parts : callable
+        Returns how many parts, with a point at the end of each, an arc as long as ``step_size`` has, from the options;
+        0 where steps are straight.
     dipys : mapping
         DIPY's defaults, where they differ.
     low_order : mapping
@@ -87,6 +90,7 @@ class Method:
     draws: bool = True
     ends_anywhere: bool = False
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
+    parts: Callable[[Any], int] = lambda _: 0
     dipys: Mapping[str, Any] = field(default_factory=dict)
     low_order: Mapping[str, Any] = field(default_factory=dict)
 
@@ -183,6 +187,8 @@ _DIPY = {
     "model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
     "pmf_threshold": 0.1,
 }  # fmt: skip
+FODS = (FITTED, "sh")
+_TCKGEN = {"model": "csd", "stopping": "binary"}  # its defaults
 METHODS: dict[str, Method] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),
@@ -215,6 +221,16 @@ METHODS: dict[str, Method] = {
         {"max_angle": 80.0, "step_size": "0.5mm", "max_steps": 2000, "stopping": "binary"}, (),
         ("Behrens 2003", "Behrens 2007"), bedpostx.count_step, step_in_tables=True,
         ends_anywhere=True,
+    ),
+    "ifod1": Method(
+        "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.prepare_first,
+        fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
+        ("Tournier 2010",), fod.count_step, ends_anywhere=True,
+    ),
+    "ifod2": Method(
+        "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,
+        _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
+        fod.count_step, step_in_tables=True, ends_anywhere=True, parts=lambda options: options.samples - 1,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {

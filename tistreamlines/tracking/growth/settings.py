@@ -54,7 +54,13 @@ class Settings:
         return {"ONE_WAY": self.one_way * (1 + self.either_sense), "TRUNCATES": int(self.truncate)}
 
 
-def steps_within(step_mm: float, min_mm: float, max_mm: float | None = None) -> tuple[int, int | None]:
-    """Return the minimum and maximum number of steps for lengths of ``min_mm`` to ``max_mm``; None for no maximum."""
-    fewest = math.ceil(min_mm / step_mm * (1 - ROUNDING))
+def steps_within(
+    step_mm: float, min_mm: float, max_mm: float | None = None, *, arcs: bool = False
+) -> tuple[int, int | None]:
+    """Return the minimum and maximum number of steps for lengths of ``min_mm`` to ``max_mm``; None for no maximum.
+
+    The points of a step that is part of an arc are less than ``step_mm`` apart, so steps that are together as long as
+    the least length make a streamline that is shorter.
+    """
+    fewest = math.floor(min_mm / step_mm * (1 + ROUNDING)) + 1 if arcs else math.ceil(min_mm / step_mm * (1 - ROUNDING))
     return max(fewest, 1), None if max_mm is None else math.floor(max_mm / step_mm * (1 + ROUNDING))

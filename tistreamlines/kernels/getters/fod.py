@@ -1,0 +1,208 @@
+"""What iFOD1 and iFOD2 have in common: amplitudes of an FOD in any direction at any point, and directions drawn in a cone.
+
+An FOD is stored as the coefficients of polynomials (``orientation.harmonics``).  It is interpolated between the centres of
+eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.maths import floored, quarter_turn, reciprocal_root
+from ...linker.rng import philox, uniform
+from ..halves import *
+from ..interpolate import Volume, interpolate_row, row_start
+from ..lanes import everywhere, row_of
+from ..orientation.harmonics import harmonic
+
+GRID_CHUNKS = Constant("directions of the grid that bounds the rejection sampling, in units of 32")
+POWERED = Constant("1: probabilities are raised to a power")
+STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid
+OUTSIDE = -1.0e30  # in place of an amplitude outside the image, or where the nearest voxel has no FOD
+STARTS = 32  # rounds of 32 directions that are tried at a seed, of which the last ones are left out
+NUMBER_BITS = 10  # of a try's number
+
+
+class Fod(Record):
+    """Tables of the method.
+
+    ``threshold``, amplitude below which no path goes on; ``sine``, of half the greatest angle; ``tries``, directions that are
+    tried for a step, and ``starts``, at a seed; ``ratio``, by how much a path can be more probable than the best one of the
+    grid; ``power`` of a path's probability.  ``grid``, for each direction of the grid and then 32 apart: sine of half its
+    angle, cosine and sine of its azimuth; the last chunk repeats the first direction.
+    """
+
+    threshold: real
+    sine: real
+    tries: i32
+    starts: i32
+    ratio: real
+    power: real
+    grid: Reals
+
+    @staticmethod
+    def sizes(fill):
+        return {"grid": 96 * fill["GRID_CHUNKS"]}
+
+
+class Kept(Record):
+    """Team memory of the initial direction."""
+
+    kept: Ints
+
+    @staticmethod
+    def sizes(fill):
+        return {"kept": 1}
+
+
+class FodScratch(Record):
+    """Team memory."""
+
+    row: Reals
+    peaks: Kept
+
+    @staticmethod
+    def sizes(fill):
+        return {"row": 32 * fill["ROW_CHUNKS"]}
+
+
+# ------------------------------------------------------------------------------------------------------------ directions
+@func
+def across(d: vec3) -> vec3:
+    """A unit vector perpendicular to ``d``, from which azimuths are counted: the first axis, turned with the third onto d."""
+    flat = d[0] * d[0] + d[1] * d[1]
+    scale = reciprocal_root(maximum(flat, STEADY))
+    x = where(flat > STEADY, d[0] * scale, 1.0)
+    y = where(flat > STEADY, d[1] * scale, 0.0)
+    # the part of the first axis in the plane of d and the third axis turns with them
+    return vec3(1.0 + x * (d[2] * x - x), x * (d[2] * y - y), 0.0 - x * (flat * scale))
+
+
+@func
+def sideways(d: vec3, u: vec3, cosine: real, sine: real) -> vec3:
+    """The unit vector perpendicular to ``d`` at an azimuth from ``u``."""
+    v = vec3(d[1] * u[2] - d[2] * u[1], d[2] * u[0] - d[0] * u[2], d[0] * u[1] - d[1] * u[0])
+    return vec3(cosine * u[0] + sine * v[0], cosine * u[1] + sine * v[1], cosine * u[2] + sine * v[2])
+
+
+@func
+def azimuth(word: u32) -> vec3:
+    """Cosine and sine of a random angle."""
+    turns = 4.0 * uniform(word)
+    quarter = floored(turns)
+    a = quarter_turn((turns - quarter) - 0.5)
+    odd = (quarter == 1.0) | (quarter == 3.0)
+    x = where(odd, a[1], a[0])
+    y = where(odd, a[0], a[1])
+    x = where(quarter >= 2.0, 0.0 - x, x)
+    y = where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y)
+    return vec3(x, y, 0.0)
+
+
+@func
+def root(x: real) -> real:
+    """Square root of a number from 0 on."""
+    return x * reciprocal_root(x)
+
+
+@func
+def turned(d: vec3, u: vec3, half_sine: real, cosine: real, sine: real) -> vec3:
+    """The direction at an angle from ``d``, whose half has this sine, and at an azimuth from ``u``."""
+    squared = half_sine * half_sine
+    along = 1.0 - 2.0 * squared
+    aside = 2.0 * (half_sine * root(1.0 - squared))
+    s = sideways(d, u, cosine, sine)
+    return vec3(along * d[0] + aside * s[0], along * d[1] + aside * s[1], along * d[2] + aside * s[2])
+
+
+@func
+def anywhere(w: words) -> vec3:
+    """A random direction, uniform on the sphere."""
+    z = 2.0 * uniform(w[0]) - 1.0
+    a = azimuth(w[1])
+    r = root(maximum(1.0 - z * z, 0.0))
+    return vec3(r * a[0], r * a[1], z)
+
+
+# ------------------------------------------------------------------------------------------------------------ amplitudes
+@func
+def has_fod(volume: Volume, p: vec3) -> i32:
+    """1 in the lanes whose nearest voxel has an FOD, as tckgen's masked interpolation asks; 0 outside the image."""
+    x = i32(floored(p[0] + 0.5))
+    y = i32(floored(p[1] + 0.5))
+    z = i32(floored(p[2] + 0.5))
+    within = (x >= 0) & (y >= 0) & (z >= 0)
+    within = within & (x < volume.shape[0]) & (y < volume.shape[1]) & (z < volume.shape[2])
+    row = row_of(volume, where(within, x * volume.shape[1] + y, 0), where(within, z, 0))
+    return where(within & (row > 0), 1, 0)
+
+
+@func
+def amplitude(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
+    """The FOD at each lane's point in its direction, or OUTSIDE.
+
+    The points lie less than 16 voxels from ``centre``.  Lanes whose points lie between the same eight voxels read them
+    together; most often all do.
+    """
+    fx = floored(p[0])
+    fy = floored(p[1])
+    fz = floored(p[2])
+    x = i32(floor(centre[0])) - 16
+    y = i32(floor(centre[1])) - 16
+    z = i32(floor(centre[2])) - 16
+    cell = ((i32(fx) - x) * 32 + (i32(fy) - y)) * 32 + (i32(fz) - z)
+    x1 = p[0] - fx
+    y1 = p[1] - fy
+    z1 = p[2] - fz
+    there = has_fod(volume, p) == 1
+    value = where(there, 0.0, OUTSIDE)
+    left = where(there, real(cell), 1.0e6)
+    lowest = team_min(left)
+    while lowest < 1.0e6:
+        one = i32(lowest)
+        total = lanes(0.0)
+        for corner in range(8):
+            i = corner >> 2
+            j = (corner >> 1) & 1
+            k = corner & 1
+            start = row_start(volume, x + (one >> 10) + i, y + ((one >> 5) & 31) + j, z + (one & 31) + k)
+            if start > 0:
+                weight = where(i == 1, x1, 1.0 - x1) * where(j == 1, y1, 1.0 - y1)
+                weight = weight * where(k == 1, z1, 1.0 - z1)
+                total = total + weight * harmonic(volume.rows, start, d[0], d[1], d[2])
+        own = left == lowest
+        value = where(own, total, value)
+        left = where(own, 1.0e6, left)
+        lowest = team_min(left)
+    return value
+
+
+# ------------------------------------------------------------------------------------------------------------- a half
+@func
+def start_of(method: Fod, c0: u32, number: u32, key: Ints) -> vec3:
+    """The direction that is tried at a seed with this number."""
+    return anywhere(philox(c0, u32(0), u32(0), number, u32(key[0]), u32(key[1])))
+
+
+@func
+def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: FodScratch, c0: u32, key: Ints) -> i32:
+    """Find the first random direction at a seed whose amplitude is above the threshold; return 0 if there is none."""
+    count = 0
+    turn = 0
+    while (count == 0) & (turn < STARTS):
+        number = lane() + 32 * turn
+        w = philox(lanes(c0), lanes(u32(0)), lanes(u32(0)), u32(number), u32(key[0]), u32(key[1]))
+        value = amplitude(volume, p, everywhere(p), anywhere(w))
+        lowest = team_min(where((value > method.threshold) & (number < method.starts), real(number), 1.0e6))
+        if lowest < 1.0e6:
+            count = 1
+            barrier()
+            scratch.peaks.kept[0] = i32(lowest)
+            barrier()
+        turn = turn + 1
+    return count
+
+
+@func
+def read_all(volume: Volume, p: vec3, row: Reals):
+    """Interpolate the FOD and the maps of the stopping rule."""
+    interpolate_row(volume, p, row)

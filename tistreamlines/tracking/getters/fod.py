@@ -1,0 +1,209 @@
+"""iFOD1 and iFOD2: makes the tables of the kernels from orientation functions, as MRtrix3's tckgen follows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError, ParameterError
+from ...fit.models import FitOptions
+from ...kernels import lanes
+from ...kernels.getters import fod, ifod1, ifod2
+from ...kernels.getters.dead_ends import KEPT
+from ...option import MODEL, option
+from ...space.cone_grid import cone_grid
+from ...space.harmonics import basis_of, order_of, to_descoteaux
+from ...space.polynomials import from_harmonics
+from ...space.sphere import padded
+from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.rows import build_volume
+from .options import AngleOptions
+from .shared import harmonic_operations, stop_fill
+
+Array = npt.NDArray[Any]
+FARTHEST = 15  # voxels from a point to the end of an arc
+ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
+HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_ABREAST": 0}
+FIRST = HOLES | {
+    "State": ifod1.Course, "read": fod.read_all, "set_out": ifod1.set_out_on_course, "load_state": ifod1.load_course,
+    "store_state": ifod1.store_course, "choose": ifod1.choose_course, "move": ifod1.move_on_course, "CARRIED": 3,
+}  # fmt: skip
+SECOND = HOLES | {
+    "State": ifod2.Arc, "read": lanes.read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
+    "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 6,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ifod1Options(AngleOptions, FitOptions):
+    """Options of iFOD1, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
+
+    cutoff: float = option(
+        0.1, MODEL, "FOD amplitude below which a direction is not taken.", unit="amplitude", low=0, above=True,
+        common=True,
+    )  # fmt: skip
+    power: float | None = option(
+        None, MODEL, "The probability of a step is that of the FOD to this power.", unit="power", low=0, high=100,
+        above=True, absent="1 for ifod1, 1 / samples for ifod2",
+    )  # fmt: skip
+    trials: int = option(
+        1000, MODEL, "Random directions that are tried for a step; a streamline ends if none is accepted. As many are "
+        "tried at a seed.", unit="directions", low=1, high=1000,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ifod2Options(Ifod1Options):
+    """Options of iFOD2, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
+
+    samples: int = option(
+        4, MODEL, "FOD amplitudes that make the probability of an arc, those at both of its ends among them. A "
+        "streamline has one point fewer for each arc.", unit="samples", low=2, high=30,
+    )  # fmt: skip
+
+
+def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
+    """Make the tables of iFOD1; see :func:`_prepare`."""
+    order = _order(given)
+    amplitude = _lobe(order)
+    power = options.power or 1.0
+    made = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
+    return _prepare(given, options, order, made, power, FIRST)
+
+
+def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
+    """Make the tables of iFOD2; see :func:`_prepare`."""
+    order, parts = _order(given), options.samples - 1
+    power = options.power or 1 / options.samples
+    side = float(np.prod(given.voxel_sizes)) ** (1 / 3)
+    if parts * given.step_mm > FARTHEST * min(given.voxel_sizes):
+        raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
+    probability = _arc_probability(_lobe(order), parts, parts * given.step_mm / side, power)
+    made = cone_grid(math.radians(options.max_angle), probability)
+    return _prepare(given, options, order, made, power, SECOND | {"ARC": parts})
+
+
+def _order(given: Given) -> int:
+    """Return the order of the coefficients."""
+    function = given.follows
+    assert isinstance(function, OrientationFunctions)
+    if basis_of(function.basis).full:
+        raise InputError("values have a full basis, and FODs of iFOD1 and iFOD2 a symmetric one: give prob for them")
+    try:
+        order = order_of(function.values.shape[3])
+    except ValueError as error:
+        raise InputError(f"values: {error}") from error
+    if order < 2:
+        raise InputError("values: a single coefficient per voxel has no direction")
+    return order
+
+
+def _lobe(order: int) -> Callable[[float], float]:
+    """Return the amplitude of a fibre's FOD at an angle from its direction: a delta function of this order."""
+    def amplitude(angle: float) -> float:
+        x = math.cos(angle)
+        total, before, legendre = 1.0, 1.0, x
+        for degree in range(2, order + 1):
+            before, legendre = legendre, ((2 * degree - 1) * x * legendre - (degree - 1) * before) / degree
+            total += (2 * degree + 1) * legendre * (degree % 2 == 0)
+        return total
+
+    return amplitude
+
+
+def _arc_probability(
+    amplitude: Callable[[float], float], parts: int, step: float, power: float
+) -> Callable[[float], float]:
+    """Return the probability of an arc by its angle; a fibre's FOD fades with the distance from it, in voxels."""
+    def probability(angle: float) -> float:
+        total = 0.5 * math.log(amplitude(0.0))
+        for part in range(1, parts + 1):
+            turned = angle * part / parts
+            aside = step / angle * (1 - math.cos(turned)) if angle else 0.0
+            value = amplitude(turned) * (1 - aside)
+            if value <= 0:
+                return 0.0
+            total += (0.5 if part == parts else 1.0) * math.log(value)
+        return math.exp(power * total)
+
+    return probability
+
+
+def _prepare(
+    given: Given, options: Ifod1Options, order: int, made: tuple[Array, float], power: float, own: dict[str, Any]
+) -> Prepared:  # fmt: skip
+    """Make the tables.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with coefficients of orientation functions.
+    options : Ifod1Options
+        Options of the method.
+    order : int
+        Order of the coefficients.
+    made : tuple
+        What :func:`tistreamlines.space.cone_grid.cone_grid` returns.
+    power : float
+        Power of a step's probability.
+    own : dict
+        Constants and holes of the method.
+
+    Returns
+    -------
+    Prepared
+        The tables.
+
+    Raises
+    ------
+    InputError
+        If the coefficients fit no order, or another grid than the maps of the stopping rule.
+    ParameterError
+        If an arc is too long, or if particles are asked for.
+    """
+    if given.stop.fill.get("PARTICLES"):
+        raise ParameterError("ifod1 and ifod2 have no particles: leave out the option that asks for particle filtering")
+    function, maps = given.follows, given.channels
+    assert isinstance(function, OrientationFunctions)
+    if function.values.shape[:3] != maps.shape[:3]:
+        raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
+    grid, ratio = made
+    chunks = -(-len(grid) // 32)
+    angles = np.concatenate([grid, np.repeat(grid[:1], 32 * chunks - len(grid), axis=0)]).reshape(chunks, 32, 2)
+    columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
+    method = fod.Fod(
+        threshold=options.cutoff, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
+        starts=options.trials, ratio=ratio, power=power, grid=columns.ravel(),
+    )  # fmt: skip
+    width = padded(function.values.shape[3] + given.stop.count)
+    fill = own | stop_fill(given.stop, width) | {
+        "GRID_CHUNKS": chunks, "HALF_ORDER": order // 2, "POWERED": int(power != 1), "CODE_BITS": fod.NUMBER_BITS,
+        "SYMMETRIC": 1,
+    }  # fmt: skip
+    team = fod.FodScratch(**fod.FodScratch.sizes(fill), peaks=fod.Kept(**fod.Kept.sizes(fill)))
+    change = from_harmonics(order).T
+
+    def fill_rows(some: Array, written: Array) -> None:
+        written[:, : some.shape[1]] = to_descoteaux(some, function.basis) @ change
+
+    # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
+    has_fod = np.logical_or.reduce(function.values, axis=-1)
+    volume = build_volume(function.values, has_fod, width, fill_rows, maps)
+    return Prepared(method, given.stop.record, volume, team, fill, 1, {}, ("method_grid",))
+
+
+def count_step(fill: dict[str, Any]) -> tuple[int, int]:
+    """Return a lower bound of the bytes read and the operations done for a step.
+
+    At least 32 directions or arcs are tried after those of the grid. iFOD1 interpolates one row; iFOD2 evaluates the
+    FODs of eight voxels for each of them.
+    """
+    tried, channels = 32 * (fill["GRID_CHUNKS"] + 1), 32 * fill["ROW_CHUNKS"]
+    if "ARC" not in fill:
+        return 32 * channels, 16 * channels + tried * harmonic_operations(fill)
+    return 32 * channels, tried * (8 * harmonic_operations(fill) + ARC_OPERATIONS)
