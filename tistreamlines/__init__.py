@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .kernels.stop_reasons import Stop
     from .options.objects import (
         ACT,
+        ACT5,
         CMC,
         CSA,
         CSD,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "ACT",
+    "ACT5",
     "CMC",
     "CSA",
     "CSD",
@@ -108,9 +110,9 @@ _HOMES = {
     "run.parts": ("join",),
     "run.log": ("Watcher",),
     "options.objects": (
-        "ACT", "Bedpostx", "Binary", "Boot", "CMC", "CSA", "CSD", "Connectome", "Density", "Det", "Ends", "Ifod1",
-        "Ifod2", "Mask", "OPDT", "Prob", "Ptt", "SampleTable", "SeedMatrix", "Sphere", "Threshold", "VoxelMatrix",
-        "Waytotal", "choice",
+        "ACT", "ACT5", "Bedpostx", "Binary", "Boot", "CMC", "CSA", "CSD", "Connectome", "Density", "Det", "Ends",
+        "Ifod1", "Ifod2", "Mask", "OPDT", "Prob", "Ptt", "SampleTable", "SeedMatrix", "Sphere", "Threshold",
+        "VoxelMatrix", "Waytotal", "choice",
     ),
     "options.parameters": ("Parameters",),
     "run.result": ("TrackResult",),

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 from tistreamlines.kernels.getters.vertex_steps import Vertex
-from tistreamlines.kernels.halves import Rules
+from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Reals, Record, func, i32, stage, u32, vec3, where
@@ -35,7 +35,7 @@ class WalkMemory(Record):
 @func
 def choose_walk(
     volume: Volume, p: vec3, code: i32, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules,
+    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """The next code; none with the chance that the map before the stopping rule's gives."""
     w = philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1]))

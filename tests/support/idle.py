@@ -109,6 +109,13 @@ def samples(turned: bool) -> Path:
     return save_samples(folder / "a.bedpostX", peaks @ (affine[:3, :3] / 2).T, fractions, affine)
 
 
+def tissues_of(d: dict[str, Any]) -> Any:
+    """The five tissues of the bundle, of which half of the grey matter is subcortical."""
+    deep = np.indices(SHAPE)[2] < 3
+    parts = d["grey"] * ~deep, d["grey"] * deep, d["white"], d["fluid"], 0 * d["white"]
+    return np.stack(parts, axis=-1).astype(np.float32)
+
+
 def kinds() -> dict[str, dict[str, Any]]:
     """Runs by name."""
     d = data()
@@ -135,8 +142,7 @@ def kinds() -> dict[str, dict[str, Any]]:
             "seed_grid": 1,
         },
         "prob of peaks, selected": stop | region | {"peaks": d["peaks"], "dg": "prob", "select": 20},
-        "ifod1": sh | region | {"dg": "ifod1", "stop_mask": d["mask"], "nseeds": 20},
-        "ifod2": sh | region | {"dg": "ifod2", "stop_mask": d["mask"], "nseeds": 20},
+        "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
         "ptt of an odf": stop | region | {"odf": d["odf"], "dg": "ptt", "nseeds": 20},
         "bedpostx": region | {"bedpostx": str(samples(False)), "nseeds": 60},
         "ptt of a pmf, act, a grid of seeds": tissues | region | {
@@ -156,6 +162,7 @@ def values(folder: Path) -> dict[str, Any]:
         "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4),
         "seed_image": d["white"], "sample": d["white"],
         "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
+        "act": tissues_of(d),
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
         "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"], "bedpostx": str(samples(True)),

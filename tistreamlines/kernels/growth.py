@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..linker.lang import *
 from .halves import *
 from .interpolate import Volume, inside
-from .orientation.peaks import NONE
+from .orientation.peaks import LEAVES, NONE
 from .stop_reasons import Stop
 
 # the direction getter
@@ -16,7 +16,7 @@ read = Hole("reads what the getter and the stopping rule need of the voxels' row
 set_out = Hole("stage: sets the state of a half at its seed; returns the code that stands for its last step")
 load_state = Hole("stage: sets the state of a half that has taken steps, or None")
 store_state = Hole("stage: stores it, or None")
-choose = Hole("code of the next step, NONE, or AGAIN for another draw; it is enough to repeat the step from the point before it")
+choose = Hole("code of the next step, NONE, LEAVES, or AGAIN for another draw; it is enough to repeat the step from the point before it")
 move = Hole("stage: the point that a step leads to; sets the state after it")
 drop_dead_end = Hole("stage: drops the last point, where no direction is found, or None if such points are kept")
 postpone = Hole("stage: puts a stop reason off until a direction is found at the last point, or None")
@@ -151,11 +151,13 @@ def store(
 
 
 @stage
-def decide(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scratch, rules: Rules):
+def decide(
+    walk: Walk, state: State, volume: Volume, method: Method, stopping: Stopping, scratch: Scratch, rules: Rules
+):  # fmt: skip
     """Ask the getter for the next step."""
     number = u32(walk.taken + 1)
     walk.choice = choose(
-        volume, walk.p, walk.code, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules
+        volume, walk.p, walk.code, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules, stopping
     )  # fmt: skip
 
 
@@ -207,9 +209,9 @@ def grow(
             postpone(walk, rules)
             walk.goes_on = 0
             if (walk.status == GROWING) & (walk.taken < walk.last):
-                decide(walk, state, volume, method, scratch, rules)
-                if walk.choice == NONE:
-                    walk.status = NO_DIRECTION
+                decide(walk, state, volume, method, stopping, scratch, rules)
+                if (walk.choice == NONE) | (walk.choice == LEAVES):
+                    walk.status = where(walk.choice == NONE, NO_DIRECTION, OUTSIDE_IMAGE)
                     drop_dead_end(walk, bits, half, halves)
                 else:
                     step(walk, state, volume, method, scratch, rules)

@@ -23,6 +23,9 @@ class Stop(IntEnum):
     REJECTED = 8
     ALL_INCLUDED = 9
     NOT_GROWN = 10
+    ENTERED_CORTEX = 11
+    LEFT_SUBCORTEX = 12
+    IN_SUBCORTEX = 13
 
 
 KEEPS_LAST_POINT = {
@@ -37,10 +40,14 @@ KEEPS_LAST_POINT = {
     Stop.REJECTED: False,
     Stop.ALL_INCLUDED: True,
     Stop.NOT_GROWN: True,
+    Stop.ENTERED_CORTEX: True,  # as MRtrix3's ENTER_CGM
+    Stop.LEFT_SUBCORTEX: False,
+    Stop.IN_SUBCORTEX: True,
 }
 # ends of streamlines that DIPY keeps if not return_all, and those that the user has asked for
 VALID = (
     Stop.END_POINT, Stop.VALID_END, Stop.OUTSIDE_IMAGE, Stop.OUTSIDE_LIMIT, Stop.ALL_INCLUDED, Stop.NOT_GROWN,
+    Stop.ENTERED_CORTEX, Stop.LEFT_SUBCORTEX, Stop.IN_SUBCORTEX,
 )  # fmt: skip
 KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
 # DIPY's particle filtering keeps the points where the stopping rule ends a streamline

@@ -28,6 +28,7 @@ from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
+from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
@@ -41,7 +42,8 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 class OwnOptions(
     WaytotalOptions, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
     RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
-    Ifod2Options, PttOptions, DetOptions, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice, SeedOptions,
+    Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
+    SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     pft_particles: int | None
     pft_max_trial: int | None
     pft_min_wm: float | None
+    act: ImageLike | None
     # Model and directions
     like: Literal["dipy"] | None
     dg: str | Choice | None

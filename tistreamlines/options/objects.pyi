@@ -243,6 +243,14 @@ class CMC(Choice):
         pft_min_wm: float | None = ...,
     ) -> None: ...
 
+class ACT5(Choice):
+    """Stopping rule 'act5': ends them by five tissues, as MRtrix3's ACT."""
+    def __init__(
+        self,
+        *,
+        act: ImageLike | None = ...,
+    ) -> None: ...
+
 class OPDT(Choice):
     """Orientation model 'opdt': orientation probability density transform."""
     def __init__(

@@ -22,7 +22,7 @@ from ..option import ball_of, checked, companions, flag, listed, pairs, part_of,
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
 from ..tracking.growth.options import SHORTEST
-from ..tracking.registry import METHODS
+from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.sources import FITTED, SOURCES
@@ -134,8 +134,12 @@ class Parameters(OwnOptions):
         """Set the defaults that depend on the direction getter, the model or the orientation file."""
         if self.dg is None:
             self._set("dg", registry.default_method(self.source))
+        for rule, one in STOPPING_RULES.items():
+            if self.stopping is None and one.chosen_by and getattr(self, one.chosen_by) is not None:
+                self._set("stopping", rule)
         method, fitted = METHODS[self.dg], self.source == FITTED
-        known = {**method.defaults, **(method.dipys if self.like else {}), **({} if fitted else {"model": None})}
+        own = {} if self.stopping is None else STOPPING_RULES[self.stopping].defaults
+        known = {**own, **method.defaults, **(method.dipys if self.like else {}), **({} if fitted else {"model": None})}
         for name in known:
             if getattr(self, name) is None:
                 self._set(name, known[name])
@@ -150,6 +154,8 @@ class Parameters(OwnOptions):
         for name, option in options().items():
             if getattr(self, name) is None and option.otherwise is not None:
                 self._set(name, option.otherwise)
+        if self.keep is None:
+            self._set("keep", "all")
         if self.min_length is None:
             self._set("min_length", 0.0 if self.like else SHORTEST)
         self._resolve_basis()

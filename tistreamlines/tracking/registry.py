@@ -18,7 +18,7 @@ from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
-from .stopping import anatomy, binary, threshold
+from .stopping import act5, anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ class StoppingRule:
     own_grids : tuple of str
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
         :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`.
+    chosen_by : str
+        The option that chooses the rule where it is given and ``stopping`` is not.
+    defaults : mapping
+        Defaults of options whose own default is None, in place of those of other rules.
     """
 
     title: str
@@ -143,6 +147,8 @@ class StoppingRule:
     draws: bool = False
     passed: float = 1e30
     own_grids: tuple[str, ...] = ()
+    chosen_by: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,11 @@ STOPPING_RULES: dict[str, StoppingRule] = {
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
         draws=True, passed=0.25,
+    ),
+    act5.NAME: StoppingRule(
+        "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
+        references=("Smith 2012",), passed=0.25, own_grids=("act",), chosen_by="act",
+        defaults={"keep": "valid-ends", "min_length": "2vox"},
     ),
 }  # fmt: skip
 PRODUCTS: dict[str, Product] = {

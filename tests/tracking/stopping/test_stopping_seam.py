@@ -13,7 +13,7 @@ from dialects import DIALECTS, ints, program, reals, run
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
 from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES, Vertex, read_row
-from tistreamlines.kernels.halves import Rules
+from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import read_stop
 from tistreamlines.kernels.selection import bits
@@ -63,7 +63,7 @@ class Memory(Record):
 @func
 def choose_straight(
     volume: Volume, p: vec3, code: i32, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules,
+    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Step 5, but every third one only at a second attempt."""
     choice = 5

@@ -157,7 +157,7 @@ def store_heading(state: Heading, scratch: BedpostxScratch, held: Reals, place: 
 @func
 def choose_fibre(
     volume: Volume, p: vec3, code: i32, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules,
+    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Code of the next step, or NONE; the first one is along the initial direction."""
     if i32(c1) > 1:

@@ -176,6 +176,18 @@ def amplitude(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
     return value
 
 
+@func
+def amplitude_along(volume: Volume, p: vec3, d: vec3) -> real:
+    """The FOD at a point in a direction."""
+    return team_max(amplitude(volume, p, everywhere(p), everywhere(d)))
+
+
+@func
+def no_fluid(stopping: Stopping, p: vec3) -> real:
+    """For stopping rules that know no fluid."""
+    return lanes(0.0)
+
+
 # ------------------------------------------------------------------------------------------------------------- a half
 @func
 def start_of(method: Fod, c0: u32, number: u32, key: Ints) -> vec3:

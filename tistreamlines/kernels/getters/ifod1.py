@@ -14,7 +14,7 @@ from ..halves import *
 from ..interpolate import Volume
 from ..lanes import everywhere, normalised
 from ..orientation.harmonics import harmonic
-from ..orientation.peaks import NONE
+from ..orientation.peaks import LEAVES, NONE
 from .fod import GRID_CHUNKS, POWERED, Fod, FodScratch, across, azimuth, has_fod, root, start_of, turned
 
 
@@ -34,9 +34,9 @@ def drawn_course(method: Fod, d: vec3, u: vec3, w: words) -> vec3:
 @func
 def choose_course(
     volume: Volume, p: vec3, code: i32, state: Course, method: Fod, scratch: FodScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules,
+    c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
-    """Number of the direction to take, or NONE."""
+    """Number of the direction to take, NONE, or LEAVES where there is no FOD."""
     d = everywhere(state.d)
     u = everywhere(across(state.d))
     best = 0.0
@@ -44,10 +44,10 @@ def choose_course(
         c = 96 * chunk
         t = turned(d, u, at(method.grid, c), at(method.grid, c + 32), at(method.grid, c + 64))
         best = maximum(best, team_max(harmonic(scratch.row, 0, t[0], t[1], t[2])))
-    chosen = NONE
-    turn = 0
     going = i32(team_max(real(has_fod(volume, everywhere(p)))))
+    chosen = where(going == 1, NONE, LEAVES)
     going = where(best > 0.0, going, 0)
+    turn = 0
     while (going == 1) & (turn * 32 < method.tries):
         number = lane() + 32 * turn
         w = philox(lanes(c0), lanes(c1), lanes(c2), u32(number), u32(rules.key[0]), u32(rules.key[1]))

@@ -14,10 +14,13 @@ from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import everywhere, normalised
-from ..orientation.peaks import NONE
+from ..orientation.peaks import LEAVES, NONE
 from .fod import GRID_CHUNKS, OUTSIDE, Fod, FodScratch, across, amplitude, azimuth, root, sideways, start_of
 
 ARC = Constant("parts of an arc, with a point at the end of each")
+SHUNS_FLUID = Constant("1: no arc ends where there is more fluid than anything else")
+fluid_at = Hole("share of fluid at each lane's point, above 1 outside the image of tissues")
+MOST_FLUID = 0.5
 IMPOSSIBLE = -1.0e30  # logarithm of the probability of an arc along which the FOD is too small
 LEFT = 1.0e30  # in place of it where an arc leaves the image
 QUARTER = 0.6366197723675814  # quarter turns in a radian
@@ -79,7 +82,7 @@ def drawn(method: Fod, w: words) -> vec3:
 
 @func
 def likelihood(
-    method: Fod, volume: Volume, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
+    method: Fod, volume: Volume, stopping: Stopping, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
 ) -> real:
     """Logarithm of the probability of each lane's arc without the amplitude at its begin, which all have in common."""
     turn = half_part(arc[0])
@@ -103,6 +106,9 @@ def likelihood(
         more = total + share * log(maximum(value, method.threshold))
         more = where(value == OUTSIDE, LEFT, where(value < method.threshold, IMPOSSIBLE, more))
         total = where(absolute(total) >= LEFT, total, more)
+    if SHUNS_FLUID:
+        fluid = fluid_at(stopping, p)
+        total = where(fluid > 1.0, LEFT, where(fluid >= MOST_FLUID, IMPOSSIBLE, total))
     return total
 
 
@@ -110,9 +116,9 @@ def likelihood(
 @func
 def choose_arc(
     volume: Volume, p: vec3, code: i32, state: Arc, method: Fod, scratch: FodScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules,
+    c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
-    """Number of the arc to follow, or NONE; within an arc, that of the arc."""
+    """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
     chosen = code
     if (i32(c1) - 1) - ((i32(c1) - 1) // ARC) * ARC == 0:
         d = everywhere(state.end)
@@ -121,14 +127,14 @@ def choose_arc(
         for chunk in range(GRID_CHUNKS):
             c = 96 * chunk
             arc = vec3(at(method.grid, c), at(method.grid, c + 32), at(method.grid, c + 64))
-            best = maximum(best, team_max(likelihood(method, volume, p, d, u, arc, rules)))
-        chosen = NONE
+            best = maximum(best, team_max(likelihood(method, volume, stopping, p, d, u, arc, rules)))
+        chosen = where(best < LEFT, NONE, LEAVES)
         turn = 0
         going = where((best > IMPOSSIBLE) & (best < LEFT), 1, 0)
         while (going == 1) & (turn * 32 < method.tries):
             number = lane() + 32 * turn
             w = philox(lanes(c0), lanes(c1), lanes(c2), u32(number), u32(rules.key[0]), u32(rules.key[1]))
-            found = likelihood(method, volume, p, d, u, drawn(method, w), rules)
+            found = likelihood(method, volume, stopping, p, d, u, drawn(method, w), rules)
             odds = exp(maximum(minimum(method.power * (found - best), 80.0), -80.0))
             fit = (found < LEFT) & (found > IMPOSSIBLE) & (uniform(w[2]) * method.ratio < odds) & (number < method.tries)
             lowest = team_min(where(fit, real(number), 1.0e6))

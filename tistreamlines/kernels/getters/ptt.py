@@ -45,7 +45,7 @@ class PttScratch(PmfScratch):
 @func
 def choose_try(
     volume: Volume, p: vec3, code: i32, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules,
+    c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Code of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
     here = everywhere(p)

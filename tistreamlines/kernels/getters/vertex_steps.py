@@ -44,7 +44,7 @@ def set_out_along(
 @func
 def choose_direction(
     volume: Volume, p: vec3, code: i32, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules,
+    c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
     return next_direction(method, scratch, direction(method.sphere, code), attempt, c0, c1, c2, rules.key)

@@ -11,6 +11,7 @@ SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for 
 NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
 NONE = -1
 AGAIN = -2
+LEAVES = -3  # where a getter finds that a step would leave the image
 
 
 class Sphere(Record):

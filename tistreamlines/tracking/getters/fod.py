@@ -26,6 +26,8 @@ from .options import AngleOptions
 from .shared import harmonic_operations, stop_fill
 
 Array = npt.NDArray[Any]
+CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
+FIVE_TISSUES = "fluid_at"  # what a rule with five tissues fills
 FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
 HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_ABREAST": 0}
@@ -36,6 +38,7 @@ FIRST = HOLES | {
 SECOND = HOLES | {
     "State": ifod2.Arc, "read": lanes.read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
     "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 6,
+    "SHUNS_FLUID": 0, "fluid_at": fod.no_fluid,
 }  # fmt: skip
 
 
@@ -43,9 +46,9 @@ SECOND = HOLES | {
 class Ifod1Options(AngleOptions, FitOptions):
     """Options of iFOD1, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
 
-    cutoff: float = option(
-        0.1, MODEL, "FOD amplitude below which a direction is not taken.", unit="amplitude", low=0, above=True,
-        common=True,
+    cutoff: float | None = option(
+        None, MODEL, "FOD amplitude below which a direction is not taken.", unit="amplitude", low=0, above=True,
+        absent="0.1; 0.05 with --act", common=True,
     )  # fmt: skip
     power: float | None = option(
         None, MODEL, "The probability of a step is that of the FOD to this power.", unit="power", low=0, high=100,
@@ -173,17 +176,18 @@ def _prepare(
     if function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     grid, ratio = made
+    cutoff = options.cutoff or CUTOFF * (ACT_FACTOR if FIVE_TISSUES in given.stop.fill else 1.0)
     chunks = -(-len(grid) // 32)
     angles = np.concatenate([grid, np.repeat(grid[:1], 32 * chunks - len(grid), axis=0)]).reshape(chunks, 32, 2)
     columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
     method = fod.Fod(
-        threshold=options.cutoff, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
+        threshold=cutoff, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
         starts=options.trials, ratio=ratio, power=power, grid=columns.ravel(),
     )  # fmt: skip
     width = padded(function.values.shape[3] + given.stop.count)
     fill = own | stop_fill(given.stop, width) | {
         "GRID_CHUNKS": chunks, "HALF_ORDER": order // 2, "POWERED": int(power != 1), "CODE_BITS": fod.NUMBER_BITS,
-        "SYMMETRIC": 1,
+        "SYMMETRIC": 1, "along": fod.amplitude_along,
     }  # fmt: skip
     team = fod.FodScratch(**fod.FodScratch.sizes(fill), peaks=fod.Kept(**fod.Kept.sizes(fill)))
     change = from_harmonics(order).T

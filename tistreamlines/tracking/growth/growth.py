@@ -59,7 +59,7 @@ class Growth:
         demands: dict[str, Any], roots: Sequence[Func], held: int = 0,
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
-        own = {"IN_TURN": int(settings.truncate)} | settings.fill | selection
+        own = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0))} | settings.fill | selection
         fill = filled(prepared.fill, own)
         self.has_bits = fill["HAS_BITS"]
         self.takes_back = fill["TAKES_BACK"]

@@ -27,6 +27,9 @@ LABELS = {
     Stop.REJECTED: "rejected by a region",
     Stop.ALL_INCLUDED: "all include regions were visited",
     Stop.NOT_GROWN: "the seed of one-way tracking",
+    Stop.ENTERED_CORTEX: "entered cortical grey matter",
+    Stop.LEFT_SUBCORTEX: "left subcortical grey matter",
+    Stop.IN_SUBCORTEX: "no direction in subcortical grey matter",
 }
 DROPPED = {
     Verdict.EXCLUDED: "a point in an exclude region",

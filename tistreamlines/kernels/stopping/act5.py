@@ -1,0 +1,258 @@
+"""Anatomically constrained tractography on five tissues: cortical and subcortical grey matter, white matter, fluid, pathology.
+
+Smith et al. 2012, as MRtrix3's tckgen has it.  A half ends in cortical grey matter, or where it leaves subcortical grey
+matter, and is then cut back to the point there at which the getter's function is least along it.  Ends in fluid, and those
+without a direction in white matter, are not valid.  A half of a seed in subcortical grey matter may leave it once; the
+backward half grows after the forward half, to know whether that one has.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.maths import floored
+from ..growth import OUTSIDE_IMAGE
+from ..halves import *
+from ..interpolate import Volume, inside
+from ..lanes import normalised
+from ..stop_reasons import Stop
+from .own_grid import OwnGrid, on_own_grid, share_of
+
+along = Hole("the getter's function at a point in a direction, which tells where a half is cut; the same in all lanes")
+VALID_END, INVALID_END = int(Stop.VALID_END), int(Stop.INVALID_END)
+NO_DIRECTION = int(Stop.NO_DIRECTION)
+ENTERED_CORTEX, LEFT_SUBCORTEX = int(Stop.ENTERED_CORTEX), int(Stop.LEFT_SUBCORTEX)
+IN_SUBCORTEX = int(Stop.IN_SUBCORTEX)
+TISSUES = 5
+WHITES, FLUIDS = 2, 3  # numbers of white matter and fluid among them
+OUTSIDE_TISSUES = 2.0
+KEPT = 6  # numbers that a half keeps
+LEAST_SUM = 0.5  # of all tissues inside the image
+NEAR = 0.01  # difference of grey and white matter at which their interface is found
+# kinds of a point
+NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
+
+
+class Act5(OwnGrid):
+    """The five tissues on a grid of their own, and the sides of a voxel of the tracked image."""
+
+    side_x: real
+    side_y: real
+    side_z: real
+
+
+class Passed(Record):
+    """What a half remembers.
+
+    ``depth``, points in the subcortical grey matter in which it is; ``least``, the least value there, and ``step``, the number of
+    the step to that point; ``began``, 1 if its seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has
+    left that; ``pathology``, 1 if its last point lies in pathological tissue; ``backward``, 1 if it is the second half.
+    """
+
+    depth: i32
+    least: real
+    step: i32
+    began: i32
+    freed: i32
+    pathology: i32
+    backward: i32
+
+
+# ------------------------------------------------------------------------------------------------------------- tissues
+@func
+def tissues_at(own: Act5, p: vec3) -> real:
+    """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
+    q = on_own_grid(own, p)
+    number = minimum(lane(), TISSUES - 1)
+    value = lanes(0.0)
+    if inside(own.sides, q) == 1:
+        x = i32(floor(q[0] + 0.5))
+        y = i32(floor(q[1] + 0.5))
+        z = i32(floor(q[2] + 0.5))
+        nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES + number)
+        # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
+        if team_max(absolute(nearest)) > 0.0:
+            for corner in range(8):
+                i = (corner >> 2) & 1
+                j = (corner >> 1) & 1
+                k = corner & 1
+                x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
+                y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
+                z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
+                place = ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES
+                weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
+                value = value + weight * take(own.maps, place + number)
+    return minimum(maximum(value, 0.0), 1.0)
+
+
+@func
+def tissue(shares: real, number: i32) -> real:
+    """The share of one tissue."""
+    return team_max(where(lane() == number, shares, -1.0))
+
+
+@func
+def kind_of(shares: real) -> i32:
+    """What a point with these shares lies in."""
+    cortical = tissue(shares, 0)
+    subcortical = tissue(shares, 1)
+    white = tissue(shares, 2)
+    fluid = tissue(shares, 3)
+    pathology = tissue(shares, 4)
+    grey = cortical + subcortical
+    kind = WHITE
+    if ((cortical + subcortical) + white) + (fluid + pathology) < LEAST_SUM:
+        kind = NOWHERE
+    elif (fluid >= cortical) & (fluid >= subcortical) & (fluid >= white) & (fluid >= pathology):
+        kind = FLUID
+    elif (grey >= white) & (grey > fluid) & (grey > pathology):
+        kind = where(cortical >= subcortical, CORTEX, SUBCORTEX)
+    elif (pathology >= cortical) & (pathology >= subcortical) & (pathology >= white) & (pathology > fluid):
+        kind = PATHOLOGY
+    return kind
+
+
+@func
+def may_begin(shares: real) -> i32:
+    """1 where a streamline may begin in white matter or at its interface, 2 in subcortical grey matter, else 0."""
+    cortical = tissue(shares, 0)
+    subcortical = tissue(shares, 1)
+    white = tissue(shares, 2)
+    fluid = tissue(shares, 3)
+    pathology = tissue(shares, 4)
+    begins = 0
+    if ((cortical + subcortical) + white) + (fluid + pathology) >= LEAST_SUM:
+        if (subcortical > cortical) & (subcortical >= white) & (subcortical > fluid) & (subcortical > pathology):
+            begins = 2
+        elif (kind_of(shares) != FLUID) & (white > 0.0) & ((cortical + subcortical) - white < NEAR):
+            begins = 1
+    return begins
+
+
+@func
+def fluid_at(own: Act5, p: vec3) -> real:
+    """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image."""
+    q = on_own_grid(own, p)
+    fx = floored(q[0])
+    fy = floored(q[1])
+    fz = floored(q[2])
+    x = i32(floored(q[0] + 0.5))
+    y = i32(floored(q[1] + 0.5))
+    z = i32(floored(q[2] + 0.5))
+    there = (x >= 0) & (y >= 0) & (z >= 0) & (x < own.sides[0]) & (y < own.sides[1]) & (z < own.sides[2])
+    nearest = where(there, ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES, 0)
+    most = lanes(0.0)
+    total = lanes(0.0)
+    fluid = lanes(0.0)
+    for number in range(TISSUES):
+        most = maximum(most, absolute(take(own.maps, nearest + number)))
+    for corner in range(8):
+        i = (corner >> 2) & 1
+        j = (corner >> 1) & 1
+        k = corner & 1
+        x = minimum(maximum(i32(fx) + i, 0), own.sides[0] - 1)
+        y = minimum(maximum(i32(fy) + j, 0), own.sides[1] - 1)
+        z = minimum(maximum(i32(fz) + k, 0), own.sides[2] - 1)
+        place = ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES
+        weight = where(i == 1, q[0] - fx, 1.0 - (q[0] - fx)) * where(j == 1, q[1] - fy, 1.0 - (q[1] - fy))
+        weight = weight * where(k == 1, q[2] - fz, 1.0 - (q[2] - fz))
+        for number in range(TISSUES):
+            share = weight * take(own.maps, place + number)
+            total = total + share
+            fluid = fluid + where(number == FLUIDS, share, 0.0)
+    return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
+
+
+@func
+def nothing_along(volume: Volume, p: vec3, d: vec3) -> real:
+    """For getters whose functions are not asked: a half is cut where it enters subcortical grey matter."""
+    return 0.0
+
+
+# ------------------------------------------------------------------------------------------------------------- a half
+@func
+def classify(stopping: Act5, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+    """The rule says what it has to say when it notes a point."""
+    return GROWING
+
+
+@stage
+def load_passed(memory: Passed, half: i32, halves: Halves):
+    """What the half has passed; the backward half also knows whether the forward half has left its seed's grey matter."""
+    place = POINT * half + 3 + CARRIED
+    memory.depth = i32(halves.point[place])
+    memory.least = halves.point[place + 1]
+    memory.step = i32(halves.point[place + 2])
+    memory.began = i32(halves.point[place + 3])
+    memory.freed = i32(halves.point[place + 4])
+    memory.pathology = i32(halves.point[place + 5])
+    memory.backward = half & 1
+    if (half & 1) == 1:
+        memory.freed = maximum(memory.freed, i32(halves.point[POINT * (half - 1) + 3 + CARRIED + 4]))
+
+
+@stage
+def store_passed(memory: Passed, half: i32, halves: Halves):
+    """Keep it."""
+    place = POINT * half + 3 + CARRIED
+    halves.point[place] = real(memory.depth)
+    halves.point[place + 1] = memory.least
+    halves.point[place + 2] = real(memory.step)
+    halves.point[place + 3] = real(memory.began)
+    halves.point[place + 4] = real(memory.freed)
+    halves.point[place + 5] = real(memory.pathology)
+
+
+@func
+def value_ahead(volume: Volume, stopping: Act5, p: vec3, ahead: vec3) -> real:
+    """The getter's function at the point ahead, in the direction of the step to it."""
+    d = normalised(vec3(
+        (ahead[0] - p[0]) * stopping.side_x, (ahead[1] - p[1]) * stopping.side_y, (ahead[2] - p[2]) * stopping.side_z
+    ))  # fmt: skip
+    return along(volume, ahead, d)
+
+
+@stage
+def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scratch: Scratch, rules: Rules):
+    """Refuse a seed, or say where a step has led to."""
+    if walk.moves == 0:
+        if walk.taken == 0:
+            begins = may_begin(tissues_at(stopping, walk.ahead))
+            memory.began = begins >> 1
+            if begins == 0:
+                walk.status = INVALID_END
+    elif walk.reason == GROWING:
+        kind = kind_of(tissues_at(stopping, walk.ahead))
+        memory.pathology = where(kind == PATHOLOGY, 1, 0)
+        if kind == NOWHERE:
+            walk.reason = OUTSIDE_IMAGE
+        elif kind == FLUID:
+            walk.reason = where(memory.depth > 0, LEFT_SUBCORTEX, INVALID_END)
+        elif kind == CORTEX:
+            walk.reason = ENTERED_CORTEX
+        elif kind == SUBCORTEX:
+            value = value_ahead(volume, stopping, walk.p, walk.ahead)
+            if (memory.depth == 0) | (value < memory.least):
+                memory.least = value
+                memory.step = walk.taken + 1
+            memory.depth = memory.depth + 1
+        elif memory.depth > 0:
+            if (memory.began == 1) & (memory.freed == 0):
+                memory.freed = 1
+                memory.depth = 0
+            else:
+                walk.reason = LEFT_SUBCORTEX
+
+
+@stage
+def judge_end(walk: Walk, memory: Passed, stopping: Act5, rules: Rules):
+    """Say whether an end without a direction is valid; cut a half back that has left subcortical grey matter."""
+    if (walk.status == NO_DIRECTION) | (walk.status == OUTSIDE_IMAGE):
+        if memory.depth > 0:
+            walk.status = IN_SUBCORTEX
+        elif (walk.status == NO_DIRECTION) & (memory.pathology == 1):
+            walk.status = VALID_END
+    if walk.status == LEFT_SUBCORTEX:
+        walk.taken = memory.step
+    # a streamline that has not left the grey matter of its seed has met no white matter
+    if (memory.backward == 1) & (memory.began == 1) & (memory.freed == 0):
+        walk.status = INVALID_END

@@ -1,0 +1,80 @@
+"""Anatomically constrained tractography on five tissues: makes the tables of the kernels from a 5TT image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from ...errors import InputError, ParameterError
+from ...kernels.stopping import act5
+from ...option import SEEDS, option
+from ..tables.given import StopTables
+
+if TYPE_CHECKING:
+    from ...option import ImageLike
+
+Array = npt.NDArray[Any]
+NAME = "act5"
+TOLERANCE = 1e-3  # of a share, as images round
+HOLES = {
+    "classify": act5.classify, "MAPS": act5.TISSUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT, "TAKES_BACK": 1,
+    "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
+    "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
+    "fluid_at": act5.fluid_at,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Act5Options:
+    """The option of the rule, a part of :class:`tistreamlines.Parameters`."""
+
+    act: ImageLike | None = option(
+        None, SEEDS, "Five-tissue-type image (5TT of MRtrix3) on any grid, for anatomically constrained tractography: "
+        "streamlines end in grey matter, and those that end in fluid or in white matter are dropped.", unit="FILE",
+        absent="none", common=True,
+    )  # fmt: skip
+
+
+def prepare(
+    maps: Mapping[str, Any], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
+) -> StopTables:
+    """Make the tables of the rule.
+
+    Parameters
+    ----------
+    maps : mapping
+        ``act``, an :class:`tistreamlines.tracking.stopping.own_grid.OwnMap` of five volumes.
+    anisotropy : unused
+        See :class:`tistreamlines.tracking.registry.StoppingRule`.
+    options : Act5Options
+        Options of the rule.
+    sides : tuple of float, (3,)
+        Sides of a voxel of the tracked image, mm.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If there is no image.
+    InputError
+        If the image has no white matter, or values that are no fractions.
+    """
+    if "act" not in maps:
+        raise ParameterError(f"--stopping {NAME} needs --act")
+    own = maps["act"]
+    if own.values.min() < -TOLERANCE or own.values.max() > 1 + TOLERANCE:
+        raise InputError(f"{options.act}: has values from {own.values.min():.3g} to {own.values.max():.3g}, and shares "
+                         "of five tissues are from 0 to 1: give an image that 5ttcheck accepts")  # fmt: skip
+    if not own.values[..., act5.WHITES].any():
+        raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
+                         "of MRtrix3's 5TT images")  # fmt: skip
+    x, y, z = map(float, sides)
+    rule = act5.Act5(side_x=x, side_y=y, side_z=z, **own.fields())
+    return StopTables(rule, None, None, HOLES)
