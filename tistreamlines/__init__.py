@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .options.parameters import Parameters
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
+    from .run.five_tissues import five_tissues
     from .run.log import Watcher
     from .run.mapping import map_tractogram
     from .run.parts import join
@@ -82,6 +83,7 @@ __all__ = [
     "Waytotal",
     "choice",
     "estimate",
+    "five_tissues",
     "join",
     "map_tractogram",
     "register",
@@ -100,6 +102,7 @@ _HOMES = {
     "space.batch": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("estimate", "stream", "track"),
+    "run.five_tissues": ("five_tissues",),
     "run.mapping": ("map_tractogram",),
     "run.parts": ("join",),
     "run.log": ("Watcher",),
