@@ -148,7 +148,7 @@ def test_fractions_of_the_phantom(head, tmp_path, run):
     given = [word for name, file in zip(MAPS, files, strict=True) for word in (f"--{name.replace('_', '-')}", file)]
     done = run("5tt", *given, "-o", tmp_path / "5tt.nii.gz")
     assert done.code == 0, done
-    assert done.err.startswith("Warning: without --sgm")
+    assert done.err.startswith("Warning: no subcortical grey matter is given")
     assert done.err.count("\n") == 1
     assert "subcortical" not in done.out
     values, _ = load_five_tissues(tmp_path / "5tt.nii.gz")

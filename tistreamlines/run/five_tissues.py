@@ -179,8 +179,8 @@ def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt
         left -= values[..., SUBCORTICAL]
     else:
         warnings.warn(
-            "without --sgm, the image has no subcortical grey matter: in the deep nuclei, streamlines end at once "
-            "where there is grey matter, as in the cortex, and pass where there is white matter",
+            "no subcortical grey matter is given: in the deep nuclei, streamlines will end at once where there is grey "
+            "matter, as in the cortex, and pass where there is white matter",
             stacklevel=3,
         )  # fmt: skip
     # a quotient of at most 1 is rounded to at most 1, which 5ttcheck demands
