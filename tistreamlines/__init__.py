@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .options.parameters import Parameters
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
+    from .run.five_tissues import five_tissues
     from .run.log import Watcher
     from .run.mapping import map_tractogram
     from .run.parts import join
@@ -88,6 +89,7 @@ __all__ = [
     "Waytotal",
     "choice",
     "estimate",
+    "five_tissues",
     "join",
     "map_tractogram",
     "register",
@@ -106,6 +108,7 @@ _HOMES = {
     "space.batch": ("Batch", "Space"),
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("estimate", "stream", "track"),
+    "run.five_tissues": ("five_tissues",),
     "run.mapping": ("map_tractogram",),
     "run.parts": ("join",),
     "run.log": ("Watcher",),

@@ -28,7 +28,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import caches, damage, fuzz, helpers, kills, mixes, node_tables, products, surroundings, together, tractograms
+from . import (
+    caches,
+    damage,
+    five_tissues,
+    fuzz,
+    helpers,
+    kills,
+    mixes,
+    node_tables,
+    products,
+    surroundings,
+    together,
+    tractograms,
+)
 from .material import MAP, ROOT, RUNS, in_this_process, track
 from .room import Room
 
@@ -79,6 +92,7 @@ CLASSES = {
     "product-tables": Class(WARM, 50, node_tables.lookup_tables),
     "product-files": Class(WARM, 10, products.files_that_are_none),
     "product-options": Class(WARM, 80, products.names_and_options),
+    "tissues": Class(WARM, 40, five_tissues.inputs),
     "lines-contents": Class(WARM, 40, tractograms.contents),
     "lines-damaged": Class(WARM, 40, tractograms.damaged),
     "lines-headers": Class(WARM, 30, tractograms.headers),

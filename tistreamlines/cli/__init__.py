@@ -1,1 +1,1 @@
-"""The command line: `tistreamlines track`, `join`, `map`, `view`, `demo`, `devices`, `verify` and `benchmark`."""
+"""The command line: `track`, `join`, `map`, `5tt`, `view`, `demo`, `devices`, `verify` and `benchmark`."""

@@ -18,12 +18,14 @@ COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
     "join": "Join the parts of a run to one tractogram.",
     "map": "Make matrices, maps and tables of anyone's streamlines.",
+    "5tt": "Make a five-tissue-type image of a segmentation.",
     "view": "Show a tractogram in the browser.",
     "devices": "List the devices that can track here.",
     "demo": "Track a phantom and draw a picture of the streamlines.",
     "verify": "Check that every device gives bit-identical streamlines.",
     "benchmark": "Time tistreamlines and other programs on the same data.",
 }
+NAMED = {"5tt": "five_tissues"}  # whose modules and functions cannot have the names of the commands
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 
 
@@ -36,7 +38,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return getattr(importlib.import_module(f"{__package__}.{cmd_name}"), cmd_name)
+        name = NAMED.get(cmd_name, cmd_name)
+        return getattr(importlib.import_module(f"{__package__}.{name}"), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

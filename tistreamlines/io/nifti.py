@@ -188,7 +188,9 @@ def load_mask(
     return np.ascontiguousarray(mask)
 
 
-def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0) -> npt.NDArray[np.float32]:
+def load_map(
+    path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0, *, reference: AnyPath | None = None
+) -> npt.NDArray[np.float32]:  # fmt: skip
     """Read a scalar map, or several in one file, on the grid of the series or of the orientations.
 
     Parameters
@@ -201,6 +203,8 @@ def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0)
         Receives a message if there are NaN values, which become 0; programs write NaN where nothing was fitted.
     volumes : int
         Number of volumes of a 4-D file; 0 for a 3-D one.
+    reference : str or Path, optional
+        Image whose grid this is, for messages; by default the series or the orientations.
 
     Returns
     -------
@@ -211,11 +215,12 @@ def load_map(path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0)
     InputError
         If the file is missing or damaged, on another grid, or has infinite values.
     """
-    return np.ascontiguousarray(_load_volume(path, space, note, (volumes,) if volumes else ())[1], np.float32)
+    _, data = _load_volume(path, space, note, (volumes,) if volumes else (), reference)
+    return np.ascontiguousarray(data, np.float32)
 
 
 def _load_volume(
-    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = ()
+    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None
 ) -> tuple[Path, npt.NDArray[Any]]:
     path, image = open_image(path)
     shape = tuple(image.shape)
@@ -226,13 +231,14 @@ def _load_volume(
     grid = tuple(shape[axis] for axis in order.axes if axis < len(shape)) + shape[3:]
     if grid[:3] == space.shape and shape[3:] != volumes and volumes:
         raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
-    advice = f"resample it, e.g. mrgrid {path} regrid -template DWI {'' if volumes else '-interp nearest '}OUTPUT"
+    template, others = reference or "DWI", reference or "series or orientations"
+    how = f"-template {template}{'' if volumes else ' -interp nearest'}"
+    advice = f"resample it, e.g. mrgrid {path} regrid {how} OUTPUT"
     if grid != space.shape + volumes:
-        raise InputError(f"{path}: shape {shape}, but the series or orientations have {space.shape}; {advice}")
+        have = f"{reference} has" if reference else "the series or orientations have"
+        raise InputError(f"{path}: shape {shape}, but {have} {space.shape}; {advice}")
     if not order.difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
-        raise InputError(
-            f"{path}: affine differs by {order.difference:.4g} from that of series or orientations; {advice}"
-        )
+        raise InputError(f"{path}: affine differs by {order.difference:.4g} from that of {others}; {advice}")
     data = without_nan(path, order.applied(read_array(path, image).reshape(shape)), note)
     check_finite(path, data)
     return path, data

@@ -86,7 +86,7 @@ def check_names(
     beside = record_path(output, products)
     given = [path for path in (stats, *(path for _, path in made), output, beside, table) if path is not None]
     for path in given:
-        _check_name(path, taken)
+        check_name(path, taken)
     if output is not None and output.suffix.lower() not in SINKS:
         raise OutputError(f"{output}: unknown suffix {output.suffix!r}; end the name with {', '.join(SINKS)}")
     places = Counter(path.resolve() for path in (*(path for _, path in made), table) if path is not None)
@@ -115,7 +115,7 @@ def _check_report(page: Path, others: Iterable[Path], taken: Mapping[Path, str],
     if page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
     for path in files_of(page).values():
-        _check_name(path, taken)
+        check_name(path, taken)
         check_target(path, force=force)
         if any(_same_name(path, other) for other in others):
             raise ParameterError(f"--report {page}: {path.name} is also the name of another output; give another name")
@@ -168,7 +168,7 @@ def unfinished(output: Path) -> Path:
     return output.with_name(f"{output.name}.unfinished")
 
 
-def _check_name(path: Path, taken: Mapping[Path, str]) -> None:
+def check_name(path: Path, taken: Mapping[Path, str]) -> None:
     """Refuse a name that the file system does not accept, and that of a file which would be lost."""
     try:
         # the hidden folder in which a file is written has the longest name

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...backends.program import Program
 from ...errors import InputError, ParameterError
-from ...io.images import grid_of, open_image, read_array
+from ...io.labels import read_labels
 from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
 from ...kernels.products.points import Affine
 from ...linker.lang import fields_of
@@ -58,11 +58,8 @@ class Parcellation:
     def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
         from ...io.node_tables import read_nodes  # which loads parsers that most runs do not need
 
-        path, opened = open_image(image)
-        if len(opened.shape) != 3:
-            raise InputError(f"{path}: has {len(opened.shape)} axes; give a parcellation of three, with labels")
-        self.path, self.space = path, grid_of(path, opened, sheared=True)
-        labels = _whole(path, read_array(path, opened))
+        read = read_labels(image)
+        path, labels, self.path, self.space = read.path, read.values, read.path, read.space
         named = None if table is None else read_nodes(table)
         greatest = int(labels.max())
         if named is None and greatest > GREATEST:
@@ -123,18 +120,6 @@ def ends_of(batch: Batch) -> Array:
 
 def _affine(matrix: Array) -> dict[str, float]:
     return dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True))
-
-
-def _whole(path: Path, values: Array) -> npt.NDArray[np.int64]:
-    """Return the labels of an image as whole numbers; labels below 0 are none."""
-    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
-        raise InputError(f"{path}: has values that are not whole numbers; give labels")
-    if np.abs(values).max() >= 2**31:
-        raise InputError(f"{path}: has a label of {np.abs(values).max():.3g}; give smaller ones")
-    labels = np.maximum(values.astype(np.int64), 0)
-    if not labels.any():
-        raise InputError(f"{path}: has no label above 0; give a parcellation")
-    return labels
 
 
 def _search(space: Space, radius: float) -> Search:

@@ -1,0 +1,58 @@
+"""Segmentations and tissue fractions that are damaged or odd, of which ``tistreamlines 5tt`` makes an image."""
+
+from __future__ import annotations
+
+import random
+
+from .damage import damage
+from .room import Room
+
+IMAGE = "5tt.nii.gz"
+ODD = (-1e30, -1.0, -1e-4, 0.4, 1.0001, 7.0, 165.0, 14_176.0, 2.0**31, 1e30, float("nan"), float("inf"))
+FRACTIONS = ("pve_wm.nii", "pve_gm.nii", "pve_csf.nii")
+
+
+def inputs(rng: random.Random, room: Room) -> list[str]:
+    """Damage a segmentation or a map, or set a voxel to a value that nobody should give."""
+    files = ("aseg.mgz", "aseg.mgh", "aseg.nii", *FRACTIONS, "sgm.nii")
+    name = rng.choice(files)
+    value = rng.choice((None, *ODD))
+    _write(room, name, value)
+    if value is None:
+        room.did.append(f"{damage(rng, room.inputs / name)} {name}")
+    else:
+        room.did.append(f"{value} in {name}")
+    maps = [word for file in FRACTIONS for word in (f"--{file[:-4].replace('_', '-')}", file)]
+    given = [name] if name.startswith("aseg") else [*maps, "--sgm", "sgm.nii"]
+    more = [one for one in ("--crop", "--sgm-amyg-hipp") if rng.random() < 0.3]
+    outcome = room.run(["5tt", *given, "-o", f"../out/{IMAGE}", *more])
+    return room.faults(outcome, name=IMAGE) + (_invalid(room) if outcome.code == 0 else [])
+
+
+def _write(room: Room, odd: str, value: float | None) -> None:
+    """Write a segmentation in three formats, and subcortical grey matter, with an odd value in a voxel of one file."""
+    import nibabel as nib
+    import numpy as np
+
+    white = nib.load(room.inputs / FRACTIONS[0])
+    labels = np.where(np.asarray(white.dataobj) > 0.5, 2, 0).astype(np.int32)
+    labels[5:9, 6:9] = 10
+    made = {"aseg.mgz": nib.MGHImage, "aseg.mgh": nib.MGHImage, "aseg.nii": nib.Nifti1Image, "sgm.nii": nib.Nifti1Image}
+    for name, kind in made.items():
+        kind(labels, white.affine).to_filename(room.inputs / name)
+    if value is not None:
+        values = np.array(nib.load(room.inputs / odd).dataobj, np.float32)  # a copy: the file is written anew
+        values[6, 7, 8] = value
+        made.get(odd, nib.Nifti1Image)(values, white.affine).to_filename(room.inputs / odd)
+
+
+def _invalid(room: Room) -> list[str]:
+    """What is wrong with the image that was written; read without threads, which the next fork would lose."""
+    import nibabel as nib
+    import numpy as np
+
+    values = np.asarray(nib.load(room.out / IMAGE).dataobj)
+    sums = values.sum(axis=-1)
+    fractions = values.shape[3:] == (5,) and values.min() >= 0 and values.max() <= 1
+    valid = fractions and (np.minimum(sums, np.abs(sums - 1)) < 1e-3).all() and sums.any()
+    return [] if valid else ["writes no five-tissue-type image"]

@@ -1,0 +1,242 @@
+"""Five-tissue-type (5TT) images, made of a segmentation or of tissue fractions."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, OutputError, ParameterError
+from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
+from ..io.images import Opened, grid_of, open_image
+from ..io.in_memory import InMemory, source_of
+from ..io.labels import read_labels, whole
+from ..io.maps import SUFFIXES, write_map
+from ..io.nifti import load_map
+from ..io.writer import check_target
+from ..option import flag
+from ..space.batch import Space
+from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
+from ..tracking.stopping.anatomy import doubt
+from .outputs import check_name
+
+if TYPE_CHECKING:
+    from nibabel.nifti1 import Nifti1Image
+
+    from ..option import ImageLike, PathLike
+
+Array = npt.NDArray[Any]
+# FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
+LABELS = {
+    CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "
+    "2200-2202 2205-2207 2210-2212 11100-11175 12100-12175",
+    SUBCORTICAL: "9-13 25-26 48-52 57-58",
+    WHITE: "2 7 16 28 41 46 60 85 155-158 170-175 192 250-255 3000-3035 3100-3181 4000-4035 4100-4181 5001-5002 "
+    "13100-13175 14100-14175",
+    FLUID: "4-5 14-15 24 30-31 43-44 62-63 72",
+    PATHOLOGICAL: "77-82 180-181",
+}
+AMYGDALAE_HIPPOCAMPI = "17-18 53-54"
+OUTSIDE, UNKNOWN = 255, 254  # of no tissue, and of a label that is not in the table
+BRAIN = 0.5  # least sum of fractions in the brain, as in tckgen -act
+NAMED = 5  # unknown labels in a message
+
+
+def five_tissues(
+    segmentation: ImageLike | None = None, output: PathLike | None = None, *, pve_wm: ImageLike | None = None,
+    pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, sgm: ImageLike | None = None,
+    sgm_amyg_hipp: bool = False, crop: bool = False, force: bool = False,
+) -> Nifti1Image:  # fmt: skip
+    """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
+
+    Parameters
+    ----------
+    segmentation : str, Path or nibabel image, optional
+        Labels of FreeSurfer: aseg, aparc+aseg, aparc.a2009s+aseg or wmparc, or a segmentation of FastSurfer or
+        SynthSeg, which have the same labels. They are grouped as by MRtrix3's ``5ttgen freesurfer``.
+    output : str or Path, optional
+        Image to write, .nii or .nii.gz.
+    pve_wm, pve_gm, pve_csf : str, Path or nibabel image, optional
+        In place of a segmentation, the fractions of white matter, grey matter and cerebrospinal fluid, 0 to 1, on one
+        grid. They are divided by their sum where it is at least 0.5; elsewhere, there is no brain.
+    sgm : str, Path or nibabel image, optional
+        Subcortical grey matter on the grid of the fractions: a mask, fractions from 0 to 1, or labels of FreeSurfer, as
+        FSL's FIRST writes them, too. As in ``5ttgen fsl``, cerebrospinal fluid stays as it is, and white matter and
+        cortical grey matter share what is left.
+    sgm_amyg_hipp : bool
+        Take the amygdalae and hippocampi as subcortical grey matter; otherwise they are cortical.
+    crop : bool
+        Cut the grid to the brain, with a voxel around it; by default, it is that of the input.
+    force : bool
+        Overwrite an existing file.
+
+    Returns
+    -------
+    nibabel.nifti1.Nifti1Image, (x, y, z, 5) float32
+        Fractions of cortical grey matter, subcortical grey matter, white matter, cerebrospinal fluid and pathological
+        tissue. They sum to 1 in the brain, and are 0 elsewhere.
+
+    Raises
+    ------
+    ParameterError
+        If neither a segmentation nor all three fractions are given, or options cannot be combined.
+    InputError
+        If an input is missing, damaged or on another grid, has a label of no known tissue, or values that are no
+        fractions.
+    OutputError
+        If the output exists, has another suffix, or cannot be written.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> image = ts.five_tissues("aparc+aseg.mgz", "5tt.nii.gz")  # doctest: +SKIP
+    >>> image = ts.five_tissues(  # doctest: +SKIP
+    ...     pve_wm="T1_pve_2.nii.gz", pve_gm="T1_pve_1.nii.gz", pve_csf="T1_pve_0.nii.gz",
+    ...     sgm="T1_all_fast_firstseg.nii.gz",
+    ... )
+    """
+    import nibabel as nib
+
+    inputs = {"segmentation": segmentation, "pve_wm": pve_wm, "pve_gm": pve_gm, "pve_csf": pve_csf, "sgm": sgm}
+    given = {name: source_of(name, one) for name, one in inputs.items() if one is not None}
+    _check(given, sgm_amyg_hipp=sgm_amyg_hipp)
+    target = None if output is None else Path(output)
+    if target is not None:
+        _check_output(target, given, force=force)
+    opened = {name: open_image(one) for name, one in given.items()}
+    if "segmentation" in opened:
+        values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp)
+    else:
+        values, space = of_fractions(opened, sgm_amyg_hipp=sgm_amyg_hipp)
+    if crop:
+        values, space = cropped(values, space)
+    if target is not None:
+        write_map(target, values, space, force=force)
+    image = nib.Nifti1Image(values, space.affine)
+    image.header.set_xyzt_units("mm")
+    return image
+
+
+def _check(given: dict[str, Any], *, sgm_amyg_hipp: bool) -> None:
+    """Raise a ParameterError unless there is either a segmentation or all fractions."""
+    fractions = [name for name in FRACTIONS if name in given]
+    if "segmentation" in given and (others := [*fractions, *(["sgm"] if "sgm" in given else [])]):
+        raise ParameterError(f"{flag(others[0])} and a segmentation cannot be combined: give one of them")
+    if "segmentation" not in given and len(fractions) < len(FRACTIONS):
+        raise ParameterError(f"give a segmentation, or all of {', '.join(map(flag, FRACTIONS))}")
+    if fractions and sgm_amyg_hipp and "sgm" not in given:
+        raise ParameterError("--sgm-amyg-hipp needs a segmentation, or labels with --sgm")
+    if wrong := [name for name, one in given.items() if isinstance(one, InMemory) and one.affine is None]:
+        raise ParameterError(f"{flag(wrong[0])} is an array: give a nibabel image, or the path of one")
+
+
+def _check_output(target: Path, given: dict[str, Any], *, force: bool) -> None:
+    """Raise an OutputError unless the image can be written."""
+    check_name(target, {Path(one): "is an input" for one in given.values() if not isinstance(one, InMemory)})
+    if not target.name.lower().endswith(SUFFIXES):
+        raise OutputError(f"{target}: unknown suffix {target.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    check_target(target, force=force)
+
+
+def of_segmentation(segmentation: Opened, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
+    """Return the five fractions, each 0 or 1, of labels of FreeSurfer, and their grid."""
+    labels = read_labels(segmentation)
+    tissue = _tissue_of(labels.path, labels.values, sgm_amyg_hipp=sgm_amyg_hipp)
+    values = _empty(labels.space)
+    for one in range(len(TISSUES)):
+        values[..., one] = tissue == one
+    return values, labels.space
+
+
+def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
+    """Return the five fractions and their grid, given images of three tissues and perhaps of subcortical grey matter.
+
+    Nothing is taken to be pathological.
+    """
+    first = opened["pve_wm"]
+    space = grid_of(*first, sheared=True)
+    maps = {name: load_map(one, space, warnings.warn, reference=first.path) for name, one in opened.items()}
+    for name in FRACTIONS:
+        check_fractions(opened[name].path, maps[name])
+        maps[name] = maps[name].clip(0, 1)
+    if exchanged := doubt(maps, None, None):
+        warnings.warn(exchanged, stacklevel=3)
+    white, grey, fluid = (maps[name] for name in FRACTIONS)
+    total = white + grey + fluid
+    inside = total >= BRAIN
+    if not inside.any():
+        files = ", ".join(str(opened[name].path) for name in FRACTIONS)
+        raise InputError(f"{files}: sum to {BRAIN} or more in no voxel; give fractions from 0 to 1")
+    values = _empty(space)
+    values[..., FLUID] = np.divide(fluid, total, where=inside, out=np.zeros_like(total))
+    left = np.where(inside, 1 - values[..., FLUID], 0)
+    if "sgm" in maps:
+        deep = _subcortical(opened["sgm"].path, maps["sgm"], sgm_amyg_hipp=sgm_amyg_hipp)
+        values[..., SUBCORTICAL] = np.minimum(deep, left)
+        left -= values[..., SUBCORTICAL]
+    else:
+        warnings.warn(
+            "no subcortical grey matter is given: in the deep nuclei, streamlines will end at once where there is grey "
+            "matter, as in the cortex, and pass where there is white matter",
+            stacklevel=3,
+        )  # fmt: skip
+    # a quotient of at most 1 is rounded to at most 1, which 5ttcheck demands
+    both = white + grey
+    for tissue, map_ in ((CORTICAL, grey), (WHITE, white)):
+        values[..., tissue] = left * np.divide(map_, both, where=both > 0, out=np.zeros_like(both))
+    return values, space
+
+
+def _subcortical(path: Path, values: npt.NDArray[np.float32], *, sgm_amyg_hipp: bool) -> Array:
+    """Return the fraction of subcortical grey matter, given labels or the fraction itself."""
+    if values.max() > 1 + TOLERANCE and (values == np.rint(values)).all():
+        tissue = _tissue_of(path, whole(path, values), sgm_amyg_hipp=sgm_amyg_hipp)
+        values = (tissue == SUBCORTICAL).astype(np.float32)
+    elif sgm_amyg_hipp:
+        raise ParameterError(f"--sgm-amyg-hipp needs labels, and {path} has none: leave the option out")
+    check_fractions(path, values)
+    if not values.any():
+        raise InputError(f"{path}: has no subcortical grey matter; give a mask, fractions or labels of FreeSurfer")
+    return values.clip(0, 1)
+
+
+def _tissue_of(path: Path, labels: npt.NDArray[np.int64], *, sgm_amyg_hipp: bool) -> npt.NDArray[np.uint8]:
+    """Return the tissue of each label, or OUTSIDE; raise an InputError if a label belongs to none."""
+    tissues = {label: tissue for tissue, text in LABELS.items() for label in _listed(text)}
+    if sgm_amyg_hipp:
+        tissues |= dict.fromkeys(_listed(AMYGDALAE_HIPPOCAMPI), SUBCORTICAL)
+    beyond = max(tissues) + 1
+    table = np.full(beyond + 1, UNKNOWN, np.uint8)
+    table[0] = OUTSIDE
+    table[list(tissues)] = list(tissues.values())
+    found = table[np.minimum(labels, beyond)]
+    if (unknown := found == UNKNOWN).any():
+        which = np.unique(labels[unknown])
+        named = ", ".join(map(str, which[:NAMED].tolist())) + (", ..." if len(which) > NAMED else "")
+        raise InputError(f"{path}: {unknown.sum():,} voxels have labels of no known tissue ({named}); give an aseg or "
+                         "aparc+aseg of FreeSurfer, or set these labels to 0 or to those of their tissues")  # fmt: skip
+    return found
+
+
+def _listed(text: str) -> list[int]:
+    """Return the labels of a list such as '3 17-18'."""
+    ends = [[int(end) for end in word.split("-")] for word in text.split()]
+    return [label for first, *last in ends for label in range(first, (last or [first])[0] + 1)]
+
+
+def _empty(space: Space) -> npt.NDArray[np.float32]:
+    """Return fractions of 0, volume by volume as NIfTI stores them."""
+    return np.zeros((*space.shape, len(TISSUES)), np.float32, order="F")
+
+
+def cropped(values: npt.NDArray[np.float32], space: Space) -> tuple[npt.NDArray[np.float32], Space]:
+    """Cut an image to its tissue and a voxel around it, between which and the tissue points are still interpolated."""
+    tissue = np.argwhere(values.any(axis=-1))
+    low, high = np.maximum(tissue.min(axis=0) - 1, 0), tissue.max(axis=0) + 2
+    values = np.asfortranarray(values[tuple(map(slice, low, high))])
+    affine = space.affine.copy()
+    affine[:3, 3] = space.to_ras(low)
+    return values, Space(affine, (values.shape[0], values.shape[1], values.shape[2]))
