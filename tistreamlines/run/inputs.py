@@ -276,9 +276,12 @@ def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Ma
         return nifti.load_mask(path, space, log.note).astype(np.float32)
     if name in rule.own_grids:
         opened = images.open_image(path)
-        own = images.grid_of(*opened)
-        to_grid = np.linalg.solve(own.affine, space.affine)
-        return OwnMap(nifti.load_map(opened, own, log.note, volumes), to_grid)
+        if rule.read is not None:
+            values, own = rule.read(opened, log.warn)
+        else:
+            own = images.grid_of(*opened)
+            values = nifti.load_map(opened, own, log.note, volumes)
+        return OwnMap(values, np.linalg.solve(own.affine, space.affine))
     return nifti.load_map(path, space, log.note, volumes)
 
 

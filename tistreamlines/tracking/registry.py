@@ -12,6 +12,7 @@ from .. import plugins
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
+from ..io.five_tissues import load_five_tissues
 from ..option import listed
 from .getters import bedpostx, boot, fod, pmf, ptt
 from .getters.options import AngleOptions
@@ -130,6 +131,9 @@ class StoppingRule:
     own_grids : tuple of str
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
         :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`.
+    read : callable or None
+        Reads a map on a grid of its own, from what was opened and a function that receives warnings; returns values and
+        grid. None for maps of any kind.
     chosen_by : str
         The option that chooses the rule where it is given and ``stopping`` is not.
     defaults : mapping
@@ -147,6 +151,7 @@ class StoppingRule:
     draws: bool = False
     passed: float = 1e30
     own_grids: tuple[str, ...] = ()
+    read: Callable[[Any, Callable[[str], object]], tuple[Any, Space]] | None = None
     chosen_by: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -257,7 +262,7 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     ),
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
-        references=("Smith 2012",), passed=0.25, own_grids=("act",), chosen_by="act",
+        references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues, chosen_by="act",
         defaults={"keep": "valid-ends", "min_length": "2vox"},
     ),
 }  # fmt: skip

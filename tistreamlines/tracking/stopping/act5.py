@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 NAME = "act5"
-TOLERANCE = 1e-3  # of a share, as images round
 HOLES = {
     "classify": act5.classify, "MAPS": act5.TISSUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT, "TAKES_BACK": 1,
     "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
@@ -64,14 +63,11 @@ def prepare(
     ParameterError
         If there is no image.
     InputError
-        If the image has no white matter, or values that are no fractions.
+        If the image has no white matter.
     """
     if "act" not in maps:
         raise ParameterError(f"--stopping {NAME} needs --act")
     own = maps["act"]
-    if own.values.min() < -TOLERANCE or own.values.max() > 1 + TOLERANCE:
-        raise InputError(f"{options.act}: has values from {own.values.min():.3g} to {own.values.max():.3g}, and shares "
-                         "of five tissues are from 0 to 1: give an image that 5ttcheck accepts")  # fmt: skip
     if not own.values[..., act5.WHITES].any():
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")  # fmt: skip

@@ -1,0 +1,236 @@
+"""ACT on five tissues: tissues against numpy, ends of halves in a made-up head, and streamlines beside tckgen's."""
+
+import os
+import shutil
+import subprocess
+
+import nibabel as nib
+import numpy as np
+import pytest
+from dialects import DIALECTS, ints, reals
+from dialects import run as run_kernel
+from scipy.ndimage import gaussian_filter, map_coordinates
+
+import tistreamlines as ts
+from tistreamlines.devices import ARCHS, list_devices
+from tistreamlines.errors import TrackingError
+from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.kernels.stopping.act5 import (
+    CORTEX,
+    FLUID,
+    NOWHERE,
+    PATHOLOGY,
+    SUBCORTEX,
+    WHITE,
+    Act5,
+    fluid_at,
+    kind_of,
+    may_begin,
+    tissues_at,
+)
+from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
+from tistreamlines.tracking.stopping.own_grid import OwnMap
+
+TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
+PRESENT = {one.arch for one in list_devices() if one.available}
+SHAPE = (30, 16, 16)
+COMMON = {"nseeds": 600, "arch": "cpu", "dg": "ifod2", "max_steps": 200}
+
+
+@func
+def looked_at(
+    item: i32, own: Act5, points: Reals, shares: Reals, kinds: Ints, begins: Ints, fluids: Reals
+):  # fmt: skip
+    """Tissues at a point, its kind, whether a streamline may begin there, and its fluid by lanes."""
+    p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
+    found = tissues_at(own, p)
+    put(shares, 32 * item, found)
+    kinds[item] = kind_of(found)
+    begins[item] = may_begin(found)
+    at_once = vec3(at(points, 0) * 0.0 + p[0], at(points, 0) * 0.0 + p[1], at(points, 0) * 0.0 + p[2])
+    put(fluids, 32 * item, fluid_at(own, at_once))
+
+
+def sampled(values: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Each tissue at points in voxel coordinates, (5, n)."""
+    volumes = np.moveaxis(values.astype(float), -1, 0)
+    return np.stack([map_coordinates(one, points.T, order=1, mode="nearest") for one in volumes])
+
+
+def expected(shares: np.ndarray) -> tuple[int, int]:
+    """Kind and begin of five shares, by the rules of MRtrix3's ``Tissues`` in words of their own."""
+    cortical, subcortical, white, fluid, pathology = shares
+    grey = cortical + subcortical
+    if shares.sum() < 0.5:
+        return NOWHERE, 0
+    deep = subcortical > max(cortical, fluid, pathology) and subcortical >= white
+    wet = fluid >= max(cortical, subcortical, white, pathology)
+    begin = 2 if deep else int(not wet and white > 0 and grey - white < 0.01)
+    if wet:
+        return FLUID, begin
+    if grey >= white and grey > max(fluid, pathology):
+        return (CORTEX if cortical >= subcortical else SUBCORTEX), begin
+    return (PATHOLOGY if pathology >= max(cortical, subcortical, white) and pathology > fluid else WHITE), begin
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_tissues_at_a_point(dialect):
+    rng = np.random.default_rng(3)
+    values = rng.dirichlet(np.full(5, 0.4), (9, 12, 14)).astype(np.float32) * (rng.random((9, 12, 14, 1)) > 0.15)
+    own, count = OwnMap(values, TURN), 700
+    points = rng.uniform(-5, 30, (count, 3))
+    points[:350] = (rng.uniform(-0.4, [8.4, 11.4, 13.4], (350, 3)) - TURN[:3, 3]) @ np.linalg.inv(TURN[:3, :3]).T
+    fields = {f"own_{name}": array for name, array in own.fields().items()} | {f"own_side_{x}": 1.0 for x in "xyz"}
+    found = run_kernel(
+        dialect, looked_at, count, fields | {
+            "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
+            "fluids": reals(32 * count),
+        }, {"MAPS": 5},
+    )  # fmt: skip
+    q = points @ TURN[:3, :3].T + TURN[:3, 3]
+    inside = ((q >= -0.5) & (q < np.array([9, 12, 14]) - 0.5)).all(axis=1)
+    nearest = np.clip(np.floor(q + 0.5).astype(int), 0, [8, 11, 13])
+    there = inside & values.any(axis=-1)[tuple(nearest.T)]
+    shares = sampled(values, q).T
+    shares *= there[:, None]
+    clear = np.abs(q + 0.5 - np.rint(q + 0.5)).min(axis=1) > 1e-4  # of the borders of voxels
+    np.testing.assert_allclose(found["shares"].reshape(-1, 32)[clear, :5], shares[clear], atol=1e-5)
+    ties = np.array([np.min([abs(a - b) for i, a in enumerate(row) for b in row[i + 1 :]]) for row in shares])
+    grey = shares[:, 0] + shares[:, 1]
+    close = np.abs(np.stack([grey - shares[:, 2], grey - shares[:, 2] - 0.01, grey - shares[:, 3], grey - shares[:, 4],
+                             shares.sum(axis=1) - 0.5])).min(axis=0)  # fmt: skip
+    sure = clear & (~there | ((ties > 1e-4) & (close > 1e-4)))
+    rows = [expected(row) for row in shares[sure]]
+    np.testing.assert_array_equal(found["kinds"][sure], [kind for kind, _ in rows])
+    np.testing.assert_array_equal(found["begins"][sure], [begin for _, begin in rows])
+    assert {kind for kind, _ in rows} == {NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE}
+    valid = shares.sum(axis=1) >= 0.5
+    expect = np.where(valid, shares[:, 3], 2.0)[sure]
+    np.testing.assert_allclose(found["fluids"].reshape(-1, 32)[sure][:, [0, 31]].T, [expect, expect], atol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------ a made-up head
+def straight_fod() -> np.ndarray:
+    """FOD of fibres along the first axis, order 4, tournier07: coefficients of a delta function, made milder."""
+    from tistreamlines.space.harmonics import sampling_matrix
+
+    lobe = sampling_matrix([[1.0, 0, 0]], 4, "tournier07")[0]
+    return np.broadcast_to((2.0 * lobe).astype(np.float32), (*SHAPE, 15)).copy()
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory):
+    """Fibres along x: fluid at its begin, deep grey matter in the middle of one half of y, cortex at its end."""
+    folder = tmp_path_factory.mktemp("act")
+    affine = np.diag([2.0, 2, 2, 1])
+    x, y, _ = np.indices(SHAPE)
+    kinds = np.where(x < 4, 3, np.where(x >= 26, 0, np.where((np.abs(x - 15) < 2.5) & (y < 8), 1, 2)))
+    tissues = np.stack([gaussian_filter((kinds == k).astype(float), 0.4) for k in range(5)], axis=-1)
+    tissues /= tissues.sum(axis=-1, keepdims=True)
+    for name, values in (("fod", straight_fod()), ("5tt", tissues), ("mask", np.ones(SHAPE))):
+        nib.save(nib.Nifti1Image(values.astype(np.float32), affine), folder / f"{name}.nii.gz")
+    return folder
+
+
+def tracked(head, **more):
+    """A run in the head."""
+    named = {"sh": head / "fod.nii.gz", "sh_basis": "tournier07", "seed_mask": head / "mask.nii.gz",
+             "act": head / "5tt.nii.gz"}  # fmt: skip
+    return ts.track(**named | COMMON | more)
+
+
+@pytest.fixture(scope="module")
+def found(head):
+    """All streamlines, also those that are not accepted."""
+    return tracked(head, keep="all", min_length=0)
+
+
+def test_halves_end_by_their_tissues(head, found):
+    batch = ts.Batch.concatenate(list(found.batches))
+    tissues = nib.load(head / "5tt.nii.gz").get_fdata()
+    reasons = set()
+    for i, line in enumerate(batch):
+        seed = int(np.linalg.norm(line - batch.seeds[i], axis=1).argmin())
+        for reason, half in zip(batch.stop_reasons[i], (line[: seed + 1][::-1], line[seed:]), strict=True):
+            shares = sampled(tissues, half / 2)
+            grey, deep = shares[0] + shares[1] >= shares[2] + 1e-4, shares[1] > shares[0]
+            reasons.add(int(reason))
+            if reason == Stop.ENTERED_CORTEX:  # the first point in the cortex is the last one
+                assert (grey & ~deep)[1:-1].sum() == 0 and shares[0, -1] + shares[1, -1] >= shares[2, -1] - 1e-4
+            elif reason == Stop.LEFT_SUBCORTEX:  # cut back to a point there
+                assert shares[1, -1] + shares[0, -1] >= shares[2, -1] - 1e-4
+            elif reason == Stop.INVALID_END and len(half) > 1:  # in fluid, or still in deep grey matter
+                assert half[-1, 0] / 2 < 5 or sampled(tissues, half[:1] / 2)[1] > 0.4
+    assert {Stop.ENTERED_CORTEX, Stop.LEFT_SUBCORTEX, Stop.INVALID_END} <= reasons
+
+
+def test_accepted_streamlines_have_two_valid_ends(head, found):
+    kept = tracked(head)
+    assert kept.parameters.keep == "valid-ends" and kept.parameters.min_length == "2vox"
+    valid = {Stop.ENTERED_CORTEX, Stop.LEFT_SUBCORTEX, Stop.IN_SUBCORTEX, Stop.OUTSIDE_IMAGE}
+    batch = ts.Batch.concatenate(list(kept.batches))
+    assert set(batch.stop_reasons.ravel().tolist()) <= {int(one) for one in valid}
+    # every one of the streamlines of deep grey matter's half that goes on to the cortex, or through, is long
+    assert 20 < len(batch) < found.n_streamlines
+    # a streamline of white matter before deep grey matter ends in fluid on its other side
+    assert kept.dropped["invalid_ends"] > 20
+
+
+def test_a_seed_in_deep_grey_matter_leaves_it_once(head):
+    """From the middle of deep grey matter, the forward half leaves it for good, and the backward half ends in it."""
+    seeds = np.column_stack([np.full(40, 30.0), np.linspace(8, 12, 40), np.full(40, 16.0)])
+    kept = tracked(head, seed_mask=None, nseeds=None, seeds=seeds, keep="all", min_length=0)
+    batch = ts.Batch.concatenate(list(kept.batches))
+    assert len(batch) > 30
+    backward, forward = batch.stop_reasons.T
+    assert np.mean(forward == Stop.ENTERED_CORTEX) > 0.1 and np.mean(forward == Stop.LEFT_SUBCORTEX) < 0.1
+    assert np.mean(backward == Stop.LEFT_SUBCORTEX) > 0.4
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_give_the_cpus_bits(head, found, arch):
+    if arch not in PRESENT:
+        pytest.skip(f"no {arch} device")
+    one = ts.Batch.concatenate(list(tracked(head, nseeds=12, keep="all", min_length=0).batches))
+    other = ts.Batch.concatenate(list(tracked(head, nseeds=12, keep="all", min_length=0, arch=arch).batches))
+    np.testing.assert_array_equal(one.points, other.points)
+    np.testing.assert_array_equal(one.stop_reasons, other.stop_reasons)
+
+
+def test_chunks_and_threads_do_not_matter(head, found):
+    other = tracked(head, keep="all", min_length=0, chunk_size=37, threads=1)
+    for name in ("points", "stop_reasons"):
+        one, two = (getattr(ts.Batch.concatenate(list(run.batches)), name) for run in (found, other))
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.skipif(not shutil.which("tckgen"), reason="no MRtrix3")
+@pytest.mark.parametrize(("dg", "algorithm"), [("ifod1", "iFOD1"), ("ifod2", "iFOD2")])
+def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm):
+    """Within three standard errors; the seeds are drawn in the whole image by both."""
+    count = 3000
+    words = ["tckgen", "-quiet", "-nthreads", 0, "-algorithm", algorithm, "-act", head / "5tt.nii.gz", "-seeds", count,
+             "-seed_image", head / "mask.nii.gz", "-select", 0, head / "fod.nii.gz", tmp_path / "t.tck"]  # fmt: skip
+    subprocess.run(list(map(str, words)), check=True, env=os.environ | {"MRTRIX_RNG_SEED": "1"})
+    theirs = [np.asarray(line) for line in nib.streamlines.load(tmp_path / "t.tck").streamlines]
+    ours = tracked(head, dg=dg, nseeds=count, max_steps=None, max_length=200)
+    error = 3 * np.sqrt(2 * len(theirs) * (1 - len(theirs) / count))
+    assert abs(ours.n_streamlines - len(theirs)) < error + 0.01 * count
+    lengths = [float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum()) for line in theirs]
+    assert abs(ours.mean_mm - np.mean(lengths)) < 3 * np.std(lengths) * np.sqrt(2 / len(lengths))
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((4, 4, 4), "four axes and five volumes"), ((4, 4, 4, 3), "four axes and five volumes")],
+)
+def test_what_is_no_image_of_five_tissues_is_refused(head, tmp_path, shape, words):
+    path = tmp_path / "no.nii.gz"
+    nib.save(nib.Nifti1Image(np.ones(shape, np.float32), np.eye(4)), path)
+    with pytest.raises(TrackingError, match=words):
+        tracked(head, act=path)
+
+
+def test_the_rule_needs_its_image(head):
+    with pytest.raises(TrackingError, match="stopping act5 needs"):
+        tracked(head, act=None, stopping="act5")
