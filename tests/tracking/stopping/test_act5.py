@@ -66,6 +66,8 @@ def expected(shares: np.ndarray) -> tuple[int, int]:
     deep = subcortical > max(cortical, fluid, pathology) and subcortical >= white
     wet = fluid >= max(cortical, subcortical, white, pathology)
     begin = 2 if deep else int(not wet and white > 0 and grey - white < 0.01)
+    if begin == 1 and grey > white and cortical > subcortical:
+        begin = 3
     if wet:
         return FLUID, begin
     if grey >= white and grey > max(fluid, pathology):
@@ -185,6 +187,24 @@ def test_a_seed_in_deep_grey_matter_leaves_it_once(head):
     backward, forward = batch.stop_reasons.T
     assert np.mean(forward == Stop.ENTERED_CORTEX) > 0.1 and np.mean(forward == Stop.LEFT_SUBCORTEX) < 0.1
     assert np.mean(backward == Stop.LEFT_SUBCORTEX) > 0.4
+
+
+def test_a_seed_beyond_the_interface_goes_one_way(head):
+    """Its streamline begins at the seed, and the other half is not grown."""
+    tissues = nib.load(head / "5tt.nii.gz").get_fdata()[:, 8, 8]
+    excess = tissues[:, 0] + tissues[:, 1] - tissues[:, 2]
+    before = 22 + int(np.argmax(excess[22:] > 0)) - 1
+    x = before + (0.005 - excess[before]) / (excess[before + 1] - excess[before])
+    seeds = np.column_stack([np.full(50, 2 * x), np.linspace(6, 24, 50), np.full(50, 16.0)])
+    kept = tracked(head, seed_mask=None, nseeds=None, seeds=seeds, keep="all", min_length=0)
+    batch = ts.Batch.concatenate(list(kept.batches))
+    assert len(batch) > 20
+    assert ((batch.stop_reasons == Stop.NOT_GROWN).sum(axis=1) == 1).mean() > 0.9
+    for i, line in enumerate(batch):
+        seed, other = (line[0], line[-1]) if batch.stop_reasons[i, 0] == Stop.NOT_GROWN else (line[-1], line[0])
+        if Stop.NOT_GROWN in batch.stop_reasons[i]:
+            np.testing.assert_allclose(seed, batch.seeds[i], atol=1e-4)
+            assert other[0] < seed[0] + 2.0
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])

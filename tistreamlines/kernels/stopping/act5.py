@@ -9,7 +9,7 @@ backward half grows after the forward half, to know whether that one has.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import floored
+from ...linker.maths import floored, reciprocal_root
 from ..growth import OUTSIDE_IMAGE
 from ..halves import *
 from ..interpolate import Volume, inside
@@ -21,13 +21,16 @@ along = Hole("the getter's function at a point in a direction, which tells where
 VALID_END, INVALID_END = int(Stop.VALID_END), int(Stop.INVALID_END)
 NO_DIRECTION = int(Stop.NO_DIRECTION)
 ENTERED_CORTEX, LEFT_SUBCORTEX = int(Stop.ENTERED_CORTEX), int(Stop.LEFT_SUBCORTEX)
-IN_SUBCORTEX = int(Stop.IN_SUBCORTEX)
+IN_SUBCORTEX, NOT_GROWN = int(Stop.IN_SUBCORTEX), int(Stop.NOT_GROWN)
 TISSUES = 5
 WHITES, FLUIDS = 2, 3  # numbers of white matter and fluid among them
 OUTSIDE_TISSUES = 2.0
-KEPT = 6  # numbers that a half keeps
+KEPT = 7  # numbers that a half keeps
 LEAST_SUM = 0.5  # of all tissues inside the image
 NEAR = 0.01  # difference of grey and white matter at which their interface is found
+ASIDE = 0.001  # mm from a seed at which this difference is compared
+# where a streamline may begin
+REFUSED, IN_WHITE, IN_DEEP_GREY, BEYOND = 0, 1, 2, 3
 # kinds of a point
 NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
 
@@ -45,7 +48,8 @@ class Passed(Record):
 
     ``depth``, points in the subcortical grey matter in which it is; ``least``, the least value there, and ``step``, the number of
     the step to that point; ``began``, 1 if its seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has
-    left that; ``pathology``, 1 if its last point lies in pathological tissue; ``backward``, 1 if it is the second half.
+    left that; ``pathology``, 1 if its last point lies in pathological tissue; ``beyond``, 1 if its seed lies on the grey side of
+    the interface to the cortex; ``backward``, 1 if it is the second half.
     """
 
     depth: i32
@@ -54,6 +58,7 @@ class Passed(Record):
     began: i32
     freed: i32
     pathology: i32
+    beyond: i32
     backward: i32
 
 
@@ -113,18 +118,20 @@ def kind_of(shares: real) -> i32:
 
 @func
 def may_begin(shares: real) -> i32:
-    """1 where a streamline may begin in white matter or at its interface, 2 in subcortical grey matter, else 0."""
+    """Whether a streamline may begin at a point with these shares: in which matter, BEYOND the interface, or REFUSED."""
     cortical = tissue(shares, 0)
     subcortical = tissue(shares, 1)
     white = tissue(shares, 2)
     fluid = tissue(shares, 3)
     pathology = tissue(shares, 4)
-    begins = 0
+    begins = REFUSED
     if ((cortical + subcortical) + white) + (fluid + pathology) >= LEAST_SUM:
         if (subcortical > cortical) & (subcortical >= white) & (subcortical > fluid) & (subcortical > pathology):
-            begins = 2
+            begins = IN_DEEP_GREY
         elif (kind_of(shares) != FLUID) & (white > 0.0) & ((cortical + subcortical) - white < NEAR):
-            begins = 1
+            begins = IN_WHITE
+            if ((cortical + subcortical) > white) & (cortical > subcortical):
+                begins = BEYOND
     return begins
 
 
@@ -185,6 +192,7 @@ def load_passed(memory: Passed, half: i32, halves: Halves):
     memory.began = i32(halves.point[place + 3])
     memory.freed = i32(halves.point[place + 4])
     memory.pathology = i32(halves.point[place + 5])
+    memory.beyond = i32(halves.point[place + 6])
     memory.backward = half & 1
     if (half & 1) == 1:
         memory.freed = maximum(memory.freed, i32(halves.point[POINT * (half - 1) + 3 + CARRIED + 4]))
@@ -200,15 +208,31 @@ def store_passed(memory: Passed, half: i32, halves: Halves):
     halves.point[place + 3] = real(memory.began)
     halves.point[place + 4] = real(memory.freed)
     halves.point[place + 5] = real(memory.pathology)
+    halves.point[place + 6] = real(memory.beyond)
 
 
 @func
-def value_ahead(volume: Volume, stopping: Act5, p: vec3, ahead: vec3) -> real:
-    """The getter's function at the point ahead, in the direction of the step to it."""
-    d = normalised(vec3(
+def heading(stopping: Act5, p: vec3, ahead: vec3) -> vec3:
+    """The direction of a step."""
+    return normalised(vec3(
         (ahead[0] - p[0]) * stopping.side_x, (ahead[1] - p[1]) * stopping.side_y, (ahead[2] - p[2]) * stopping.side_z
     ))  # fmt: skip
-    return along(volume, ahead, d)
+
+
+@func
+def divided(a: real, side: real) -> real:
+    """A part of a direction in voxels a mm."""
+    return a * reciprocal_root(side * side)
+
+
+@func
+def excess(stopping: Act5, p: vec3, d: vec3, mm: real) -> real:
+    """Grey less white matter at so many mm from a point in a direction."""
+    x = p[0] + mm * divided(d[0], stopping.side_x)
+    y = p[1] + mm * divided(d[1], stopping.side_y)
+    z = p[2] + mm * divided(d[2], stopping.side_z)
+    shares = tissues_at(stopping, vec3(x, y, z))
+    return (tissue(shares, 0) + tissue(shares, 1)) - tissue(shares, 2)
 
 
 @stage
@@ -217,8 +241,9 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
     if walk.moves == 0:
         if walk.taken == 0:
             begins = may_begin(tissues_at(stopping, walk.ahead))
-            memory.began = begins >> 1
-            if begins == 0:
+            memory.began = where(begins == IN_DEEP_GREY, 1, 0)
+            memory.beyond = where(begins == BEYOND, 1, 0)
+            if begins == REFUSED:
                 walk.status = INVALID_END
     elif walk.reason == GROWING:
         kind = kind_of(tissues_at(stopping, walk.ahead))
@@ -230,7 +255,7 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
         elif kind == CORTEX:
             walk.reason = ENTERED_CORTEX
         elif kind == SUBCORTEX:
-            value = value_ahead(volume, stopping, walk.p, walk.ahead)
+            value = along(volume, walk.ahead, heading(stopping, walk.p, walk.ahead))
             if (memory.depth == 0) | (value < memory.least):
                 memory.least = value
                 memory.step = walk.taken + 1
@@ -241,6 +266,11 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
                 memory.depth = 0
             else:
                 walk.reason = LEFT_SUBCORTEX
+        # from the grey side of the interface, a streamline goes one way, towards white matter
+        if (memory.beyond == 1) & (walk.taken == 0):
+            d = heading(stopping, walk.p, walk.ahead)
+            if excess(stopping, walk.p, d, ASIDE) > excess(stopping, walk.p, d, 0.0 - ASIDE):
+                walk.reason = NOT_GROWN
 
 
 @stage
@@ -253,6 +283,8 @@ def judge_end(walk: Walk, memory: Passed, stopping: Act5, rules: Rules):
             walk.status = VALID_END
     if walk.status == LEFT_SUBCORTEX:
         walk.taken = memory.step
+    if (walk.status == NOT_GROWN) & (memory.beyond == 1):
+        walk.taken = 0
     # a streamline that has not left the grey matter of its seed has met no white matter
     if (memory.backward == 1) & (memory.began == 1) & (memory.freed == 0):
         walk.status = INVALID_END
