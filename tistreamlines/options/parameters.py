@@ -55,11 +55,12 @@ class Parameters(OwnOptions):
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
-    nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
-    'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
-    direction getter or the model. A direction getter, a stopping rule, a model and a region can be objects, such as
-    ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand for fields.
+    ``seed_mask``, ``seed_image``, ``seed_gmwmi``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule,
+    regions) are paths, nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region
+    can also be a sphere, 'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get
+    the default of the direction getter or the model. A direction getter, a stopping rule, a model and a region can be
+    objects, such as ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand
+    for fields.
 
     Raises
     ------
