@@ -70,6 +70,7 @@ MIF_VALUES = (
 # values that change something wherever the option has an effect, of options with which no kernels are compiled
 TELLING = {
     "mask": "stop.nii.gz", "seed_mask": "stop.nii.gz", "seed_image": "stop.nii.gz", "seed_sphere": "30,20,20,30",
+    "seed_gmwmi": "dwi.nii.gz",
     "seeds": "seeds.txt", "nseeds": "17", "seeds_per_voxel": "1", "seed_grid": "1", "seed_seed": "5", "rng_seed": "5",
     "select": "7", "max_seeds": "9", "time_limit": "1e-9", "part": "1/3", "stop_map": "pve_wm.nii.gz",
     "stop_threshold": "0.99", "fa_threshold": "0.6", "stop_mask": "mask.nii.gz", "pve_wm": "stop.nii.gz",

@@ -46,7 +46,7 @@ def test_hints_name_options_that_are_there():
     named = {name for text in (*ADVICE.values(), *DIPY_NAMES.values()) for name in re.findall(r"--[a-z-]+", text)}
     assert len(named) > 15
     assert named <= KNOWN | {"--version"}
-    assert not {f"--{name}" for name in ADVICE} & (KNOWN - {"--seeds", "--seed-image", "--mask"})
+    assert not {f"--{name}" for name in ADVICE} & (KNOWN - {"--seeds", "--seed-image", "--seed-gmwmi", "--mask"})
     assert {f"--{name}" for name in ALIKE} <= KNOWN
 
 

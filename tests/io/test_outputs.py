@@ -115,6 +115,38 @@ def test_the_step_is_noted_where_the_format_has_a_place(tmp_path, suffix):
         assert float(nib.streamlines.load(path, lazy_load=True).header["step_size"]) == pytest.approx(0.8983258625)
 
 
+FIELDS = {"method": "det", "max_angle": 30.0, "min_dist": 9.5, "threshold": 0.2, "total_count": 5}
+
+
+@pytest.mark.skipif(not shutil.which("tckinfo"), reason="MRtrix3 is not installed")
+def test_mrtrix3_shows_the_header_and_keeps_it(tmp_path):
+    """A file of values at the points belongs to this tractogram alone; an edited one keeps what is said of tracking."""
+    grid = SPACES["plain"]
+    for name, lengths in (("a", [4, 7]), ("b", [5, 6])):
+        save(tmp_path / f"{name}.tck", grid, [batch(grid, lengths)], step_mm=0.25, fields=lambda: FIELDS)
+    nib.save(nib.Nifti1Image(np.ones(grid.shape, np.float32), grid.affine), tmp_path / "ones.nii")
+
+    def call(command):
+        done = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def shown(name):
+        return dict(re.findall(r"^    ([a-z_]+): +(.*)$", call(f"tckinfo {name}")[1], re.MULTILINE))
+
+    told = shown("a.tck")
+    assert {name: float(value) for name, value in told.items() if name not in ("method", "timestamp")} == {
+        "count": 2, "step_size": 0.25, "max_angle": 30, "min_dist": 9.5, "threshold": 0.2, "total_count": 5,
+    }  # fmt: skip
+    assert told["method"] == "det"
+    header = nib.streamlines.load(tmp_path / "a.tck", lazy_load=True).header
+    assert told.items() <= header.items()
+    assert call("tcksample -quiet a.tck ones.nii ones.tsf") == (0, "")
+    assert call("tsfvalidate -quiet ones.tsf a.tck")[0] == 0
+    assert call("tsfvalidate -quiet ones.tsf b.tck")[0] != 0
+    assert call("tckedit -quiet a.tck edited.tck -number 1") == (0, "")
+    assert shown("edited.tck").items() >= {"count": "1", "method": "det", "max_angle": "30"}.items()
+
+
 @pytest.mark.skipif(not shutil.which("tckmap"), reason="MRtrix3 is not installed")
 def test_tckmap_fills_in_between_points_by_the_step(tmp_path):
     """Along a diagonal, in steps of more than a voxel, it skips none."""

@@ -161,6 +161,7 @@ def values(folder: Path) -> dict[str, Any]:
     images = {
         "mask": d["mask"] & (np.indices(SHAPE)[2] > 1), "seed_mask": d["mask"] & (np.indices(SHAPE)[0] < 4),
         "seed_image": d["white"], "sample": d["white"],
+        "seed_gmwmi": np.stack([d["grey"], 0 * d["grey"], d["white"], d["fluid"], 0 * d["grey"]], axis=-1),
         "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
         "act": tissues_of(d),
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],

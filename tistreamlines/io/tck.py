@@ -5,6 +5,7 @@ Values of maps along the streamlines are written to a table beside it, with a ro
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -13,33 +14,45 @@ import numpy as np
 
 from ..space.batch import Batch, Space
 from .tabular import Table
+from .trx import crc32
 
 ROW = np.dtype("V12")
-HEADER_BYTES = 128  # size of the header below; the points begin after it
+HEADER_BYTES = 1024  # room of the header, whose counts are known at the end; the points begin after it
 TABLE = "_samples.csv"  # what its name ends with, in place of .tck
-HEADER = "mrtrix tracks\n{step}count: {count:010}\ndatatype: Float32LE\nfile: . {start}\nEND\n"
+Fields = Callable[[], Mapping[str, object]]
 
 
 class TckSink:
     """Appends the points of batches to a TCK file; the format has no data per streamline, which get a file beside it.
 
-    The header contains the step size, which MRtrix3's ``tckmap`` uses to resample streamlines.
+    The header has the fields of MRtrix3's ``tckgen``: the step size, with which ``tckmap`` resamples streamlines, what
+    else is known of the run, and a timestamp. MRtrix3's programs compare the timestamps of a tractogram and of a file
+    of values at its points (.tsf), to see whether they belong together; they do not read a time from them. So that
+    equal runs write equal bytes, it is not the time, but a checksum of the points, as a number below 1.
+
+    Parameters
+    ----------
+    folder, files : where the file is written, and what closes it.
+    space, point_type : not needed: TCK is in RASmm and has no grid, and one type.
+    step_mm : distance between points, if they are a step apart.
+    fields : called at the end, returns further fields of the header by their names.
     """
 
     STREAMLINE_BYTES: ClassVar[int] = 12  # a row of NaN
 
     def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
-    ) -> None:
-        del space, point_type  # TCK is in RASmm and has no grid, and one type
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
+        fields: Fields = dict,
+    ) -> None:  # fmt: skip
+        del space, point_type
         self.beside: Path | None = None
         self._opened, self._table = files, folder / "samples.csv"
         self._rows: Table | None = None
-        self._step = "" if step_mm is None else f"step_size: {step_mm:.9g}\n"
+        self._step_mm, self._fields = step_mm, fields
         self._path = folder / "tractogram.tck"
-        self._streamlines = 0
+        self._streamlines = self._crc = 0
         self._file = files.enter_context(self._path.open("wb"))
-        self._file.write(self._header())
+        self._file.seek(HEADER_BYTES)
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -51,6 +64,7 @@ class TckSink:
         is_point[ends] = False
         rows[is_point] = points
         rows[ends] = np.full(3, np.nan, "<f4").view(ROW)
+        self._crc = crc32(rows.data, self._crc)
         self._file.write(rows.data)
         self._streamlines += len(batch)
         if batch.data_per_streamline:
@@ -64,7 +78,7 @@ class TckSink:
         self._rows.append(batch.data_per_streamline)
 
     def finish(self) -> Path:
-        """Write the end marker, and the number of streamlines into the header; return the path."""
+        """Write the end marker and the header; return the path."""
         self._file.write(np.full(3, np.inf, "<f4").data)
         self._file.seek(0)
         self._file.write(self._header())
@@ -72,5 +86,8 @@ class TckSink:
         return self._path
 
     def _header(self) -> bytes:
-        text = HEADER.format(step=self._step, count=self._streamlines, start=HEADER_BYTES)
-        return text.encode().ljust(HEADER_BYTES, b"\n")
+        step = {} if self._step_mm is None else {"step_size": self._step_mm}
+        told = {**self._fields(), **step, "timestamp": f"0.{self._crc:010}", "count": self._streamlines}
+        told |= {"datatype": "Float32LE", "file": f". {HEADER_BYTES}"}
+        lines = (f"{name}: {f'{value:.9g}' if isinstance(value, float) else value}" for name, value in told.items())
+        return "\n".join(("mrtrix tracks", *lines, "END\n")).encode().ljust(HEADER_BYTES, b"\n")

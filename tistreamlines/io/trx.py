@@ -50,9 +50,10 @@ class TrxSink:
     beside: Path | None = None
 
     def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
-    ) -> None:
-        del step_mm  # the format has no field for it
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
+        fields: object = None,
+    ) -> None:  # fmt: skip
+        del step_mm, fields  # the format has no fields for them
         self._folder = folder
         self._space = space
         self._type = np.dtype(point_type).newbyteorder("<")

@@ -1,7 +1,7 @@
 """Writing of tractograms in all formats; a file appears only when it is complete.
 
 A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
-files and the step size.
+files, the step size and what else is known of the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import hidden_folder
-from .tck import TABLE, TckSink
+from .tck import TABLE, Fields, TckSink
 from .trk import TrkSink
 from .trx import TrxSink
 
@@ -28,8 +28,9 @@ class Sink(Protocol):
     beside: Path | None  # a table of what is sampled, if that is a file of its own
 
     def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32"
-    ) -> None: ...
+        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
+        fields: Fields = dict,
+    ) -> None: ...  # fmt: skip
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -45,8 +46,8 @@ SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSin
 
 def open_writer(
     path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None,
-    point_type: str = "float32",
-) -> TractogramWriter:
+    point_type: str = "float32", fields: Fields = dict,
+) -> TractogramWriter:  # fmt: skip
     """Open a tractogram for writing; the suffix determines the format.
 
     Parameters
@@ -63,6 +64,9 @@ def open_writer(
         Folder on the same disk in which the file is written; by default that of the file.
     point_type : str
         'float32', or 'float16' for a .trx file.
+    fields : callable
+        Called when all streamlines are written: returns what else is known of the run, by name, for formats whose
+        header has fields for it (.tck).
 
     Returns
     -------
@@ -75,7 +79,9 @@ def open_writer(
     OutputError
         If the suffix is unknown, the folder is missing, or the file exists and ``force`` is false.
     """
-    return TractogramWriter(path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type)
+    return TractogramWriter(
+        path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields
+    )
 
 
 class TractogramWriter:
@@ -86,11 +92,11 @@ class TractogramWriter:
 
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
-        drafts: Path | None = None, point_type: str = "float32",
+        drafts: Path | None = None, point_type: str = "float32", fields: Fields = dict,
     ) -> None:  # fmt: skip
         self.path = Path(path)
         self._draft = self.path if drafts is None else drafts / self.path.name
-        self._space, self._layout = space, (step_mm, point_type)
+        self._space, self._layout = space, (step_mm, point_type, fields)
         self._force = force
         self._sink: Sink | None = None
         self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets

@@ -11,6 +11,7 @@ from queue import Empty, Full, Queue
 from types import TracebackType
 
 from ..space.batch import Batch, Space
+from .tck import Fields
 from .writer import open_writer
 
 WAITING = 2  # batches in the queue at most, besides the one being written
@@ -36,15 +37,17 @@ class WriterThread:
     drafts : folder in which the file is written until it is complete.
     point_type : of the points in the file.
     content : makes of each batch what is written of it.
+    fields : called at the end, returns what the header of a .tck says of the run.
     """
 
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
         drafts: Path | None = None, point_type: str = "float32", content: Callable[[Batch], Batch] | None = None,
+        fields: Fields = dict,
     ) -> None:  # fmt: skip
         self.seconds, self._content = 0.0, content
         self._writer = open_writer(
-            path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type
+            path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields
         )
         self._queue: Queue[Batch | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()

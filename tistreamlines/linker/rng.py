@@ -7,7 +7,7 @@ stream         word 0  word 1        word 2             word 3
 ============== ======= ============= ================== =======================================================
 STEPPING       seed    steps, from 1 2 branch + side    number of the direction getter's draw, below 2**28
 STEPPING       seed    0             0                  0 or 1, for the initial direction of ``bedpostx``
-SEEDING        seed    0 to 64       0                  ``SEEDING << STREAM``
+SEEDING        seed    0 to 1999     0                  ``SEEDING << STREAM``
 SEEDING        seed    0             branch + 1         ``SEEDING << STREAM``, the sense of a one-way streamline
 STOPPING       seed    steps, from 0 2 branch + side    ``STOPPING << STREAM``, plus the number of the rule's draw
 RESAMPLING     seed    steps, from 1 2 branch + side    ``RESAMPLING << STREAM``, plus the particle, or 32 for the choice

@@ -28,6 +28,7 @@ class Options(TypedDict, total=False):
     seed_mask: ImageLike | None
     seed_image: ImageLike | None
     seed_sphere: OneOrMore[BallLike] | None
+    seed_gmwmi: ImageLike | None
     seeds: PointsLike | None
     nseeds: int | None
     seeds_per_voxel: int | None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
 PLACE = "place of seeds"  # what several options say, each in its way
+INTERFACE = "seed_gmwmi"  # says it too, alone or beside the voxels in which it is searched
 
 
 def _default_methods() -> str:
@@ -56,6 +57,12 @@ class SeedOptions:
         None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "
         "lies in one of them with a probability proportional to its volume; where they overlap, there are more seeds.",
         unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,
+    )  # fmt: skip
+    seed_gmwmi: ImageLike | None = option(
+        None, SEEDS, "Five tissues, an image of five volumes as MRtrix3's 5ttgen writes it, at whose interface of grey "
+        "and white matter random seeds are placed. With --seed-mask or --seed-image, these are where the random points "
+        "are drawn from which the interface is searched. Each image may have a grid of its own.", unit="FILE",
+        absent="as --seed-mask", excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
     )  # fmt: skip
     seeds: PointsLike | None = option(
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "

@@ -55,11 +55,12 @@ class Parameters(OwnOptions):
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
-    ``seed_mask``, ``seed_image``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule, regions) are paths,
-    nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region can also be a sphere,
-    'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get the default of the
-    direction getter or the model. A direction getter, a stopping rule, a model and a region can be objects, such as
-    ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand for fields.
+    ``seed_mask``, ``seed_image``, ``seed_gmwmi``, ``sh``, ``odf``, ``pmf``, ``peaks``, maps of the stopping rule,
+    regions) are paths, nibabel images or arrays; ``seeds`` is a path or an (n, 3) or (n, 6) array in RASmm; a region
+    can also be a sphere, 'x,y,z,r' or four numbers in RASmm, and several are given in a list. Options that are None get
+    the default of the direction getter or the model. A direction getter, a stopping rule, a model and a region can be
+    objects, such as ``dg=Prob(max_angle=30)``; they and ``products``, a list of objects such as ``Density``, only stand
+    for fields.
 
     Raises
     ------
@@ -327,7 +328,7 @@ class Parameters(OwnOptions):
         ParameterError
             If ``step_size`` is not a length above 0.
         """
-        size = _length_mm(self.step_size, voxel_sizes)
+        size = length_mm(self.step_size, voxel_sizes)
         if not size > 0:
             raise ParameterError(
                 f"--step-size is {str(self.step_size).strip()!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9"
@@ -352,7 +353,7 @@ class Parameters(OwnOptions):
         ParameterError
             If ``min_length`` is not a length, or is more than ``max_length``.
         """
-        least, text = _length_mm(self.min_length, voxel_sizes), str(self.min_length).strip()
+        least, text = length_mm(self.min_length, voxel_sizes), str(self.min_length).strip()
         if not least >= 0:
             raise ParameterError(f"--min-length is {text!r}: give a length of at least 0, e.g. 10, 10mm or 5vox")
         if self.max_length is not None and self.max_length < least:
@@ -381,7 +382,7 @@ def _unknown(name: str) -> str:
     return f"{name!r} is not an option of tracking; {help}"
 
 
-def _length_mm(value: str | float, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
+def length_mm(value: str | float, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
     """Return a length in mm from a number, or from text such as 0.5vox or 0.9mm; NaN if it is none."""
     match = re.fullmatch(r"([0-9.eE+-]+)\s*(vox|mm)?", str(value).strip())
     try:

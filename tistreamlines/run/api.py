@@ -75,7 +75,8 @@ def track(
     ----------
     dwi : str, Path, nibabel image or (x, y, z, n) ndarray, optional
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
-        or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere`` or ``seeds``.
+        or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere``, ``seed_gmwmi``
+        or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0. They
         and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif.
@@ -95,8 +96,8 @@ def track(
         Is told of the stages, notes, warnings and progress.
     **options
         The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
-        ``seed_image``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images or arrays;
-        ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm. ``dg``,
+        ``seed_image``, ``seed_gmwmi``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images
+        or arrays; ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm. ``dg``,
         ``stopping`` and ``model`` can be objects with options of their own, as ``Prob(max_angle=30)``, regions can be
         ``Sphere`` and ``Mask``, and ``products`` is a list of objects such as ``Density``.
 

@@ -164,12 +164,12 @@ def _told(value: Any) -> Any:
 def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
     if chosen.seed_sphere is not None:
         return {"Sources": [{"Type": "Sphere"}]}
-    places = (chosen.seeds, chosen.seed_mask, chosen.seed_image)
+    places = (chosen.seeds, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image)
     place = next((one for one in places if one is not None), None)
     kind, per_element = "Random", None
     if chosen.seeds is not None:
         kind, per_element = "CountPerElement", 1
-    elif chosen.seed_image is not None:
+    elif chosen.seed_image is not None and chosen.seed_gmwmi is None:
         kind = "RejectionSampling"
     elif chosen.seeds_per_voxel is not None:
         kind, per_element = "RandomPerElement", chosen.seeds_per_voxel

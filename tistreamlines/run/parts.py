@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory
+from ..io.tck import Fields
 from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
 from ..options.definitions import joined_options, names_affecting
@@ -21,6 +22,7 @@ from ..space.batch import Batch, Space
 from ..tracking.products.content import Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
+from .header import header_fields
 from .inputs import hashing
 from .kept import Stored, damaged
 from .outputs import check_names, reserved, table_beside
@@ -134,8 +136,14 @@ def join(
             if gathered is not None:
                 gathered.add(batch)
 
-        write(ordered, target, space, step_mm, count, content, force=force, written=lambda: made.write(force=force))
-        record = joined_record([one.record.content for one in ordered], counts.summary(step_mm))
+        def told() -> dict[str, Any]:
+            return joined_record([one.record.content for one in ordered], counts.summary(step_mm))
+
+        write(
+            ordered, target, space, step_mm, count, content, lambda: header_fields(told(), space), force=force,
+            written=lambda: made.write(force=force),
+        )  # fmt: skip
+        record = told()
         record["tractogram"] = tractogram(target)
         record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in joined_options()}
         record["parameters"]["report"] = recorded(page)
@@ -215,14 +223,16 @@ def _part(one: Stored) -> Part:
 
 def write(
     parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None],
-    content: Content, *, force: bool, drafts: Path | None = None, written: Callable[[], object] = lambda: None,
+    content: Content, fields: Fields, *, force: bool, drafts: Path | None = None,
+    written: Callable[[], object] = lambda: None,
 ) -> float:  # fmt: skip
     """Write the content of the streamlines of parts, in this order, and count them; return the seconds that this took.
 
-    ``written`` is called when the tractogram is complete, before it gets its name.
+    ``fields`` returns at the end what the header of a .tck says. ``written`` is called when the tractogram is complete,
+    before it gets its name.
     """
     layout = content.layout(step_mm)
-    with WriterThread(output, space, force=force, drafts=drafts, content=content.of, **layout) as writer:
+    with WriterThread(output, space, force=force, drafts=drafts, content=content.of, fields=fields, **layout) as writer:
         for part in parts:
             for batch in part.batches():
                 count(batch)

@@ -210,7 +210,7 @@ def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> T
     run.log.watcher.stage("write")
     run.counts, run.sample = Counts(), []
     seconds = write(
-        pieces, output, run.plan.space, run.step_mm, run.count, run.content, force=True, drafts=folder,
+        pieces, output, run.plan.space, run.step_mm, run.count, run.content, run.header, force=True, drafts=folder,
         written=lambda: run.write_products(force=True),
     )  # fmt: skip
     return run.recorded(run.result(output, (), seconds), force=True)

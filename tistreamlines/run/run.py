@@ -18,9 +18,10 @@ from ..option import part_of
 from ..space.batch import Batch
 from ..tracking.registry import METHODS
 from . import bids
+from .header import header_fields
 from .outputs import report_of
 from .products import record_path
-from .record import dropped, record, stop_reasons, tractogram
+from .record import record, stop_reasons, tractogram
 from .result import TrackResult
 from .tracking import Tracking, threads_explained
 
@@ -59,10 +60,10 @@ class Run(Tracking):
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
         force = self.parameters.force
-        layout = self.content.layout(self.step_mm)
+        layout = {**self.content.layout(self.step_mm), "content": self.content.of, "fields": self.header}
         with (
             threads_explained(self.parameters),
-            WriterThread(output, self.plan.space, force=force, content=self.content.of, **layout) as writer,
+            WriterThread(output, self.plan.space, force=force, **layout) as writer,
         ):
             with closing(self.batches()) as batches:
                 for batch in batches:
@@ -72,6 +73,11 @@ class Run(Tracking):
             self.write_products()
             self.log.watcher.stage("place")
         return self.recorded(self.result(output, (), writer.seconds))
+
+    def header(self) -> dict[str, object]:
+        """Return what the header of a .tck says of the run, once all seeds are tracked."""
+        counted = {"streamlines": self.counts.streamlines, "dropped": self.dropped}
+        return header_fields(self.record(counted), self.plan.space)
 
     def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
         """Write the records of a result; return it."""
@@ -114,7 +120,7 @@ class Run(Tracking):
             n_streamlines=counted.pop("streamlines"),
             **counted,
             stop_reasons=stop_reasons(self.stop_reasons),
-            dropped=dropped(self.engine.statistics.verdicts + self.kept.verdicts),
+            dropped=self.dropped,
             seconds={name: round(value, 4) for name, value in seconds.items()},
             path=path,
             parameters=self.parameters,

@@ -17,6 +17,7 @@ from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.content import layout_of
+from .header import header_fields
 from .kept import Stored
 from .outputs import check_outputs, reserved
 from .record import tractogram
@@ -48,7 +49,8 @@ def save(
     others = dict.fromkeys(("json_stats", "report", *product_options()))  # no other file is written
     chosen = parameters.changed(force=force, resume=False, groups=False, **others)
     with reserved(output, partial(check_outputs, output, chosen, series), {}):
-        _write(streamlines, output, space, layout_of(chosen, record["step_mm"]), force=force)
+        layout = layout_of(chosen, record["step_mm"]) | {"fields": lambda: header_fields(record, space)}
+        _write(streamlines, output, space, layout, force=force)
         told = {**record, "tractogram": tractogram(output)}
         sidecar.write_record(sidecar.sidecar_path(output), told, force=force)
 

@@ -44,7 +44,7 @@ class Region(NamedTuple):
     Parameters
     ----------
     voxels : (m, 3) int32
-        None if seeds or balls are given.
+        None if seeds or balls are given, or an interface alone.
     weights : (m,) float32
         Of the voxels.
     affine : (4, 4) float64
@@ -128,7 +128,7 @@ def make_tables(
 
 
 def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
-    """Return the seeds that are given, or those in balls or in the voxels of a region."""
+    """Return the seeds that are given, or those in balls, at an interface or in the voxels of a region."""
     given: Any = parameters.seeds  # Parameters has made an array path-like
     if given is not None:
         return seeds_in_file(load_seeds(given), space, str(given))
@@ -136,6 +136,11 @@ def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
     if parameters.seed_sphere is not None:
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
         return BallSeeds(balls, space, parameters.seed_count, *drawn)
+    tissues: Any = parameters.seed_gmwmi
+    if tissues is not None:
+        from ..tracking.seeding.interface import interface_seeds
+
+        return interface_seeds(tissues, *region, space, parameters.seed_count, *drawn)
     own = _in_voxels(parameters, region, drawn)
     return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
 
@@ -231,11 +236,12 @@ def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
 def _seed_region(
     inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
 ) -> Region:
-    """Return the voxels in which seeds are placed; none if seeds or balls are given."""
+    """Return the voxels in which seeds are placed; none if seeds or balls are given, or an interface without a mask."""
     space = inputs.space if inputs.seed_space is None else inputs.seed_space
-    if parameters.seeds is not None or parameters.seed_sphere is not None:
-        return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
     region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
+    elsewhere = (parameters.seeds, parameters.seed_sphere, parameters.seed_gmwmi if region is None else None)
+    if any(one is not None for one in elsewhere):
+        return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
     if region is None:
         region = own_mask(inputs.oriented, parameters)
     if region is None:

@@ -24,6 +24,7 @@ from .inputs import Series
 from .log import Log
 from .plan import Plan
 from .products import Products
+from .record import dropped
 from .result import PICTURED
 
 if TYPE_CHECKING:
@@ -147,6 +148,11 @@ class Tracking:
     def stop_reasons(self) -> npt.NDArray[np.int64]:
         """Halves that ended for each reason, those of an earlier run that goes on included."""
         return self.engine.statistics.stop_reasons + self.kept.stop_reasons
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Streamlines that were dropped for each reason, those of an earlier run that goes on included."""
+        return dropped(self.engine.statistics.verdicts + self.kept.verdicts)
 
     def count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""

@@ -188,6 +188,12 @@ def test_joined_parts_have_the_counts_of_one_run(tracked, tmp_path):
         tracked(path, **DEMANDS, part=f"{k}/3")
     same_counts(ts.join(paths, tmp_path / "b.tck"), one.as_dict())
     same_counts(json.loads((tmp_path / "b.json").read_text())["result"], one.as_dict())
+    header = nib.streamlines.load(tmp_path / "b.tck", lazy_load=True).header
+    tried = one.n_streamlines + sum(one.dropped.values()) - one.dropped["seed_outside_limit"]
+    assert (int(header["count"]), int(header["total_count"])) == (one.n_streamlines, tried)
+    assert tried > one.n_streamlines > 0
+    one.save(tmp_path / "c.tck")
+    assert (tmp_path / "b.tck").read_bytes() == (tmp_path / "c.tck").read_bytes()
 
 
 @pytest.mark.parametrize("select", [None, 5])
@@ -208,8 +214,9 @@ def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeyp
 
     with monkeypatch.context() as broken, pytest.raises(Stopped):
         broken.setattr(resume.sidecar, "write_json", write)
-        tracked(tmp_path / "b.trx", **DEMANDS, select=select, resume=True)
-    result = tracked(tmp_path / "b.trx", **DEMANDS, select=select, resume=True)
+        tracked(tmp_path / "b.tck", **DEMANDS, select=select, resume=True)
+    result = tracked(tmp_path / "b.tck", **DEMANDS, select=select, resume=True)
+    assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
     assert any("goes on after" in note for note in result.notes)
     same_counts(result.as_dict(), one.as_dict())
 

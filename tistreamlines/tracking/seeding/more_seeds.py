@@ -236,16 +236,28 @@ class SeedsElsewhere(Seeds):
 
     @cached_property
     def _cells(self) -> npt.NDArray[np.float64]:
-        # a voxel of the other grid lies within half its diagonal around its eight points, which are a quarter inside
-        eight = self._moved(self.own.reach()).reshape(-1, 8, 3)
-        middle, half = eight.mean(axis=1), np.abs(eight - eight.mean(axis=1, keepdims=True)).max(axis=1) * 2
-        low, high = np.floor(middle - half).astype(int), np.floor(middle + half).astype(int)
-        low, high = np.maximum(low, -1), np.minimum(high, np.array(self.space.shape) - 1)
-        cells = [np.empty((0, 3), int)]
-        for offset in np.ndindex(*(np.maximum((high - low).max(axis=0), -1) + 1)):
-            cell = low + offset
-            cells.append(np.unique(cell[(cell <= high).all(axis=1)], axis=0))
-        return np.clip(np.unique(np.concatenate(cells), axis=0) + 0.5, -0.5, np.array(self.space.shape) - 0.51)
+        return cells_around(self._moved(self.own.reach()), self.space)
+
+
+def cells_around(points: npt.NDArray[np.float64], space: Space) -> npt.NDArray[np.float64]:
+    """Return a point between each eight voxels of an image among which a point of other voxels may lie.
+
+    Parameters
+    ----------
+    points : (8 m, 3), voxel
+        The points of :func:`.seeds.corners_of` of m voxels of another grid, in voxel coordinates of the image.
+    space : grid of the image.
+    """
+    # a voxel of the other grid lies within half its diagonal around its eight points, which are a quarter inside
+    eight = points.reshape(-1, 8, 3)
+    middle, half = eight.mean(axis=1), np.abs(eight - eight.mean(axis=1, keepdims=True)).max(axis=1) * 2
+    low, high = np.floor(middle - half).astype(int), np.floor(middle + half).astype(int)
+    low, high = np.maximum(low, -1), np.minimum(high, np.array(space.shape) - 1)
+    cells = [np.empty((0, 3), int)]
+    for offset in np.ndindex(*(np.maximum((high - low).max(axis=0, initial=-1), -1) + 1)):
+        cell = low + offset
+        cells.append(np.unique(cell[(cell <= high).all(axis=1)], axis=0))
+    return np.clip(np.unique(np.concatenate(cells), axis=0) + 0.5, -0.5, np.array(space.shape) - 0.51)
 
 
 def counted(name: str, value: int, voxels: int, each: int) -> int:
@@ -262,8 +274,12 @@ def choose(
 
     A draw has 48 random bits. The sums are added in turn, in float64, so all machines choose alike.
     """
-    shares = drawn(draw_share, 2, first, count, key, threads).astype(np.float64)
-    share = shares[:, 0] + shares[:, 1] * FINE
+    return voxels_by_share(sums, drawn(draw_share, 2, first, count, key, threads))
+
+
+def voxels_by_share(sums: npt.NDArray[np.float64], shares: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
+    """Choose one of m by each two reals in [0, 1), (n, 2), of which the second adds bits to the first."""
+    share = shares[:, 0] + shares[:, 1].astype(np.float64) * FINE
     return np.minimum(np.searchsorted(sums, share * sums[-1], "right"), len(sums) - 1)
 
 

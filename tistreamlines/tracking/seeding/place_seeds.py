@@ -47,6 +47,23 @@ def draw_share(item: i32, rules: Rules, out: Reals):
 
 
 @func
+def draw_attempt(item: i32, rules: Rules, items: Ints, attempt: i32, out: Reals):
+    """Seven reals in [0, 1) of an attempt at seed ``first_seed + items[item]``.
+
+    By two, the host chooses a voxel, three are the place in that, and two a shift.
+    """
+    which = seeding(items[item], 2 * attempt, rules)
+    where_in = seeding(items[item], 2 * attempt + 1, rules)
+    out[7 * item] = uniform(which[0])
+    out[7 * item + 1] = uniform(which[1])
+    out[7 * item + 2] = uniform(where_in[0])
+    out[7 * item + 3] = uniform(where_in[1])
+    out[7 * item + 4] = uniform(where_in[2])
+    out[7 * item + 5] = uniform(which[2])
+    out[7 * item + 6] = uniform(which[3])
+
+
+@func
 def place_in_ball(item: i32, rules: Rules, out: Reals):
     """Place seed ``first_seed + item`` uniformly in the ball of radius 1: the first of the tries in a cube that is in it.
 

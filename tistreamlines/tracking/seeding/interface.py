@@ -1,0 +1,207 @@
+"""Seeds at the interface of grey and white matter, found in a segmentation of five tissues (Smith et al. 2012).
+
+A seed begins at a random point of some voxels. A descent along the gradient leads to where grey equals white matter, a
+random shift of up to two voxel sides along each of two axes moves it in the plane of the interface, and another descent
+leads back to the interface, just on the side of the grey matter, as in MRtrix3's tckgen. Where a descent ends
+elsewhere, another random point is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...backends.numba.cache import Function, text_of
+from ...errors import InputError, ParameterError
+from ...fit.threads import in_threads, single_blas
+from ...io.images import AnyPath, grid_of, open_image
+from ...io.nifti import load_map
+from ...option import flag
+from ...space.batch import Space
+from .more_seeds import cells_around, voxels_by_share
+from .place_seeds import draw_attempt
+from .seeds import Seeds, corners_of, drawn
+
+TISSUES = 5  # cortical and deep grey matter, white matter, fluid, pathology
+NEAR = 0.01  # as in interface_kernels.py
+SIDES = 4.0  # voxel sides from the least to the greatest shift
+ATTEMPTS = 1000  # at one seed
+BLOCK = 1 << 14  # seeds of a task
+_find = Function(text_of(Path(__file__).with_name("interface_kernels.py")), "find_seeds")
+
+Floats = npt.NDArray[np.floating]
+Voxels = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """A segmentation of five tissues.
+
+    Parameters
+    ----------
+    values : (x, y, z, 5) float32, C-contiguous
+        Fractions of cortical and deep grey matter, white matter, fluid and pathology, 0 to 1.
+    space : Space
+        Grid of the image.
+    path : str
+        For messages.
+    """
+
+    values: npt.NDArray[np.float32]
+    space: Space
+    path: str
+
+    def interface(self, near: float = 0.0) -> Voxels:
+        """Return the voxels (m, 3) in which grey can equal white matter, or differ by at most ``near``.
+
+        Interpolation in a voxel reads the eight cells around its centre, and in a cell a difference of 0 lies between
+        corners with more and with less.
+        """
+        grey, white = self.values[..., 0] + self.values[..., 1], self.values[..., 2]
+        excess = grey - white
+        sides = (excess <= near) & (white > 0), (excess >= -near) & (grey > 0)
+        if near == 0.0:
+            sides = excess < 0, sides[1]
+        crossed = np.logical_and(*(_any_of_cells(np.pad(side, 1, mode="edge")) for side in sides))
+        return np.argwhere(_any_of_cells(crossed)).astype(np.int32)
+
+    def find(self, points: Floats, shifts: Floats, found: npt.NDArray[np.bool_]) -> None:
+        """Move points (n, 3), RASmm, to the interface, along it by shifts (n, 2), mm, and back; tell which succeed."""
+        longest = 0.5 * float(self.space.voxel_sizes.min())
+        to_voxel = np.ascontiguousarray(np.linalg.inv(self.space.affine))
+        _find(self.values, to_voxel, longest, points, shifts, found.view(np.uint8))
+
+
+def load_segmentation(path: AnyPath) -> Segmentation:
+    """Read a segmentation of five tissues, an image of five volumes, on its own grid.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, or has another number of volumes.
+    """
+    opened = open_image(path)
+    space = grid_of(*opened)
+    values = load_map(opened, space, volumes=TISSUES)
+    return Segmentation(np.clip(values, 0, 1), space, str(opened))
+
+
+@dataclass(frozen=True, eq=False)
+class InterfaceSeeds(Seeds):
+    """Random seeds at the interface of grey and white matter.
+
+    Parameters
+    ----------
+    segmentation : Segmentation
+    voxels : (m, 3) int32
+        The random points lie in these.
+    weights : (m,) above 0
+        The number of points in each voxel is proportional to its weight.
+    affine : (4, 4) float64
+        From the grid of the voxels to RASmm.
+    space : Space
+        Grid of the image that is tracked.
+    count : number of seeds.
+    key : RNG seed, 64 bits.
+    threads : CPU threads; None for all cores.
+
+    Raises
+    ------
+    ParameterError
+        If the interface lies outside the image.
+    """
+
+    segmentation: Segmentation
+    voxels: Voxels
+    weights: Floats
+    affine: npt.NDArray[np.float64]
+    space: Space
+    count: int
+    key: int
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self._cells):
+            raise ParameterError(f"{flag('seed_gmwmi')} lies outside the image: check its affine")
+
+    @cached_property
+    def _sums(self) -> npt.NDArray[np.float64]:
+        return np.cumsum(self.weights, dtype=np.float64)
+
+    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
+        """Return the seeds from number ``first`` on; raise InputError if one is not found."""
+        count = self.within(first, count)
+        found, left = np.empty((count, 3)), np.arange(count, dtype=np.int32)
+        attempt = 0
+        with single_blas():
+            while len(left) and attempt < ATTEMPTS:
+                points, reached = self._tried(first, left, attempt)
+                found[left[reached]] = points[reached]
+                left, attempt = left[~reached], attempt + 1
+        if len(left):
+            raise InputError(
+                f"{self.segmentation.path}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any "
+                f"voxel of {flag('seed_mask')} or {flag('seed_image')} is where grey and white matter meet; give others"
+            )
+        return self.space.to_voxel(found)
+
+    def _tried(self, first: int, items: npt.NDArray[np.int32], attempt: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the points (n, 3), RASmm, of an attempt at seeds ``first + items``, and which are at the interface."""
+        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempt=attempt)
+        begun = self.voxels[voxels_by_share(self._sums, reals[:, :2])] + (reals[:, 2:5].astype(np.float64) - 0.5)
+        points, found = Space(self.affine, self.space.shape).to_ras(begun), np.empty(len(items), bool)
+        side = np.float32(np.prod(self.segmentation.space.voxel_sizes) ** (1 / 3))  # rounded: alike on all machines
+        shifts = (reals[:, 5:].astype(np.float64) - 0.5) * (SIDES * float(side))
+
+        def search(first: int) -> None:
+            some = slice(first, first + BLOCK)
+            self.segmentation.find(points[some], shifts[some], found[some])
+
+        for _ in in_threads(search, range(0, len(items), BLOCK), self.threads):
+            pass
+        return points, found
+
+    def reach(self) -> npt.NDArray[np.float64]:
+        """Return a point between each eight voxels of the image among which a seed may lie."""
+        return self._cells
+
+    @cached_property
+    def _cells(self) -> npt.NDArray[np.float64]:
+        eight = self.segmentation.space.to_ras(corners_of(self.segmentation.interface(NEAR)))
+        return cells_around(self.space.to_voxel(eight), self.space)
+
+
+def interface_seeds(
+    path: AnyPath, voxels: Voxels, weights: Floats, affine: npt.NDArray[np.float64], space: Space, count: int, key: int,
+    threads: int | None = None,
+) -> InterfaceSeeds:  # fmt: skip
+    """Return seeds at the interface in a segmentation; without voxels, points are drawn in those that it passes.
+
+    Raises
+    ------
+    InputError
+        If the segmentation cannot be read, or has no interface.
+    """
+    segmentation = load_segmentation(path)
+    crossed = segmentation.interface()
+    if not len(crossed):
+        raise InputError(
+            f"{path}: grey and white matter meet nowhere; give five volumes: cortical and deep grey matter, white "
+            "matter, fluid and pathology, as MRtrix3's 5ttgen writes them"
+        )
+    if not len(voxels):
+        voxels, weights, affine = crossed, np.ones(len(crossed)), segmentation.space.affine
+    return InterfaceSeeds(segmentation, voxels, weights, affine, space, count, key, threads)
+
+
+def _any_of_cells(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return whether any of the eight corners of each cell is true, (x - 1, y - 1, z - 1)."""
+    for axis in range(3):
+        count = values.shape[axis]
+        values = values.take(range(1, count), axis) | values.take(range(count - 1), axis)
+    return values
