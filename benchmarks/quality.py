@@ -10,9 +10,9 @@ begin in the voxels of white matter and end where they leave it. --set adds a wa
 as "det-sharp" with dg=det csd_lambda=0.1. docs/truth.md explains the scores. Ways such as prob-like-dipy have
 --like dipy. DIPY itself runs as in its examples: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with
 dwi2response tournier and dwi2fod csd, or with dwi2response dhollander and dwi2fod msmt_csd (mrtrix-msmt-...), and the
-defaults of tckgen's algorithms but no minimal length. DIPY's CSD and MRtrix3's csd take the highest shell up to
-3500 s/mm2. With --jobs, as many data are scored at a time, each on its share of the cores, so that the seconds of a row
-are longer than those of a way alone.
+defaults of tckgen's algorithms but no minimal length; ifod2-mrtrix and the like are this package on MRtrix3's FODs.
+DIPY's CSD and MRtrix3's csd take the highest shell up to 3500 s/mm2. With --jobs, as many data are scored at a time,
+each on its share of the cores, so that the seconds of a row are longer than those of a way alone.
 """
 
 from __future__ import annotations

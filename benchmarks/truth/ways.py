@@ -196,6 +196,15 @@ def mrtrix(known: Known, folder: Path, count: int, fit: str, algorithm: str) -> 
     return list(loaded.streamlines)
 
 
+def ours_on_mrtrix(known: Known, folder: Path, count: int, fit: str, dg: str) -> Lines:
+    """Track MRtrix3's orientation functions with this package, all lengths."""
+    found = track(
+        sh=folder / _mrtrix_fit(folder, fit), sh_basis="tournier07", dg=dg, stop_mask=folder / "white.nii.gz",
+        seeds=known.seeds(count), min_length=0, arch="cpu",
+    )  # fmt: skip
+    return list(found.to_sft().streamlines)
+
+
 def ways() -> dict[str, Way]:
     """Return what tracks by default, by name."""
     found: dict[str, Way] = {"boot": our_way(dg="boot"), "boot-like-dipy": our_way(dg="boot", like="dipy")}
@@ -215,5 +224,8 @@ def ways() -> dict[str, Way]:
         found |= {
             f"{prefix}-{algorithm.lower()}": Way(partial(mrtrix, fit=fit, algorithm=algorithm), functions)
             for algorithm in ("SD_STREAM", "iFOD1", "iFOD2")
+        }
+        found |= {
+            f"{dg}-{prefix}": Way(partial(ours_on_mrtrix, fit=fit, dg=dg), functions) for dg in ("ifod1", "ifod2")
         }
     return found

@@ -27,7 +27,8 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
         (("-seed_unidirectional",), ("write --one-way",)),
         (("-angle", "45"), ("--max-angle",)),
         (("-step", "0.5"), ("--step-size",)),
-        (("-cutoff", "0.1"), ("--pmf-threshold",)),
+        (("-cutoff", "0.1"), ("write --cutoff", "--pmf-threshold")),
+        (("-samples", "4"), ("write --samples",)),
         (("-seed_image", "wm.nii.gz"), ("--seed-mask",)),
         (("-seeds", "1000"), ("--nseeds",)),
         (("-maxlength", "100"), ("--max-length",)),
@@ -46,7 +47,8 @@ def test_hints_name_options_that_are_there():
     named = {name for text in (*ADVICE.values(), *DIPY_NAMES.values()) for name in re.findall(r"--[a-z-]+", text)}
     assert len(named) > 15
     assert named <= KNOWN | {"--version"}
-    assert not {f"--{name}" for name in ADVICE} & (KNOWN - {"--seeds", "--seed-image", "--seed-gmwmi", "--mask"})
+    known = {"--seeds", "--seed-image", "--seed-gmwmi", "--mask", "--cutoff"}
+    assert not {f"--{name}" for name in ADVICE} & (KNOWN - known)
     assert {f"--{name}" for name in ALIKE} <= KNOWN
 
 

@@ -30,7 +30,7 @@ def test_the_page_of_citations_has_every_reference():
 
 
 def test_citation_file_has_no_others():
-    known = {reference.split("doi:")[1] for reference in REFERENCES.values()}
+    known = {reference.partition("doi:")[2] for reference in REFERENCES.values()}
     cited = re.findall(r'doi: "?([^\s"]+)', (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited
     assert set(cited) <= known
@@ -42,7 +42,7 @@ def test_names_of_references_are_known():
     for name, reference in REFERENCES.items():
         author, year = name.split()
         assert reference.startswith(author)
-        assert f"{year}. doi:10." in reference
+        assert f"{year}. doi:10." in reference or reference.endswith(f"Proc ISMRM 18, {year}.")  # which have no DOI
 
 
 @pytest.mark.parametrize("dg", METHODS)

@@ -35,8 +35,8 @@ class Hint:
 
 
 HINTS = (
-    Hint("write --dg prob (similar to iFOD2; a direction is drawn at each step, there are no second-order arcs) or "
-         "--dg det (similar to SD_STREAM; the greatest sample within the angle is taken)", tckgen="algorithm"),
+    Hint("write --dg ifod1, --dg ifod2, or --dg det (similar to SD_STREAM; the greatest sample within the angle is "
+         "taken)", tckgen="algorithm"),
     Hint("write --dg", dipy_track="tracking-method"),
     Hint("write --nseeds for a number, --seeds for a file of points", tckgen="seeds"),
     Hint("write --max-seeds, the greatest number of seeds of --select; each seed is tried once",
@@ -63,8 +63,8 @@ HINTS = (
     Hint("write --min-length, in mm, or in voxels as 5vox, which is the default", tckgen="minlength",
          dipy_track="min-len minlen", probtrackx2="distthresh"),
     Hint("write --max-length, in mm", tckgen="maxlength", dipy_track="max-len maxlen"),
-    Hint("write --pmf-threshold, a share of the greatest sample; --stop-threshold is for the --stop-map",
-         tckgen="cutoff"),
+    Hint("write --cutoff with --dg ifod1 or ifod2, --pmf-threshold, a share of the greatest sample, with others; "
+         "--stop-threshold is for the --stop-map", tckgen="cutoff"),
     Hint("write --stop-map", dipy_track="stopping-files"),
     Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
     Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
@@ -83,7 +83,7 @@ HINTS = (
     Hint("give the series as .mif, whose gradients are read; mrconvert -grad FILE DWI dwi.mif makes it", tckgen="grad"),
     Hint("give the gradients as arguments: DWI BVALS BVECS", tckgen="fslgrad"),
     Hint("tckresample -downsample does it afterwards", tckgen="downsample"),
-    Hint("there is no such option here: leave it out", tckgen="config debug noprecomputed power rk4 samples trials",
+    Hint("there is no such option here: leave it out", tckgen="config debug noprecomputed rk4",
          dipy_track="seed-buffer-fraction"),
     Hint("write --output", dipy_track="out-dir out-tractogram"),
     Hint("write --threads", tckgen="nthreads", dipy_track="nbr-threads"),
@@ -93,7 +93,10 @@ HINTS = (
 PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
 # options of tckgen with the same name and meaning, but one dash
-ALIKE = ("include", "include-ordered", "exclude", "select", "seed-sphere", "force", "quiet", "help")
+ALIKE = (
+    "include", "include-ordered", "exclude", "select", "seed-sphere", "trials", "power", "samples", "force", "quiet",
+    "help",
+)  # fmt: skip
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {
     "BootDirectionGetter with LocalTracking": "--dg boot --like dipy",

@@ -16,7 +16,7 @@ from ..io.writer import check_target
 from ..option import listed
 from ..options.definitions import joined_options
 from ..options.parameters import Parameters, options
-from ..run.inputs import follows_series
+from ..run.inputs import STOP_MASK, follows_series
 from ..run.plan import needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
@@ -110,12 +110,14 @@ def _run(
             phantom = make_phantom((30, 36, 28), voxel_mm=5.0, n_b0=2, n_dirs=32)
             series = tuple(map(str, save_phantom(phantom, folder)))
             common["mask"] = str(folder / "mask.nii.gz")
+        marks = {STOP_MASK: common["mask"]} if "mask" in common else {}  # for rules that end at a mask
         paths: dict[str, str] = dict(zip(verifying.SERIES, series, strict=bool(series)))
         for dg, variants in chosen.items():
             own = folder / dg
             own.mkdir()
+            needed = {name: file for name, file in marks.items() if Parameters.given(shared | {"dg": dg}).applies(name)}
             found += verifying.compare(
-                paths, common | shared, variants, own, time_limit=time_limit,
+                paths, common | needed | shared, variants, own, time_limit=time_limit,
                 report=lambda variant: display.stage(str(variant)),
             )  # fmt: skip
     return found

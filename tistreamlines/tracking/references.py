@@ -23,6 +23,8 @@ REFERENCES = models.REFERENCES | {
     "data. Magn Reson Med 44, 2000. doi:10.1002/1522-2594(200010)44:4<625::AID-MRM17>3.0.CO;2-O",
     "Tournier 2010": "Tournier JD, Calamante F, Connelly A. Improved probabilistic streamlines tractography by 2nd "
     "order integration over fibre orientation distributions. Proc ISMRM 18, 2010.",
+    "Tournier 2012": "Tournier JD, Calamante F, Connelly A. MRtrix: Diffusion tractography in crossing fiber regions. "
+    "Int J Imaging Syst Technol 22, 2012. doi:10.1002/ima.22005",
     "Aydogan 2021": "Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021. "
     "doi:10.1109/TMI.2020.3034038",
     "Smith 2012": "Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved "

@@ -236,7 +236,7 @@ METHODS: dict[str, Method] = {
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.prepare_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
-        ("Tournier 2010",), fod.count_step, ends_anywhere=True,
+        ("Tournier 2012",), fod.count_step, ends_anywhere=True,
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,

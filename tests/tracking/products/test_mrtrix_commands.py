@@ -107,7 +107,9 @@ def test_tckmap(place, run, monkeypatch, stored, theirs, ours):
         assert made.sum() - dense.sum() < 0.1 * (made.sum() - coarse.sum())
 
 
-@pytest.mark.parametrize(("program", "page"), [("tck2connectome", "connectome"), ("tckmap", "density")])
+@pytest.mark.parametrize(("program", "page"), [
+    ("tck2connectome", "connectome"), ("tckmap", "density"), ("tckgen", "tckgen"),
+])  # fmt: skip
 def test_the_page_has_every_option(program, page):
     if shutil.which(program) is None:
         pytest.skip("MRtrix3 is not installed")

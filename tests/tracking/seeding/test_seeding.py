@@ -15,7 +15,7 @@ from dialects import reals
 from dialects import run as on_dialect
 from dipy.tracking.utils import random_seeds_from_mask, seeds_from_mask
 from distributions import unit
-from getters import ON_A_SERIES
+from getters import WITH_PEAKS
 from scipy.stats import chi2_contingency, chisquare, kstest
 from synthetic import gradients, noisy_crossing
 
@@ -78,7 +78,7 @@ def alike(a, b):
 def compute(arch):
     """Streamlines of seeds with directions, and from balls, for each getter."""
     found, balls = {}, {"seed_sphere": BALL, "nseeds": 30, "max_directions": 2}
-    for dg in ON_A_SERIES:
+    for dg in WITH_PEAKS:
         for name, options in (("rows", {"seeds": rows()}), ("balls", balls)):
             batch = tracked(dg, arch, **options)
             found |= {f"{dg} {name} points": batch.points, f"{dg} {name} offsets": batch.offsets}
@@ -233,7 +233,7 @@ class TestDirections:
         steps = sheared.to_ras(along / sheared.voxel_sizes) - sheared.to_ras(np.zeros(3))
         assert np.allclose(unit(steps), unit(given / 1e200))
 
-    @pytest.mark.parametrize("dg", ON_A_SERIES)
+    @pytest.mark.parametrize("dg", WITH_PEAKS)
     def test_streamlines_start_along_them(self, dg):
         """The forward half along the direction, the backward half opposite to the forward half's first step."""
         given = rows()
@@ -307,7 +307,7 @@ WAYS = {
 
 class TestRuns:
     @pytest.mark.parametrize("way", WAYS)
-    @pytest.mark.parametrize("dg", ON_A_SERIES)
+    @pytest.mark.parametrize("dg", WITH_PEAKS)
     def test_threads_and_chunks_change_nothing(self, dg, way):
         whole = tracked(dg, threads=1, **WAYS[way])
         assert len(whole) > 30
@@ -325,7 +325,7 @@ class TestRuns:
         many = len(VOXELS)
         assert counts == {"each voxel": 3 * many, "grid": 8 * many, "map": 150, "balls": 150, "directions": 60}
 
-    @pytest.mark.parametrize("dg", ON_A_SERIES)
+    @pytest.mark.parametrize("dg", WITH_PEAKS)
     def test_the_highest_peaks(self, dg):
         """With fewer directions the first ones of each seed remain; their random numbers are the same."""
         options = {"seed_mask": MASK, "seed_grid": 1, "relative_peak_threshold": 0.1}

@@ -57,6 +57,9 @@ def followed(dg: str) -> Any:
         drawn[..., :3] /= np.linalg.norm(drawn[..., :3], axis=-1, keepdims=True)
         drawn[..., 3] = 0.5
         return Samples(drawn, np.ones(SHAPE, bool), Space(np.diag([*SIDES, 1.0]), SHAPE))
+    if "pmf" not in METHODS[dg].follows:
+        harmonics = np.random.default_rng(7).normal(0.5, 0.3, (*SHAPE, 15)).astype(np.float32)
+        return OrientationFunctions("sh", harmonics, "descoteaux07")
     values = np.random.default_rng(7).gamma(0.3, 1, (*SHAPE, len(load_sphere("default")[0])))
     return OrientationFunctions("pmf", values.astype(np.float32))
 

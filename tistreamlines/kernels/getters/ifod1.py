@@ -1,4 +1,4 @@
-"""iFOD1: a step goes in a direction drawn in proportion to the FOD's amplitude at the point (Tournier et al. 2010).
+"""iFOD1: a step goes in a direction drawn in proportion to the FOD's amplitude at the point (Tournier et al. 2012).
 
 The direction is drawn from a cone by rejection: the greatest amplitude along a grid of directions bounds it, and the first of
 the random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number is the

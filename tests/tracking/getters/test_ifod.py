@@ -1,0 +1,219 @@
+"""The parts of iFOD1 and iFOD2 against closed forms in float64, and their tables against those that tckgen prints."""
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+
+import nibabel as nib
+import numpy as np
+import pytest
+from dialects import reals, run
+from distributions import unit
+from fod_kernels import SHAPE, amplitudes, arcs, courses, crossing, likelihoods
+from scipy.ndimage import map_coordinates
+from scipy.stats import kstest
+
+import tistreamlines as ts
+from tistreamlines.kernels.getters import ifod2
+from tistreamlines.kernels.getters.fod import OUTSIDE
+from tistreamlines.run.from_arrays import prepare_arrays
+from tistreamlines.space.harmonics import sampling_matrix
+from tistreamlines.tracking.growth.linking import filled
+from tistreamlines.tracking.tables.given import OrientationFunctions
+
+STEP = np.array([0.11, 0.17, 0.13])  # voxels, of a part of an arc
+RULES = {
+    **dict(zip(("rules_step_x", "rules_step_y", "rules_step_z"), STEP, strict=True)), "rules_max_steps": 9,
+    "rules_most": 9, "rules_key": np.array([5, 11]), "rules_first_seed": 0,
+}  # fmt: skip
+BENT = crossing()
+
+
+@cache
+def prepared(dg, order=8, **options):
+    """The tables for the crossing; with ``step_mm``, the length of a step of the engine."""
+    values, seeds = crossing(order), np.argwhere(np.ones(SHAPE)).astype(float)
+    made = OrientationFunctions("sh", values, "tournier07")
+    return prepare_arrays(dg, made, np.ones(SHAPE, np.float32), 0.5, seeds, **options)
+
+
+def called(kernel, count, dg="ifod2", **arrays):
+    """What a kernel writes."""
+    made = prepared(dg, max_angle={"ifod1": 20.0, "ifod2": 50.0}[dg])
+    values = made.arrays | made.scalars | RULES | arrays
+    return run("python", kernel, count, values, filled(made.fill), made.scratch)["out"]
+
+
+def expected(points, directions):
+    """The FOD at points (n, 3), voxel, each in its direction; OUTSIDE where the nearest voxel has none."""
+    nearest = np.floor(points + 0.5).astype(int)
+    inside = ((nearest >= 0) & (nearest < SHAPE)).all(axis=1)
+    there = inside & BENT.any(axis=-1)[tuple(np.where(inside[:, None], nearest, 0).T)]
+    volumes = np.moveaxis(BENT, -1, 0).astype(float)
+    rows = np.stack([map_coordinates(one, points.T, order=1, mode="nearest") for one in volumes], axis=1)
+    return np.where(there, (rows * sampling_matrix(directions, 8, "tournier07")).sum(axis=1), OUTSIDE)
+
+
+# ------------------------------------------------------------------------------------------------------ the kernels
+@pytest.mark.parametrize("spread", [0.0, 0.3, 6.0], ids=["one cell", "a few cells", "many"])
+def test_amplitudes_are_those_of_the_interpolated_fod(spread):
+    rng = np.random.default_rng(1)
+    centres = rng.uniform(0, np.array(SHAPE) - 1, (12, 3))
+    points = np.where(spread > 0, centres, np.floor(centres) + 0.5)[:, None] + spread * rng.uniform(-1, 1, (12, 32, 3))
+    points += (spread == 0) * rng.uniform(-0.499, 0.499, points.shape)
+    directions = unit(rng.normal(size=points.shape))
+    lanewise = [np.moveaxis(some, 1, 2) for some in (points, directions)]
+    got = called(amplitudes, 12, centres=centres, points=lanewise[0], directions=lanewise[1], out=reals(384))
+    truth = expected(points.reshape(-1, 3), directions.reshape(-1, 3))
+    assert 0.1 < (truth == OUTSIDE).mean() < 0.9
+    np.testing.assert_allclose(got, truth, rtol=1e-9, atol=1e-6)  # values are stored as float32
+
+
+def arc_of(start, d, end, parts, step):
+    """Points (parts, 3) and directions of an arc, voxel, in MRtrix3's closed form; ``step`` is that of a part."""
+    angle = np.arccos(np.clip(d @ end, -1, 1))
+    aside = unit(end - (d @ end) * d)
+    turned = (angle * np.arange(1, parts + 1) / parts)[:, None]
+    places = (parts / angle) * (np.sin(turned) * d + (1 - np.cos(turned)) * aside)
+    return start + step * places, np.cos(turned) * d + np.sin(turned) * aside
+
+
+def test_a_step_is_an_arc_of_a_circle():
+    directions = unit(np.random.default_rng(2).normal(size=(50, 3)))
+    directions[:2] = [[0, 0, 1], [0, 0, -1]]
+    found = called(arcs, 50, directions=directions, out=reals(50 * 18)).reshape(50, 3, 6)
+    for d, (*parts,) in zip(directions, found, strict=True):
+        points, ways = arc_of(np.zeros(3), d, parts[-1][3:], 3, STEP)
+        np.testing.assert_allclose(np.array(parts), np.hstack([points, ways]), atol=2e-7)
+
+
+def test_an_arc_is_as_probable_as_the_product_of_its_amplitudes():
+    rng = np.random.default_rng(3)
+    places = np.argwhere(BENT.any(axis=-1))
+    centres = places[rng.integers(len(places), size=12)] + rng.uniform(-0.5, 0.5, (12, 3))
+    radial = centres[:, :2] + 0.5
+    directions = unit(np.column_stack([-radial[:, 1], radial[:, 0], rng.normal(0, 2, 12)]))
+    got = called(likelihoods, 12, centres=centres, directions=directions, out=reals(12 * 224)).reshape(12, 7, 32)
+    kinds = set()
+    for p, d, (found, half, cosine, sine, *u) in zip(centres, directions, got, strict=True):
+        first = np.array(u)[:, 0]
+        assert abs(first @ d) < 1e-6 and abs(np.linalg.norm(first) - 1) < 1e-6
+        for k in range(32):
+            angle, aside = 2 * np.arcsin(half[k]), cosine[k] * first + sine[k] * np.cross(d, first)
+            values = expected(*arc_of(p, d, np.cos(angle) * d + np.sin(angle) * aside, 3, STEP))
+            low = np.flatnonzero(values < 0.1)
+            kind = 0 if not len(low) else 1 if values[low[0]] > OUTSIDE else 2
+            kinds.add(kind)
+            truth = np.log(np.maximum(values, 1e-9)) @ [1, 1, 0.5]
+            assert found[k] == pytest.approx((truth, ifod2.IMPOSSIBLE, ifod2.LEFT)[kind], rel=1e-5, abs=2e-5)
+    assert kinds == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("dg", "greatest"), [("ifod1", 20.0), ("ifod2", 50.0)])
+def test_draws_are_uniform_in_the_cone(dg, greatest):
+    d = unit(np.array([0.3, -0.5, 0.7]))
+    directions = np.broadcast_to(d, (1000, 3))
+    if dg == "ifod1":
+        ends = called(courses, 1000, dg, directions=directions, out=reals(3000)).reshape(-1, 3) / STEP
+    else:
+        ends = called(arcs, 1000, dg, directions=directions, out=reals(18_000)).reshape(-1, 18)[:, 15:]
+    np.testing.assert_allclose(np.linalg.norm(ends, axis=1), 1, atol=1e-6)
+    height = (1 - ends @ d) / (1 - np.cos(np.radians(greatest)))  # uniform in the cone, by Archimedes
+    first = unit(np.cross(d, [1, 0, 0]))
+    azimuth = np.arctan2(ends @ np.cross(d, first), ends @ first) / (2 * np.pi) + 0.5
+    assert height.max() <= 1
+    assert kstest(height, "uniform").pvalue > 1e-3
+    assert kstest(azimuth, "uniform").pvalue > 1e-3
+    assert abs(np.corrcoef(height, azimuth)[0, 1]) < 0.1
+
+
+# ------------------------------------------------------------------------------------------------------- the tables
+@pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3 is not installed")
+@pytest.mark.parametrize(("dg", "order", "options", "theirs"), [
+    ("ifod1", 8, {"max_angle": 15.0}, ""), ("ifod1", 4, {"max_angle": 35.0, "power": 2.0}, "-angle 35 -power 2"),
+    ("ifod2", 8, {"max_angle": 45.0}, ""), ("ifod2", 4, {"max_angle": 45.0}, ""),
+    ("ifod2", 8, {"max_angle": 30.0, "samples": 6}, "-angle 30 -samples 6"),
+    ("ifod2", 6, {"max_angle": 60.0, "step_mm": 2.4 / 3, "power": 1.0}, "-angle 60 -step 2.4 -power 1"),
+])  # fmt: skip
+def test_the_grid_is_that_of_tckgen(tmp_path, dg, order, options, theirs):
+    nib.save(nib.Nifti1Image(crossing(order), np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
+    words = f"tckgen fod.nii a.tck -algorithm {dg} -seed_sphere 20,10,6,1 -seeds 1 -select 0 -info -nthreads 0 {theirs}"
+    printed = subprocess.run(words.split(), cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    count, ratio = re.search(r"will use (\d+) directions with a ratio of ([\d.]+)", printed).groups()
+    parts = options.get("samples", 4) - 1
+    made = prepared(dg, order, voxel_sizes=(2.0, 2.0, 2.0), **{"step_mm": 1.0 / parts} | options)
+    columns = made.method.grid.reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)
+    assert len(np.unique(columns.round(6), axis=0)) == int(count)
+    assert made.method.ratio == pytest.approx(float(ratio), rel=2e-3)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"basis": "descoteaux07_legacy", "order": 3}, "fit no order|full basis"),
+    ({"step_mm": 8.0}, "step_size is more than 15 voxels"),
+    ({"order": 0}, "a single coefficient"),
+])  # fmt: skip
+def test_what_cannot_be_tracked_is_told(change, words):
+    values = np.ones((3, 3, 3, {3: 16, 0: 1}.get(change.get("order", 8), 45)), np.float32)
+    made = OrientationFunctions("sh", values, change.get("basis", "tournier07"))
+    with pytest.raises(ts.TrackingError, match=words):
+        prepare_arrays("ifod2", made, np.ones((3, 3, 3)), 0.5, np.ones((1, 3)), step_mm=change.get("step_mm", 0.2))
+
+
+# --------------------------------------------------------------------------------------------------------- whole runs
+AFFINE = np.diag([2.0, 2.0, 2.0, 1.0])
+SEEDS = 800
+IMAGES = {"affine": AFFINE, "sh": BENT, "sh_basis": "tournier07", "arch": "cpu"}
+INSIDE = BENT.any(axis=-1) & np.pad(np.ones((22, 22, 7), bool), ((1, 1), (1, 1), (0, 0)))
+WHERE = {"seed_mask": INSIDE, "stop_mask": INSIDE.astype(np.float32)}
+
+
+@cache
+def tracked(dg, **options):
+    named = IMAGES | WHERE | {"dg": dg, "nseeds": SEEDS} | options
+    return ts.Batch.concatenate(list(ts.stream(**named)))
+
+
+def same(one, other):
+    fields = ("points", "offsets", "seeds", "stop_reasons")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in fields)
+
+
+def figures(lines):
+    """Share of accepted seeds, lengths of streamlines, and in how many voxels' neighbourhoods each was."""
+    lengths = np.array([np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines])
+    visits = [np.unique(np.clip(np.rint(line / 2).astype(int), 0, np.array(SHAPE) - 1), axis=0) for line in lines]
+    density = np.zeros(SHAPE)
+    np.add.at(density, tuple(np.concatenate(visits).T), 1)
+    return len(lines) / SEEDS, lengths, density
+
+
+@pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3 is not installed")
+@pytest.mark.parametrize("dg", ["ifod1", "ifod2"])
+def test_streamlines_are_those_of_tckgen_but_for_chance(tmp_path, dg):
+    nib.save(nib.Nifti1Image(BENT, AFFINE), tmp_path / "fod.nii")
+    nib.save(nib.Nifti1Image(INSIDE.astype(np.uint8), AFFINE), tmp_path / "mask.nii")
+    words = f"tckgen fod.nii a.tck -algorithm {dg} -seed_image mask.nii -mask mask.nii -seeds {SEEDS} -select 0 -quiet"
+    ours, again = (figures(list(tracked(dg, rng_seed=number, seed_seed=number))) for number in (0, 1))
+    drawn = os.environ | {"MRTRIX_RNG_SEED": "1", "MRTRIX_NTHREADS": "0"}
+    subprocess.run(words.split(), cwd=tmp_path, env=drawn, check=True)
+    share, lengths, density = figures(list(nib.streamlines.load(tmp_path / "a.tck").streamlines))
+    assert 0.2 < share < 0.98
+    assert abs(ours[0] - share) < 4 * np.sqrt(2 * share * (1 - share) / SEEDS)
+    error = np.sqrt(lengths.var() / len(lengths) + ours[1].var() / len(ours[1]))
+    assert abs(ours[1].mean() - lengths.mean()) < 4 * error
+    repeated, found = (np.corrcoef(some.ravel(), ours[2].ravel())[0, 1] for some in (again[2], density))
+    assert found > repeated - 0.02 > 0.8
+
+
+@pytest.mark.parametrize("dg", ["ifod1", "ifod2"])
+def test_threads_and_chunks_change_no_bit(dg):
+    once = tracked(dg)
+    assert same(once, tracked(dg, threads=1, chunk_size=137))
+
+
+def test_particles_are_refused():
+    with pytest.raises(ts.ParameterError, match="have no particles"):
+        tissues = {name: INSIDE.astype(np.float32) / 3 for name in ("pve_wm", "pve_gm", "pve_csf")}
+        ts.track(**IMAGES, seed_mask=INSIDE, dg="ifod2", nseeds=1, stopping="act", pft=True, **tissues)
