@@ -8,7 +8,7 @@ from distributions import unit
 from tistreamlines.kernels.getters.fod import Fod, FodScratch, across, amplitude
 from tistreamlines.kernels.getters.ifod1 import Course, move_on_course
 from tistreamlines.kernels.getters.ifod2 import ARC, Arc, drawn, likelihood, move_along_arc
-from tistreamlines.kernels.halves import Rules
+from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.kernels.lanes import everywhere
 from tistreamlines.linker.lang import Reals, at, func, i32, lane, lanes, put, u32, vec3
@@ -30,7 +30,7 @@ def amplitudes(item: i32, volume: Volume, centres: Reals, points: Reals, directi
 
 @func
 def likelihoods(
-    item: i32, volume: Volume, method: Fod, rules: Rules, centres: Reals, directions: Reals, out: Reals
+    item: i32, volume: Volume, method: Fod, stopping: Stopping, rules: Rules, centres: Reals, directions: Reals, out: Reals,
 ):  # fmt: skip
     """The likelihood of 32 random arcs; their half sines, cosines and sines; the vector from which azimuths count."""
     centre = vec3(centres[3 * item], centres[3 * item + 1], centres[3 * item + 2])
@@ -38,7 +38,7 @@ def likelihoods(
     u = across(d)
     w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(0)), u32(lane()), u32(rules.key[0]), u32(rules.key[1]))
     arc = drawn(method, w)
-    put(out, 224 * item, likelihood(method, volume, centre, everywhere(d), everywhere(u), arc, rules))
+    put(out, 224 * item, likelihood(method, volume, stopping, centre, everywhere(d), everywhere(u), arc, rules))
     for i in range(3):
         put(out, 224 * item + 32 + 32 * i, arc[i])
         put(out, 224 * item + 128 + 32 * i, lanes(u[i]))

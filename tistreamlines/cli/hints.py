@@ -68,8 +68,7 @@ HINTS = (
     Hint("write --stop-map", dipy_track="stopping-files"),
     Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
     Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
-    Hint("write --stopping act with --pve-wm, --pve-gm and --pve-csf, the tissue fractions", tckgen="act"),
-    Hint("--stopping act has neither: leave it out", tckgen="backtrack crop-at-gmwmi"),
+    Hint("--act has neither yet: leave it out", tckgen="backtrack crop-at-gmwmi"),
     Hint("write --limit-mask, which ends streamlines that leave it; --mask says where FA and models are fitted",
          tckgen="mask"),
     Hint("write --include, a mask image or a sphere x,y,z,r, once for each region", probtrackx2="waypoints"),
@@ -94,8 +93,8 @@ PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
 # options of tckgen with the same name and meaning, but one dash
 ALIKE = (
-    "include", "include-ordered", "exclude", "select", "seed-sphere", "trials", "power", "samples", "force", "quiet",
-    "help",
+    "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "force",
+    "quiet", "help",
 )  # fmt: skip
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {

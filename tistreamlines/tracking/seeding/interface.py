@@ -19,15 +19,14 @@ import numpy.typing as npt
 from ...backends.numba.cache import Function, text_of
 from ...errors import InputError, ParameterError
 from ...fit.threads import in_threads, single_blas
-from ...io.images import AnyPath, grid_of, open_image
-from ...io.nifti import load_map
+from ...io.five_tissues import load_five_tissues
+from ...io.images import AnyPath, open_image
 from ...option import flag
 from ...space.batch import Space
 from .more_seeds import cells_around, voxels_by_share
 from .place_seeds import draw_attempt
 from .seeds import Seeds, corners_of, drawn
 
-TISSUES = 5  # cortical and deep grey matter, white matter, fluid, pathology
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
 ATTEMPTS = 1000  # at one seed
@@ -83,12 +82,11 @@ def load_segmentation(path: AnyPath) -> Segmentation:
     Raises
     ------
     InputError
-        If the file is missing or damaged, or has another number of volumes.
+        If the file is no image of five tissues.
     """
     opened = open_image(path)
-    space = grid_of(*opened)
-    values = load_map(opened, space, volumes=TISSUES)
-    return Segmentation(np.clip(values, 0, 1), space, str(opened))
+    values, space = load_five_tissues(opened, lambda _: None)  # the interface does not depend on the sums of tissues
+    return Segmentation(np.ascontiguousarray(values), space, str(opened))
 
 
 @dataclass(frozen=True, eq=False)
