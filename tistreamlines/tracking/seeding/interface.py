@@ -30,7 +30,9 @@ from .seeds import Seeds, corners_of, drawn
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
 ATTEMPTS = 1000  # at one seed
-BLOCK = 1 << 14  # seeds of a task
+BLOCK = 1 << 14  # attempts of a task
+TOGETHER = 1 << 12  # attempts that are made before it is seen whether they are needed
+TRIED = 32  # seeds that must be found before anything is tracked
 _find = Function(text_of(Path(__file__).with_name("interface_kernels.py")), "find_seeds")
 
 Floats = npt.NDArray[np.floating]
@@ -138,9 +140,12 @@ class InterfaceSeeds(Seeds):
         attempt = 0
         with single_blas():
             while len(left) and attempt < ATTEMPTS:
-                points, reached = self._tried(first, left, attempt)
-                found[left[reached]] = points[reached]
-                left, attempt = left[~reached], attempt + 1
+                several = min(max(TOGETHER // len(left), 1), ATTEMPTS - attempt)
+                attempts = np.arange(attempt, attempt + several, dtype=np.int32)
+                points, reached = self._tried(first, np.repeat(left, several), np.tile(attempts, len(left)))
+                reached = reached.reshape(-1, several)
+                found[left] = points.reshape(-1, several, 3)[np.arange(len(left)), reached.argmax(axis=1)]
+                left, attempt = left[~reached.any(axis=1)], attempt + several
         if len(left):
             raise InputError(
                 f"{self.segmentation.path}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any "
@@ -148,9 +153,11 @@ class InterfaceSeeds(Seeds):
             )
         return self.space.to_voxel(found)
 
-    def _tried(self, first: int, items: npt.NDArray[np.int32], attempt: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the points (n, 3), RASmm, of an attempt at seeds ``first + items``, and which are at the interface."""
-        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempt=attempt)
+    def _tried(
+        self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]
+    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the points (n, 3), RASmm, of attempts at seeds ``first + items``, and which are at the interface."""
+        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
         begun = self.voxels[voxels_by_share(self._sums, reals[:, :2])] + (reals[:, 2:5].astype(np.float64) - 0.5)
         points, found = Space(self.affine, self.space.shape).to_ras(begun), np.empty(len(items), bool)
         side = np.float32(np.prod(self.segmentation.space.voxel_sizes) ** (1 / 3))  # rounded: alike on all machines
@@ -183,7 +190,7 @@ def interface_seeds(
     Raises
     ------
     InputError
-        If the segmentation cannot be read, or has no interface.
+        If the segmentation cannot be read, or has no interface, or if that is not found.
     """
     segmentation = load_segmentation(path)
     crossed = segmentation.interface()
@@ -194,7 +201,9 @@ def interface_seeds(
         )
     if not len(voxels):
         voxels, weights, affine = crossed, np.ones(len(crossed)), segmentation.space.affine
-    return InterfaceSeeds(segmentation, voxels, weights, affine, space, count, key, threads)
+    seeds = InterfaceSeeds(segmentation, voxels, weights, affine, space, count, key, threads)
+    seeds.points(0, TRIED)
+    return seeds
 
 
 def _any_of_cells(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -47,13 +47,13 @@ def draw_share(item: i32, rules: Rules, out: Reals):
 
 
 @func
-def draw_attempt(item: i32, rules: Rules, items: Ints, attempt: i32, out: Reals):
-    """Seven reals in [0, 1) of an attempt at seed ``first_seed + items[item]``.
+def draw_attempt(item: i32, rules: Rules, items: Ints, attempts: Ints, out: Reals):
+    """Seven reals in [0, 1) of an attempt, ``attempts[item]`` from 0 on, at seed ``first_seed + items[item]``.
 
     By two, the host chooses a voxel, three are the place in that, and two a shift.
     """
-    which = seeding(items[item], 2 * attempt, rules)
-    where_in = seeding(items[item], 2 * attempt + 1, rules)
+    which = seeding(items[item], 2 * attempts[item], rules)
+    where_in = seeding(items[item], 2 * attempts[item] + 1, rules)
     out[7 * item] = uniform(which[0])
     out[7 * item + 1] = uniform(which[1])
     out[7 * item + 2] = uniform(where_in[0])
