@@ -70,7 +70,8 @@ def test_every_option_of_tckgen_gets_advice():
 
 
 def test_our_own_options_and_typing_errors_are_left_alone():
-    refuse_foreign(["a", "-o", "b.trx", "-qv", "-v", "--seeds", "x", "--no-such", "-1", "-", "--", "--backtrack"], KNOWN)
+    words = ["a", "-o", "b.trx", "-qv", "-v", "--seeds", "x", "--no-such", "-1", "-", "--", "--backtrack"]
+    refuse_foreign(words, KNOWN)
     assert "Did you mean" in CliRunner().invoke(command, ["--max-angl", "3"]).output
     with pytest.raises(ParameterError):
         refuse_foreign(["--backtrack"], KNOWN)

@@ -30,7 +30,8 @@ def amplitudes(item: i32, volume: Volume, centres: Reals, points: Reals, directi
 
 @func
 def likelihoods(
-    item: i32, volume: Volume, method: Fod, stopping: Stopping, rules: Rules, centres: Reals, directions: Reals, out: Reals,
+    item: i32, volume: Volume, method: Fod, stopping: Stopping, rules: Rules, centres: Reals, directions: Reals,
+    out: Reals,
 ):  # fmt: skip
     """The likelihood of 32 random arcs; their half sines, cosines and sines; the vector from which azimuths count."""
     centre = vec3(centres[3 * item], centres[3 * item + 1], centres[3 * item + 2])

@@ -147,7 +147,7 @@ class TestRuns:
 
     def test_what_is_no_segmentation_is_refused(self, run):
         for values, told in (
-            (FIVE["hard"][..., :4], r"seed_gmwmi \(in memory\): shape .* give an image of 5 volumes"),
+            (FIVE["hard"][..., :4], r"seed_gmwmi \(in memory\): shape .* give a five-tissue-type image"),
             (FIVE["hard"][..., [3, 1, 4, 0, 2]], "grey and white matter meet nowhere; give five volumes"),
         ):  # fmt: skip
             with pytest.raises(ts.InputError, match=told):
