@@ -150,12 +150,11 @@ def test_the_grid_is_that_of_tckgen(tmp_path, dg, order, options, theirs):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"basis": "descoteaux07_legacy", "order": 3}, "fit no order|full basis"),
-    ({"step_mm": 8.0}, "step_size is more than 15 voxels"),
-    ({"order": 0}, "a single coefficient"),
+    ({"basis": "tournier07_full", "count": 16}, "a full basis"), ({"count": 16}, "16 coefficients fit no order"),
+    ({"count": 1}, "a single coefficient"), ({"step_mm": 8.0}, "step_size is more than 15 voxels"),
 ])  # fmt: skip
 def test_what_cannot_be_tracked_is_told(change, words):
-    values = np.ones((3, 3, 3, {3: 16, 0: 1}.get(change.get("order", 8), 45)), np.float32)
+    values = np.ones((3, 3, 3, change.get("count", 45)), np.float32)
     made = OrientationFunctions("sh", values, change.get("basis", "tournier07"))
     with pytest.raises(ts.TrackingError, match=words):
         prepare_arrays("ifod2", made, np.ones((3, 3, 3)), 0.5, np.ones((1, 3)), step_mm=change.get("step_mm", 0.2))
@@ -163,7 +162,7 @@ def test_what_cannot_be_tracked_is_told(change, words):
 
 # --------------------------------------------------------------------------------------------------------- whole runs
 AFFINE = np.diag([2.0, 2.0, 2.0, 1.0])
-SEEDS = 800
+SEEDS = 500
 IMAGES = {"affine": AFFINE, "sh": BENT, "sh_basis": "tournier07", "arch": "cpu"}
 INSIDE = BENT.any(axis=-1) & np.pad(np.ones((22, 22, 7), bool), ((1, 1), (1, 1), (0, 0)))
 WHERE = {"seed_mask": INSIDE, "stop_mask": INSIDE.astype(np.float32)}
@@ -204,13 +203,24 @@ def test_streamlines_are_those_of_tckgen_but_for_chance(tmp_path, dg):
     error = np.sqrt(lengths.var() / len(lengths) + ours[1].var() / len(ours[1]))
     assert abs(ours[1].mean() - lengths.mean()) < 4 * error
     repeated, found = (np.corrcoef(some.ravel(), ours[2].ravel())[0, 1] for some in (again[2], density))
-    assert found > repeated - 0.02 > 0.8
+    assert found > repeated - 0.05 > 0.8  # of 500 seeds; two runs of one program differ by 0.02
 
 
 @pytest.mark.parametrize("dg", ["ifod1", "ifod2"])
 def test_threads_and_chunks_change_no_bit(dg):
-    once = tracked(dg)
-    assert same(once, tracked(dg, threads=1, chunk_size=137))
+    once = tracked(dg, nseeds=150)
+    assert len(once) > 50
+    assert same(once, tracked(dg, nseeds=150, threads=1, chunk_size=37))
+
+
+def test_parts_make_the_file_of_one_run(tmp_path):
+    named = IMAGES | WHERE | {"dg": "ifod2", "nseeds": 100}
+    parts = [tmp_path / f"part{number}.trx" for number in (1, 2)]
+    for number, path in enumerate(parts, 1):
+        ts.track(output=path, part=f"{number}/2", **named)
+    ts.track(output=tmp_path / "whole.trx", **named)
+    ts.join(parts, tmp_path / "joined.trx")
+    assert (tmp_path / "joined.trx").read_bytes() == (tmp_path / "whole.trx").read_bytes()
 
 
 def test_particles_are_refused():
