@@ -21,7 +21,7 @@ from tistreamlines.kernels.getters.ptt import (
     heard,
     move_by_try,
 )
-from tistreamlines.kernels.halves import Rules
+from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import nearest_vertex, read_stop
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
@@ -67,8 +67,8 @@ def drawn(item: i32, method: Ptt, key: Ints, out: Reals):
 
 @func
 def stepping(
-    item: i32, volume: Volume, method: Ptt, scratch: PttScratch, rules: Rules, start: Reals, step: i32, out: Reals,
-    codes: Ints,
+    item: i32, volume: Volume, method: Ptt, stopping: Stopping, scratch: PttScratch, rules: Rules, start: Reals,
+    step: i32, out: Reals, codes: Ints,
 ):  # fmt: skip
     """Choose a step from the state in ``start``, and take it; where to, and the new tangent."""
     for i in range(10):
@@ -76,7 +76,7 @@ def stepping(
     barrier()
     p = vec3(start[0], start[1], start[2])
     state = Frame()
-    code = choose_try(volume, p, 0, state, method, scratch, 0, u32(item), u32(step), u32(0), rules)
+    code = choose_try(volume, p, 0, state, method, scratch, 0, u32(item), u32(step), u32(0), rules, stopping)
     codes[item] = code
     if code >= 0:
         p = move_by_try(state, scratch, p, code, volume, method, u32(item), u32(step), u32(0), rules)
