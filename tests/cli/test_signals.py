@@ -54,7 +54,7 @@ def write(output, watcher):
     zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))
     run = Some(
         parameters=Some(force=False, json_stats=None), products=Products({}),
-        content=Content(Parameters(), 1), write_products=lambda: None,
+        content=Content(Parameters(), 1), write_products=lambda: None, header=dict,
         plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
         log=Some(watcher=watcher), batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
         result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),

@@ -48,7 +48,7 @@ class Ifod1Options(AngleOptions, FitOptions):
 
     cutoff: float | None = option(
         None, MODEL, "FOD amplitude below which a direction is not taken.", unit="amplitude", low=0, above=True,
-        absent="0.1; 0.05 with --act", common=True,
+        absent="0.1; 0.05 with --act",
     )  # fmt: skip
     power: float | None = option(
         None, MODEL, "The probability of a step is that of the FOD to this power.", unit="power", low=0, high=100,

@@ -43,6 +43,6 @@ class GrowthOptions:
         None, GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "
         "ends them validly, or where they leave the image. Ends without a direction, at the maximum number of steps or "
         "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"),
-        absent="all; valid-ends with --act", affects="growth",
+        absent="all; with --act, valid-ends", affects="growth",
     )  # fmt: skip
     rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1, affects="growth")

@@ -31,9 +31,8 @@ class Act5Options:
     """The option of the rule, a part of :class:`tistreamlines.Parameters`."""
 
     act: ImageLike | None = option(
-        None, SEEDS, "Five-tissue-type image (5TT of MRtrix3) on any grid, for anatomically constrained tractography: "
-        "streamlines end in grey matter, and those that end in fluid or in white matter are dropped.", unit="FILE",
-        absent="none", common=True,
+        None, SEEDS, "Five-tissue-type image (5TT) on any grid: streamlines end by MRtrix3's anatomical constraints.",
+        unit="FILE", absent="none", common=True,
     )  # fmt: skip
 
 
