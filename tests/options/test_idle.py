@@ -7,7 +7,8 @@ import pytest
 
 from tistreamlines.options.parameters import options
 
-KINDS = tuple(idle.kinds())[::3]  # a third of them, for time; the class fuzz-idle of tests.attack tries all
+# a third of them, for time; the class fuzz-idle of tests.attack tries all
+KINDS = (*tuple(idle.kinds())[::3], "ifod2, act5")
 
 
 def test_every_option_has_a_value(tmp_path):

@@ -142,12 +142,12 @@ def kinds() -> dict[str, dict[str, Any]]:
             "seed_grid": 1,
         },
         "prob of peaks, selected": stop | region | {"peaks": d["peaks"], "dg": "prob", "select": 20},
-        "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
         "ptt of an odf": stop | region | {"odf": d["odf"], "dg": "ptt", "nseeds": 20},
         "bedpostx": region | {"bedpostx": str(samples(False)), "nseeds": 60},
         "ptt of a pmf, act, a grid of seeds": tissues | region | {
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
+        "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
     }  # fmt: skip
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
