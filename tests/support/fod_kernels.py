@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from distributions import unit
 
-from tistreamlines.kernels.getters.fod import Fod, FodScratch, across, amplitude
-from tistreamlines.kernels.getters.ifod1 import Course, move_on_course
+from tistreamlines.kernels.getters.fod import Fod, across, amplitude
+from tistreamlines.kernels.getters.headings import Heading, HeadingScratch
+from tistreamlines.kernels.getters.ifod1 import move_on_course
 from tistreamlines.kernels.getters.ifod2 import ARC, Arc, drawn, likelihood, move_along_arc
 from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import Volume
@@ -46,7 +47,7 @@ def likelihoods(
 
 
 @func
-def arcs(item: i32, volume: Volume, method: Fod, scratch: FodScratch, rules: Rules, directions: Reals, out: Reals):
+def arcs(item: i32, volume: Volume, method: Fod, scratch: HeadingScratch, rules: Rules, directions: Reals, out: Reals):
     """The points of an arc from the origin, and the directions at them."""
     state = Arc()
     state.end = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
@@ -59,9 +60,11 @@ def arcs(item: i32, volume: Volume, method: Fod, scratch: FodScratch, rules: Rul
 
 
 @func
-def courses(item: i32, volume: Volume, method: Fod, scratch: FodScratch, rules: Rules, directions: Reals, out: Reals):
+def courses(
+    item: i32, volume: Volume, method: Fod, scratch: HeadingScratch, rules: Rules, directions: Reals, out: Reals
+):  # fmt: skip
     """A step from the origin."""
-    state = Course()
+    state = Heading()
     state.d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
     p = move_on_course(state, scratch, vec3(0.0, 0.0, 0.0), item, volume, method, u32(7), u32(1), u32(0), rules)
     for i in range(3):

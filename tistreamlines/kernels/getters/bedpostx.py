@@ -17,6 +17,7 @@ from ..halves import *
 from ..interpolate import Volume, row_start
 from ..lanes import normalised
 from ..orientation.peaks import NONE
+from .headings import Heading, HeadingScratch
 
 FIBRES = Constant("fibres of a sample")
 DRAWN = Constant("samples of a voxel")
@@ -36,33 +37,6 @@ class Bedpostx(Record):
 
     least: real
     cos_angle: real
-
-
-class Heading(Record):
-    """What a half carries: the direction of its last step, or that with which it starts."""
-
-    d: vec3
-
-
-class Kept(Record):
-    """Team memory of the initial direction."""
-
-    kept: Ints
-
-    @staticmethod
-    def sizes(fill):
-        return {"kept": 1}
-
-
-class BedpostxScratch(Record):
-    """Team memory."""
-
-    row: Reals
-    peaks: Kept
-
-    @staticmethod
-    def sizes(fill):
-        return {"row": 32 * fill["ROW_CHUNKS"]}
 
 
 # ------------------------------------------------------------------------------------------------------------- a draw
@@ -110,7 +84,7 @@ def nearest_fibre(volume: Volume, p: vec3, d: vec3, method: Bedpostx, w: words) 
 
 # ------------------------------------------------------------------------------------------------------------- a half
 @func
-def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: BedpostxScratch, c0: u32, key: Ints) -> i32:
+def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: HeadingScratch, c0: u32, key: Ints) -> i32:
     """Draw the initial direction at a point: the sample's first fibre, or any that counts; return 0 if there is none."""
     code = sample_drawn(p, philox(c0, u32(0), u32(0), u32(0), u32(key[0]), u32(key[1])))
     place = fibre_at(volume, p, code)
@@ -133,7 +107,7 @@ def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: Bedpostx
 
 @stage
 def set_out_from_seed(
-    state: Heading, scratch: BedpostxScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Bedpostx,
+    state: Heading, scratch: HeadingScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Bedpostx,
     c0: u32, c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start along the initial direction, a backward half against it."""
@@ -141,22 +115,9 @@ def set_out_from_seed(
     return initial ^ side
 
 
-@stage
-def load_heading(state: Heading, scratch: BedpostxScratch, code: i32, held: Reals, place: i32, stride: i32):
-    """Restore the direction of the last step."""
-    state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
-
-
-@stage
-def store_heading(state: Heading, scratch: BedpostxScratch, held: Reals, place: i32, stride: i32):
-    """Store the direction of the last step."""
-    for i in each(3):
-        held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))
-
-
 @func
 def choose_fibre(
-    volume: Volume, p: vec3, code: i32, state: Heading, method: Bedpostx, scratch: BedpostxScratch, attempt: i32, c0: u32,
+    volume: Volume, p: vec3, code: i32, state: Heading, method: Bedpostx, scratch: HeadingScratch, attempt: i32, c0: u32,
     c1: u32, c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Code of the next step, or NONE; the first one is along the initial direction."""
@@ -176,7 +137,7 @@ def choose_fibre(
 
 @stage
 def move_along_fibre(
-    state: Heading, scratch: BedpostxScratch, p: vec3, code: i32, volume: Volume, method: Bedpostx, c0: u32, c1: u32, c2: u32,
+    state: Heading, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Bedpostx, c0: u32, c1: u32, c2: u32,
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step on; where nothing is known one step ahead, the step is Euler's."""

@@ -10,9 +10,10 @@ from ...linker.lang import *
 from ...linker.maths import floored, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..halves import *
-from ..interpolate import Volume, interpolate_row, row_start
-from ..lanes import everywhere, row_of
+from ..interpolate import Volume, row_start
+from ..lanes import cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
+from .headings import HeadingScratch
 
 GRID_CHUNKS = Constant("directions of the grid that bounds the rejection sampling, in units of 32")
 POWERED = Constant("1: probabilities are raised to a power")
@@ -26,7 +27,7 @@ class Fod(Record):
     """Tables of the method.
 
     ``threshold``, amplitude below which no path goes on; ``sine``, of half the greatest angle; ``tries``, directions that are
-    tried for a step, and ``starts``, at a seed; ``ratio``, by how much a path can be more probable than the best one of the
+    tried for a step, or at a seed; ``ratio``, by how much a path can be more probable than the best one of the
     grid; ``power`` of a path's probability.  ``grid``, for each direction of the grid and then 32 apart: sine of half its
     angle, cosine and sine of its azimuth; the last chunk repeats the first direction.
     """
@@ -34,7 +35,6 @@ class Fod(Record):
     threshold: real
     sine: real
     tries: i32
-    starts: i32
     ratio: real
     power: real
     grid: Reals
@@ -42,27 +42,6 @@ class Fod(Record):
     @staticmethod
     def sizes(fill):
         return {"grid": 96 * fill["GRID_CHUNKS"]}
-
-
-class Kept(Record):
-    """Team memory of the initial direction."""
-
-    kept: Ints
-
-    @staticmethod
-    def sizes(fill):
-        return {"kept": 1}
-
-
-class FodScratch(Record):
-    """Team memory."""
-
-    row: Reals
-    peaks: Kept
-
-    @staticmethod
-    def sizes(fill):
-        return {"row": 32 * fill["ROW_CHUNKS"]}
 
 
 # ------------------------------------------------------------------------------------------------------------ directions
@@ -80,7 +59,7 @@ def across(d: vec3) -> vec3:
 @func
 def sideways(d: vec3, u: vec3, cosine: real, sine: real) -> vec3:
     """The unit vector perpendicular to ``d`` at an azimuth from ``u``."""
-    v = vec3(d[1] * u[2] - d[2] * u[1], d[2] * u[0] - d[0] * u[2], d[0] * u[1] - d[1] * u[0])
+    v = cross(d, u)
     return vec3(cosine * u[0] + sine * v[0], cosine * u[1] + sine * v[1], cosine * u[2] + sine * v[2])
 
 
@@ -196,7 +175,7 @@ def start_of(method: Fod, c0: u32, number: u32, key: Ints) -> vec3:
 
 
 @func
-def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: FodScratch, c0: u32, key: Ints) -> i32:
+def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch, c0: u32, key: Ints) -> i32:
     """Find the first random direction at a seed whose amplitude is above the threshold; return 0 if there is none."""
     count = 0
     turn = 0
@@ -204,7 +183,7 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: FodScratch, c0
         number = lane() + 32 * turn
         w = philox(lanes(c0), lanes(u32(0)), lanes(u32(0)), u32(number), u32(key[0]), u32(key[1]))
         value = amplitude(volume, p, everywhere(p), anywhere(w))
-        lowest = team_min(where((value > method.threshold) & (number < method.starts), real(number), 1.0e6))
+        lowest = team_min(where((value > method.threshold) & (number < method.tries), real(number), 1.0e6))
         if lowest < 1.0e6:
             count = 1
             barrier()
@@ -212,9 +191,3 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: FodScratch, c0
             barrier()
         turn = turn + 1
     return count
-
-
-@func
-def read_all(volume: Volume, p: vec3, row: Reals):
-    """Interpolate the FOD and the maps of the stopping rule."""
-    interpolate_row(volume, p, row)

@@ -15,13 +15,8 @@ from ..interpolate import Volume
 from ..lanes import everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE
-from .fod import GRID_CHUNKS, POWERED, Fod, FodScratch, across, azimuth, has_fod, root, start_of, turned
-
-
-class Course(Record):
-    """What a half carries: the direction of its last step."""
-
-    d: vec3
+from .fod import GRID_CHUNKS, POWERED, Fod, across, azimuth, has_fod, root, start_of, turned
+from .headings import Heading, HeadingScratch
 
 
 @func
@@ -33,7 +28,7 @@ def drawn_course(method: Fod, d: vec3, u: vec3, w: words) -> vec3:
 
 @func
 def choose_course(
-    volume: Volume, p: vec3, code: i32, state: Course, method: Fod, scratch: FodScratch, attempt: i32, c0: u32, c1: u32,
+    volume: Volume, p: vec3, code: i32, state: Heading, method: Fod, scratch: HeadingScratch, attempt: i32, c0: u32, c1: u32,
     c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Number of the direction to take, NONE, or LEAVES where there is no FOD."""
@@ -69,7 +64,7 @@ def choose_course(
 
 @stage
 def move_on_course(
-    state: Course, scratch: FodScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
+    state: Heading, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step on."""
@@ -80,7 +75,7 @@ def move_on_course(
 
 @stage
 def set_out_on_course(
-    state: Course, scratch: FodScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
+    state: Heading, scratch: HeadingScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
     c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start in the direction that was found at the seed, a backward half against it."""
@@ -88,16 +83,3 @@ def set_out_on_course(
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
     state.d = vec3(sense * d[0], sense * d[1], sense * d[2])
     return initial ^ side
-
-
-@stage
-def load_course(state: Course, scratch: FodScratch, code: i32, held: Reals, place: i32, stride: i32):
-    """Restore the direction of the last step."""
-    state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
-
-
-@stage
-def store_course(state: Course, scratch: FodScratch, held: Reals, place: i32, stride: i32):
-    """Store the direction of the last step."""
-    for i in each(3):
-        held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))

@@ -15,7 +15,8 @@ from ..halves import *
 from ..interpolate import Volume
 from ..lanes import everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
-from .fod import GRID_CHUNKS, OUTSIDE, Fod, FodScratch, across, amplitude, azimuth, root, sideways, start_of
+from .fod import GRID_CHUNKS, OUTSIDE, Fod, across, amplitude, azimuth, root, sideways, start_of
+from .headings import HeadingScratch
 
 ARC = Constant("parts of an arc, with a point at the end of each")
 SHUNS_FLUID = Constant("1: no arc ends where there is more fluid than anything else")
@@ -115,7 +116,7 @@ def likelihood(
 # ------------------------------------------------------------------------------------------------------------- a step
 @func
 def choose_arc(
-    volume: Volume, p: vec3, code: i32, state: Arc, method: Fod, scratch: FodScratch, attempt: i32, c0: u32, c1: u32,
+    volume: Volume, p: vec3, code: i32, state: Arc, method: Fod, scratch: HeadingScratch, attempt: i32, c0: u32, c1: u32,
     c2: u32, rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
@@ -147,7 +148,7 @@ def choose_arc(
 
 @stage
 def move_along_arc(
-    state: Arc, scratch: FodScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
+    state: Arc, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The end of the next part of an arc; a new arc begins in the direction in which the last one has ended."""
@@ -178,7 +179,7 @@ def move_along_arc(
 # ------------------------------------------------------------------------------------------------------------- a half
 @stage
 def set_out_on_arc(
-    state: Arc, scratch: FodScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
+    state: Arc, scratch: HeadingScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
     c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start in the direction that was found at the seed, a backward half against it."""
@@ -190,14 +191,14 @@ def set_out_on_arc(
 
 
 @stage
-def load_arc(state: Arc, scratch: FodScratch, code: i32, held: Reals, place: i32, stride: i32):
+def load_arc(state: Arc, scratch: HeadingScratch, code: i32, held: Reals, place: i32, stride: i32):
     """Restore both directions."""
     state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
     state.end = vec3(held[place + 3 * stride], held[place + 4 * stride], held[place + 5 * stride])
 
 
 @stage
-def store_arc(state: Arc, scratch: FodScratch, held: Reals, place: i32, stride: i32):
+def store_arc(state: Arc, scratch: HeadingScratch, held: Reals, place: i32, stride: i32):
     """Store both directions."""
     for i in each(3):
         held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))

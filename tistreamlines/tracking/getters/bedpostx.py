@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...errors import InputError, ParameterError
 from ...io.samples import Samples
 from ...kernels import lanes
-from ...kernels.getters import bedpostx
+from ...kernels.getters import bedpostx, headings
 from ...kernels.getters.dead_ends import KEPT
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 MOST_BITS = 30  # of a step's code
 HOLES = KEPT | {
-    "State": bedpostx.Heading, "begin": bedpostx.begin_by_sample, "read": lanes.read_stop,
-    "set_out": bedpostx.set_out_from_seed, "load_state": bedpostx.load_heading, "store_state": bedpostx.store_heading,
+    "State": headings.Heading, "begin": bedpostx.begin_by_sample, "read": lanes.read_stop,
+    "set_out": bedpostx.set_out_from_seed, "load_state": headings.load_heading, "store_state": headings.store_heading,
     "choose": bedpostx.choose_fibre, "move": bedpostx.move_along_fibre, "note_step_again": None, "CARRIED": 3,
     "LAID_OUT_ABREAST": 0,
 }  # fmt: skip
@@ -100,8 +100,8 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
         "FIBRES": fibres, "DRAWN": count, "FIRST": fibres if options.random_fibre else 1, "BITS": bits,
         "USE_F": int(options.use_f), "MODIFIED_EULER": int(options.modified_euler), "CODE_BITS": code,
     }  # fmt: skip
-    kept_one = bedpostx.Kept(**bedpostx.Kept.sizes(fill))
-    team = bedpostx.BedpostxScratch(**bedpostx.BedpostxScratch.sizes(fill), peaks=kept_one)
+    kept_one = headings.Kept(**headings.Kept.sizes(fill))
+    team = headings.HeadingScratch(**headings.HeadingScratch.sizes(fill), peaks=kept_one)
     volume = _volume(given, samples, width, np.ceil(step).astype(int) * options.modified_euler)
     return Prepared(method, given.stop.record, volume, team, fill, 1, {}, ())
 

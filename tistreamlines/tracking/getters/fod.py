@@ -13,8 +13,9 @@ import numpy.typing as npt
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels import lanes
-from ...kernels.getters import fod, ifod1, ifod2
+from ...kernels.getters import fod, headings, ifod1, ifod2
 from ...kernels.getters.dead_ends import KEPT
+from ...kernels.getters.vertex_steps import read_row
 from ...option import MODEL, option
 from ...space.cone_grid import cone_grid
 from ...space.harmonics import basis_of, order_of, to_descoteaux
@@ -32,8 +33,9 @@ FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
 HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_ABREAST": 0}
 FIRST = HOLES | {
-    "State": ifod1.Course, "read": fod.read_all, "set_out": ifod1.set_out_on_course, "load_state": ifod1.load_course,
-    "store_state": ifod1.store_course, "choose": ifod1.choose_course, "move": ifod1.move_on_course, "CARRIED": 3,
+    "State": headings.Heading, "read": read_row, "set_out": ifod1.set_out_on_course,
+    "load_state": headings.load_heading, "store_state": headings.store_heading, "choose": ifod1.choose_course,
+    "move": ifod1.move_on_course, "CARRIED": 3,
 }  # fmt: skip
 SECOND = HOLES | {
     "State": ifod2.Arc, "read": lanes.read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
@@ -182,14 +184,15 @@ def _prepare(
     columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
     method = fod.Fod(
         threshold=cutoff, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
-        starts=options.trials, ratio=ratio, power=power, grid=columns.ravel(),
+        ratio=ratio, power=power, grid=columns.ravel(),
     )  # fmt: skip
     width = padded(function.values.shape[3] + given.stop.count)
     fill = own | stop_fill(given.stop, width) | {
         "GRID_CHUNKS": chunks, "HALF_ORDER": order // 2, "POWERED": int(power != 1), "CODE_BITS": fod.NUMBER_BITS,
         "SYMMETRIC": 1, "along": fod.amplitude_along,
     }  # fmt: skip
-    team = fod.FodScratch(**fod.FodScratch.sizes(fill), peaks=fod.Kept(**fod.Kept.sizes(fill)))
+    kept_one = headings.Kept(**headings.Kept.sizes(fill))
+    team = headings.HeadingScratch(**headings.HeadingScratch.sizes(fill), peaks=kept_one)
     change = from_harmonics(order).T
 
     def fill_rows(some: Array, written: Array) -> None:
