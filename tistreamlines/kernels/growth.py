@@ -26,6 +26,7 @@ classify = Hole("the reason to stop at a point, or GROWING")
 load_memory = Hole("stage: restores what the rule remembers of a half, or None")
 remember = Hole("stage: notes a point that is looked at; may change what the rule says, or end a half at its seed; or None")
 conclude = Hole("stage: the rule's verdict on a half that has ended: its reason, and how many steps are kept; or None")
+crop = Hole("stage: says where a half that has ended lies within its last segment, or None")
 store_memory = Hole("stage: stores what the rule remembers, or None")
 KEPT_POINTS = Constant("one bit for each stop reason: 1 if the point that it ends a half at is kept")
 # the selection; all are stages, or None
@@ -108,20 +109,6 @@ def load(
 
 
 @stage
-def back_to_seed(
-    state: State, half: i32, c0: u32, c2: u32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch,
-) -> vec3:  # fmt: skip
-    """The seed of a half, whose steps are to be repeated; sets the state that it begins with."""
-    streamline = half >> 1
-    place = 3 * halves.seed[streamline]
-    p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
-    first = first_code(half, halves, rules)
-    set_out(state, scratch, halves.initial[streamline], half & 1, first, p, volume, method, c0, c2, rules)
-    return p
-
-
-@stage
 def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
     """Keep the step and the point that it has led to; note the forward half's first step if it may be taken back."""
     walk.p = walk.ahead
@@ -140,6 +127,7 @@ def store(
     """Ask for the rule's verdict on a half that has ended, and store where it stands."""
     if walk.status != GROWING:
         conclude(walk, memory, stopping, rules)
+        crop(walk, half, seeds, halves, rules, volume, stopping, method, scratch)
     store_memory(memory, half, halves)
     store_recovery(half, halves, recovery)
     store_bits(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
@@ -216,7 +204,7 @@ def grow(
                 else:
                     step(walk, state, volume, method, scratch, rules)
                     leave_point(walk, bits, half, halves, filter)
-            recover(walk, state, half, seeds, halves, rules, volume, method, scratch, recovery)
+            recover(walk, state, memory, half, seeds, halves, rules, volume, method, scratch, recovery)
         store(
             walk, state, memory, bits, half, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery
         )

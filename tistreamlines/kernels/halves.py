@@ -19,6 +19,7 @@ Memory = Hole("record of what the stopping rule remembers of the points of a hal
 Filter = Hole("record of what is demanded of the points of streamlines, which extends Demands")
 Recovery = Hole("team memory of the recovery")
 
+ARC = Constant("parts of a step of the getter, with a point at the end of each; each is a step of the engine")
 CODE_BITS = Constant("bits of a step's code: 32 // CODE_BITS to a word")
 CARRIED = Constant("number of reals in which a state is stored (0: the code of the last step gives it)")
 FOR_RULE = Constant("number of reals that a half keeps for the stopping rule, 0 at its seed")
@@ -27,6 +28,7 @@ POINT = Constant("number of reals that a half keeps: its point, its state, those
 HAS_BITS = Constant("1: points have bits that say which regions they lie in, 0: nothing is demanded of points")
 WORDS = Constant("words that a half keeps of the bits of its points")
 TAKES_BACK = Constant("1: the rule or a recovery may take points back, so bits are collected when a half has ended")
+CROPS = Constant("1: ends may lie within their last segments")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
 
 GROWING = int(Stop.GROWING)
@@ -49,7 +51,7 @@ class Halves(Record):
     half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the
     stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step; ``visited``, the bits of all
     points but the last one, those of the last one, and for getters that drop dead ends those of the last but one; ``more``, what
-    ``beyond`` keeps of it.
+    ``beyond`` keeps of it; ``cropped``, see :func:`.trail.cropped_end`.
     """
 
     seed: Ints
@@ -61,6 +63,7 @@ class Halves(Record):
     codes: Ints
     visited: Ints
     more: Ints
+    cropped: Ints
 
 
 class Rules(Record):

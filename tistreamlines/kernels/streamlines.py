@@ -51,6 +51,8 @@ def enlist(item: i32, slot: Ints, seeds: Seeds, halves: Halves, rules: Rules):
             halves.state[2 * half + 1] = GROWING
             if ONE_WAY:
                 halves.state[2 * half + 1] = where(side == 1, NOT_GROWN, GROWING)
+            if CROPS:
+                halves.cropped[half] = 0
             if HAS_BITS:
                 for k in range(WORDS):
                     halves.visited[WORDS * half + k] = 0

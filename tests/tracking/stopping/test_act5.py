@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dialects import DIALECTS, ints, reals
 from dialects import run as run_kernel
-from scipy.ndimage import gaussian_filter, map_coordinates
+from head import make_head, sampled, tracked
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, list_devices
@@ -29,12 +29,12 @@ from tistreamlines.kernels.stopping.act5 import (
     tissues_at,
 )
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
+from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.stopping.own_grid import OwnMap
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}
-SHAPE = (30, 16, 16)
-COMMON = {"nseeds": 600, "arch": "cpu", "dg": "ifod2", "max_steps": 200}
+RECOVERED = {"backtrack": True, "crop_at_gmwmi": True}
 
 
 @func
@@ -49,12 +49,6 @@ def looked_at(
     begins[item] = may_begin(found)
     at_once = vec3(at(points, 0) * 0.0 + p[0], at(points, 0) * 0.0 + p[1], at(points, 0) * 0.0 + p[2])
     put(fluids, 32 * item, fluid_at(own, at_once))
-
-
-def sampled(values: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Each tissue at points in voxel coordinates, (5, n)."""
-    volumes = np.moveaxis(values.astype(float), -1, 0)
-    return np.stack([map_coordinates(one, points.T, order=1, mode="nearest") for one in volumes])
 
 
 def expected(shares: np.ndarray) -> tuple[int, int]:
@@ -112,33 +106,10 @@ def test_tissues_at_a_point(dialect):
 
 
 # ------------------------------------------------------------------------------------------------------ a made-up head
-def straight_fod() -> np.ndarray:
-    """FOD of fibres along the first axis, order 4, tournier07: coefficients of a delta function, made milder."""
-    from tistreamlines.space.harmonics import sampling_matrix
-
-    lobe = sampling_matrix([[1.0, 0, 0]], 4, "tournier07")[0]
-    return np.broadcast_to((2.0 * lobe).astype(np.float32), (*SHAPE, 15)).copy()
-
-
 @pytest.fixture(scope="module")
 def head(tmp_path_factory):
-    """Fibres along x: fluid at its begin, deep grey matter in the middle of one half of y, cortex at its end."""
-    folder = tmp_path_factory.mktemp("act")
-    affine = np.diag([2.0, 2, 2, 1])
-    x, y, _ = np.indices(SHAPE)
-    kinds = np.where(x < 4, 3, np.where(x >= 26, 0, np.where((np.abs(x - 15) < 2.5) & (y < 8), 1, 2)))
-    tissues = np.stack([gaussian_filter((kinds == k).astype(float), 0.4) for k in range(5)], axis=-1)
-    tissues /= tissues.sum(axis=-1, keepdims=True)
-    for name, values in (("fod", straight_fod()), ("5tt", tissues), ("mask", np.ones(SHAPE))):
-        nib.save(nib.Nifti1Image(values.astype(np.float32), affine), folder / f"{name}.nii.gz")
-    return folder
-
-
-def tracked(head, **more):
-    """A run in the head."""
-    named = {"sh": head / "fod.nii.gz", "sh_basis": "tournier07", "seed_mask": head / "mask.nii.gz",
-             "act": head / "5tt.nii.gz"}  # fmt: skip
-    return ts.track(**named | COMMON | more)
+    """See the module of this name."""
+    return make_head(tmp_path_factory.mktemp("act"))
 
 
 @pytest.fixture(scope="module")
@@ -208,32 +179,41 @@ def test_a_seed_beyond_the_interface_goes_one_way(head):
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_give_the_cpus_bits(head, found, arch):
+@pytest.mark.parametrize("more", [{}, RECOVERED], ids=["plain", "recovered"])
+def test_devices_give_the_cpus_bits(head, arch, more):
     if arch not in PRESENT:
         pytest.skip(f"no {arch} device")
-    one = ts.Batch.concatenate(list(tracked(head, nseeds=12, keep="all", min_length=0).batches))
-    other = ts.Batch.concatenate(list(tracked(head, nseeds=12, keep="all", min_length=0, arch=arch).batches))
+    one, other = (
+        ts.Batch.concatenate(list(tracked(head, nseeds=12, keep="all", min_length=0, arch=one, **more).batches))
+        for one in ("cpu", arch)
+    )
     np.testing.assert_array_equal(one.points, other.points)
     np.testing.assert_array_equal(one.stop_reasons, other.stop_reasons)
 
 
-def test_chunks_and_threads_do_not_matter(head, found):
-    other = tracked(head, keep="all", min_length=0, chunk_size=37, threads=1)
+@pytest.mark.parametrize("more", [{}, RECOVERED], ids=["plain", "recovered"])
+def test_chunks_threads_and_launches_do_not_matter(head, monkeypatch, more):
+    one = tracked(head, keep="all", min_length=0, **more)
+    monkeypatch.setattr(Pace, "steps", lambda *_: 5)
+    other = tracked(head, keep="all", min_length=0, chunk_size=37, threads=1, **more)
     for name in ("points", "stop_reasons"):
-        one, two = (getattr(ts.Batch.concatenate(list(run.batches)), name) for run in (found, other))
-        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(
+            *(getattr(ts.Batch.concatenate(list(run.batches)), name) for run in (one, other))
+        )
 
 
 @pytest.mark.skipif(not shutil.which("tckgen"), reason="no MRtrix3")
+@pytest.mark.parametrize("backtrack", [False, True])
 @pytest.mark.parametrize(("dg", "algorithm"), [("ifod1", "iFOD1"), ("ifod2", "iFOD2")])
-def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm):
+def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtrack):
     """Within three standard errors; the seeds are drawn in the whole image by both."""
     count = 3000
     words = ["tckgen", "-quiet", "-nthreads", 0, "-algorithm", algorithm, "-act", head / "5tt.nii.gz", "-seeds", count,
              "-seed_image", head / "mask.nii.gz", "-select", 0, head / "fod.nii.gz", tmp_path / "t.tck"]  # fmt: skip
+    words += ["-backtrack"] * backtrack
     subprocess.run(list(map(str, words)), check=True, env=os.environ | {"MRTRIX_RNG_SEED": "1"})
     theirs = [np.asarray(line) for line in nib.streamlines.load(tmp_path / "t.tck").streamlines]
-    ours = tracked(head, dg=dg, nseeds=count, max_steps=None, max_length=200)
+    ours = tracked(head, dg=dg, nseeds=count, max_steps=None, max_length=200, backtrack=backtrack)
     error = 3 * np.sqrt(2 * len(theirs) * (1 - len(theirs) / count))
     assert abs(ours.n_streamlines - len(theirs)) < error + 0.01 * count
     lengths = [float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum()) for line in theirs]

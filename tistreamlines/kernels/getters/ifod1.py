@@ -15,8 +15,9 @@ from ..interpolate import Volume
 from ..lanes import everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE
-from .fod import GRID_CHUNKS, POWERED, Fod, across, azimuth, has_fod, root, start_of, turned
+from .fod import GRID_CHUNKS, NUMBER_BITS, POWERED, Fod, across, azimuth, has_fod, root, start_of, turned
 from .headings import Heading, HeadingScratch
+from .tries import coded, drawn_with, number_of
 
 
 @func
@@ -56,7 +57,7 @@ def choose_course(
             fit = bound * best < value
         lowest = team_min(where(fit & (value > method.threshold) & (number < method.tries), real(number), 1.0e6))
         if lowest < 1.0e6:
-            chosen = i32(lowest)
+            chosen = coded(i32(lowest), NUMBER_BITS, c2)
             going = 0
         turn = turn + 1
     return chosen
@@ -68,7 +69,8 @@ def move_on_course(
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step on."""
-    w = philox(c0, c1, c2, u32(code), u32(rules.key[0]), u32(rules.key[1]))
+    branch = drawn_with(code, NUMBER_BITS, c2)
+    w = philox(c0, c1, branch, number_of(code, NUMBER_BITS), u32(rules.key[0]), u32(rules.key[1]))
     state.d = normalised(drawn_course(method, state.d, across(state.d), w))
     return stepped(p, state.d, rules)
 

@@ -15,10 +15,10 @@ from ..halves import *
 from ..interpolate import Volume
 from ..lanes import everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
-from .fod import GRID_CHUNKS, OUTSIDE, Fod, across, amplitude, azimuth, root, sideways, start_of
+from .fod import GRID_CHUNKS, NUMBER_BITS, OUTSIDE, Fod, across, amplitude, azimuth, root, sideways, start_of
 from .headings import HeadingScratch
+from .tries import added_to, coded, drawn_with, number_of, recovery_of
 
-ARC = Constant("parts of an arc, with a point at the end of each")
 SHUNS_FLUID = Constant("1: no arc ends where there is more fluid than anything else")
 fluid_at = Hole("share of fluid at each lane's point, above 1 outside the image of tissues")
 MOST_FLUID = 0.5
@@ -28,10 +28,16 @@ QUARTER = 0.6366197723675814  # quarter turns in a radian
 
 
 class Arc(Record):
-    """What a half carries: the directions at the begin and the end of its last arc."""
+    """What a half carries.
+
+    ``d``, the direction at the begin of its last arc; ``end``, that at its last point; ``part``, the number of the next part, 0 for
+    that of a new arc; ``tried``, what a recovery had added to the counter when the arc was drawn.
+    """
 
     d: vec3
     end: vec3
+    part: i32
+    tried: i32
 
 
 # ------------------------------------------------------------------------------------------------------------- an arc
@@ -121,7 +127,7 @@ def choose_arc(
 ) -> i32:  # fmt: skip
     """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
     chosen = code
-    if (i32(c1) - 1) - ((i32(c1) - 1) // ARC) * ARC == 0:
+    if (state.part == 0) | (state.tried != added_to(c2)):
         d = everywhere(state.end)
         u = everywhere(across(state.end))
         best = IMPOSSIBLE
@@ -140,7 +146,7 @@ def choose_arc(
             fit = (found < LEFT) & (found > IMPOSSIBLE) & (uniform(w[2]) * method.ratio < odds) & (number < method.tries)
             lowest = team_min(where(fit, real(number), 1.0e6))
             if lowest < 1.0e6:
-                chosen = i32(lowest)
+                chosen = coded(i32(lowest), NUMBER_BITS, c2)
                 going = 0
             turn = turn + 1
     return chosen
@@ -151,13 +157,18 @@ def move_along_arc(
     state: Arc, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
     rules: Rules,
 ) -> vec3:  # fmt: skip
-    """The end of the next part of an arc; a new arc begins in the direction in which the last one has ended."""
-    part = (i32(c1) - 1) - ((i32(c1) - 1) // ARC) * ARC
+    """The end of the next part of an arc; a new arc begins in the direction at the last point."""
+    tried = recovery_of(code, NUMBER_BITS)
+    part = where(tried == state.tried, state.part, 0)
+    state.tried = tried
+    state.part = where(part + 1 == ARC, 0, part + 1)
     begins = part == 0
     state.d = vec3(
         where(begins, state.end[0], state.d[0]), where(begins, state.end[1], state.d[1]), where(begins, state.end[2], state.d[2])
     )
-    arc = drawn(method, philox(c0, c1 - u32(part), c2, u32(code), u32(rules.key[0]), u32(rules.key[1])))
+    branch = drawn_with(code, NUMBER_BITS, c2)
+    number = number_of(code, NUMBER_BITS)
+    arc = drawn(method, philox(c0, c1 - u32(part), branch, number, u32(rules.key[0]), u32(rules.key[1])))
     turn = half_part(arc[0])
     s = sideways(state.d, across(state.d), arc[1], arc[2])
     c = real(1.0)
@@ -187,19 +198,25 @@ def set_out_on_arc(
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
     state.end = vec3(sense * d[0], sense * d[1], sense * d[2])
     state.d = state.end
+    state.part = 0
+    state.tried = 0
     return initial ^ side
 
 
 @stage
 def load_arc(state: Arc, scratch: HeadingScratch, code: i32, held: Reals, place: i32, stride: i32):
-    """Restore both directions."""
+    """Restore what the half carries."""
     state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
     state.end = vec3(held[place + 3 * stride], held[place + 4 * stride], held[place + 5 * stride])
+    state.part = i32(held[place + 6 * stride])
+    state.tried = i32(held[place + 7 * stride])
 
 
 @stage
 def store_arc(state: Arc, scratch: HeadingScratch, held: Reals, place: i32, stride: i32):
-    """Store both directions."""
+    """Store it."""
+    held[place + 6 * stride] = real(state.part)
+    held[place + 7 * stride] = real(state.tried)
     for i in each(3):
         held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))
         held[place + stride * (3 + i)] = where(i == 0, state.end[0], where(i == 1, state.end[1], state.end[2]))

@@ -10,7 +10,6 @@ curvatures.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.rng import PARTICLE
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import cross, everywhere, normalised
@@ -18,6 +17,7 @@ from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
 from .arcs import binormal_after, onward, settled, tangent_after
 from .probes import STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
+from .tries import coded, drawn_with, number_of
 
 whole_sphere = Hole("amplitudes of the orientation function at one point, at all vertices of the sphere")
 SAMPLES = 10
@@ -75,7 +75,7 @@ def choose_try(
         fit = accepted(drawn[2], bound, support[0]) == 1
         lowest = team_min(where(tried & fit, real(number), 1.0e6))
         if lowest < 1.0e6:
-            chosen = coded(i32(lowest), c2)
+            chosen = coded(i32(lowest), NUMBER_BITS, c2)
             end = team_max(where(number == i32(lowest), support[1], EVERY))
             barrier()
             scratch.carried[9] = end
@@ -117,18 +117,6 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
 
 
 @func
-def coded(number: i32, c2: u32) -> i32:
-    """Code of a candidate: its number, and what a recovery has added to the counter that it was drawn with."""
-    return number | i32((c2 >> u32(PARTICLE)) << u32(NUMBER_BITS))
-
-
-@func
-def drawn_with(code: i32, c2: u32) -> u32:
-    """The third word of the counter with which a candidate was drawn."""
-    return (c2 & u32((1 << PARTICLE) - 1)) | (u32(code >> NUMBER_BITS) << u32(PARTICLE))
-
-
-@func
 def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
     """Move the frame along the arc of a candidate; return the displacement in mm (DIPY's ``propagate``)."""
     t = held(scratch, 0)
@@ -137,8 +125,8 @@ def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2:
     step = c1
     if ABREAST:
         step = lanes(c1)
-    number = u32(code & ((1 << NUMBER_BITS) - 1))
-    branch = drawn_with(code, c2)
+    number = number_of(code, NUMBER_BITS)
+    branch = drawn_with(code, NUMBER_BITS, c2)
     if i32(c1) == 1:
         b = sideways(t, c0, step, branch, number, key)
         n = cross(b, t)
@@ -213,8 +201,8 @@ def support_of(
     t = everywhere(held(scratch, 0))
     n = everywhere(held(scratch, 3))
     b = everywhere(held(scratch, 6))
-    number = u32(lanes(code & ((1 << NUMBER_BITS) - 1)))
-    branch = lanes(drawn_with(code, c2))
+    number = lanes(number_of(code, NUMBER_BITS))
+    branch = lanes(drawn_with(code, NUMBER_BITS, c2))
     if i32(c1) == 1:
         b = sideways(t, lanes(c0), lanes(c1), branch, number, key)
         n = cross(b, t)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import divide
-from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
+from ..trail import *
 from .points import Affine, transformed
 
 BITS = 20  # a coordinate is a whole number of 2^-20 voxels
@@ -255,12 +255,13 @@ def count_steps(
         half = 2 * streamline + side
         c2 = u32(halves.branch[streamline] * 2 + side)
         state = State()
-        p = back_to_seed(state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
-        here = on_grid(transformed(p, affine), grid)
-        for k in range(halves.state[2 * half]):
-            code = halves.codes[half * rules.max_steps + k]
-            p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
-            there = on_grid(transformed(p, affine), grid)
+        trail = Trail()
+        begin_again(trail, state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        here = on_grid(transformed(trail.p, affine), grid)
+        steps = halves.state[2 * half]
+        for k in range(steps):
+            take_again(trail, state, half, k, steps, c0, c2, halves, rules, volume, method, scratch)
+            there = on_grid(transformed(trail.p, affine), grid)
             listed = pass_through(here, there, grid, listed, slot[number], visited, k, item, passage)
             here = there
     count(listed, slot[number], visited, counts, by, item, passage)

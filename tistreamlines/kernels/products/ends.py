@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
+from ..trail import *
 from .density import Grid, on_grid
 from .points import Affine, transformed
 
@@ -43,10 +43,11 @@ def count_ends(
         half = 2 * streamline + side
         c2 = u32(halves.branch[streamline] * 2 + side)
         state = State()
-        p = back_to_seed(state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
-        for k in range(halves.state[2 * half]):
-            code = halves.codes[half * rules.max_steps + k]
-            p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
+        trail = Trail()
+        begin_again(trail, state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        steps = halves.state[2 * half]
+        for k in range(steps):
+            take_again(trail, state, half, k, steps, c0, c2, halves, rules, volume, method, scratch)
         # the seed is the end of a half without steps, and the only point of two such halves
         if (side == 0) | (halves.state[4 * streamline] + halves.state[4 * streamline + 2] > 0):
-            mark(on_grid(transformed(p, affine), grid), grid, counts, by)
+            mark(on_grid(transformed(trail.p, affine), grid), grid, counts, by)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import reciprocal_root
-from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
+from ..trail import *
 from .points import Affine, transformed
 
 UNITS = 65536.0  # of length in a millimetre
@@ -57,12 +57,13 @@ def measure_steps(
         half = 2 * streamline + side
         c2 = u32(halves.branch[streamline] * 2 + side)
         state = State()
-        p = back_to_seed(state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
-        here = transformed(p, affine)
-        for k in range(halves.state[2 * half]):
-            code = halves.codes[half * rules.max_steps + k]
-            p = move(state, scratch, p, code, volume, method, c0, u32(k + 1), c2, rules)
-            there = transformed(p, affine)
+        trail = Trail()
+        begin_again(trail, state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        here = transformed(trail.p, affine)
+        steps = halves.state[2 * half]
+        for k in range(steps):
+            take_again(trail, state, half, k, steps, c0, c2, halves, rules, volume, method, scratch)
+            there = transformed(trail.p, affine)
             length = length + segment(here, there)
             here = there
         place = 7 * item + 3 - 3 * side

@@ -7,6 +7,7 @@ from ..growth import move, set_out
 from ..halves import *
 from ..interpolate import Volume
 from ..orientation.peaks import NONE
+from ..trail import Trail, cropped_end
 
 
 @func
@@ -64,7 +65,7 @@ class Laid(Record):
 
     For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
     direction and of the forward half's first step, its seed (voxel), its first point's place in ``out``.  For each half: its
-    first word and its steps.  ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
+    first word, its steps, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
     """
 
     seed: Ints
@@ -75,7 +76,14 @@ class Laid(Record):
     offset: Ints
     slot: Ints
     lengths: Ints
+    cropped: Ints
     order: Ints
+
+
+@func
+def either(first: i32, a: vec3, b: vec3) -> vec3:
+    """Each lane's ``a`` where ``first`` is above 0, else its ``b``."""
+    return vec3(where(first > 0, a[0], b[0]), where(first > 0, a[1], b[1]), where(first > 0, a[2], b[2]))
 
 
 @func
@@ -114,13 +122,24 @@ def unpack(
         first = where(side == 1, first, NONE)
         set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
     taken = 0
+    if CROPS:
+        trail = Trail()
+        trail.before = p
+        trail.earlier = p
     for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
         word = words[slot + where(turn * (32 // CODE_BITS) < length, turn, 0)]
         for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
             taken = taken + 1
-            going = taken <= length
+            going = where(taken <= length, 1, 0)
             code = (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)
             ahead = move(state, scratch, p, code, volume, method, c0, u32(taken), c2, rules)
-            p = vec3(where(going, ahead[0], p[0]), where(going, ahead[1], p[1]), where(going, ahead[2], p[2]))
-            place = place + where(going, 1 - 2 * side, 0)
+            if CROPS:
+                trail.earlier = either(going, trail.before, trail.earlier)
+                trail.before = either(going, p, trail.before)
+            p = either(going, ahead, p)
+            place = place + going * (1 - 2 * side)
             write_points(p, affine, out, place)
+    if CROPS:
+        trail.p = p
+        part = laid.cropped[half]
+        write_points(either(part, cropped_end(trail, part), p), affine, out, place)

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.rng import PARTICLE, TRIAL
-from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, back_to_seed, load_state, move, store_state
+from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, load_state, store_state
 from ..halves import *
 from ..interpolate import Volume
 from ..orientation.peaks import NONE
 from ..stop_reasons import Stop
 from ..stopping.cmc import LEAST as NO_WHITE
+from ..trail import *
 from .particles import *
 
-note_step_again = Hole("the getter's part that notes what a step that is taken again does not tell, or None")
 BACK_STEPS = Constant("steps that a half goes back, at most")
 FRONT_STEPS = Constant("steps of a particle beyond those, at most")
 TRIALS = Constant("how often particles may help a half")
@@ -154,24 +154,9 @@ def outcome(
 
 
 @stage
-def go_back(
-    walk: Walk, state: State, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch,
-):  # fmt: skip
-    """Bring a half back to where it was after ``count`` steps."""
-    branch = u32(counted(half, halves, NONE, 0))
-    walk.p = back_to_seed(state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
-    for k in range(count):
-        walk.code = halves.codes[half * rules.max_steps + k]
-        if k == count - 1:
-            note_step_again(volume, walk.p, method, scratch, walk.code, walk.seed, u32(k + 1), branch, rules.key)
-        walk.p = move(state, scratch, walk.p, walk.code, volume, method, walk.seed, u32(k + 1), branch, rules)
-
-
-@stage
 def send_particles(
-    walk: Walk, state: State, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch, recovery: Particles,
+    walk: Walk, state: State, memory: Memory, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    method: Method, scratch: Scratch, recovery: Particles,
 ):  # fmt: skip
     """Go on with a particle, or with the half, where either has stopped, if there is a way.
 

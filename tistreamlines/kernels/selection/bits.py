@@ -7,10 +7,10 @@ points back, they are collected along the steps of a half that has ended.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..growth import back_to_seed, move
 from ..halves import *
 from ..interpolate import Volume
 from ..stop_reasons import Stop
+from ..trail import *
 from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
 
 bits_at = Hole("bits of a point, see the module regions")
@@ -118,15 +118,17 @@ def collect_along(
 ):  # fmt: skip
     """Collect the bits of the points of a half that has ended, repeating those of its steps that are kept."""
     branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
-    trail = State()
-    walk.p = back_to_seed(trail, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    trail = Trail()
+    repeated = State()
+    begin_again(trail, repeated, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    walk.p = trail.p
     bits.visited = 0
     for k in range(walk.taken):
         bits.visited = gathered(filter, bits.visited, bits_at(filter, walk.p, 0))
         if MORE:
             bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
-        code = halves.codes[half * rules.max_steps + k]
-        walk.p = move(trail, scratch, walk.p, code, volume, method, walk.seed, u32(k + 1), branch, rules)
+        take_again(trail, repeated, half, k, walk.taken, walk.seed, branch, halves, rules, volume, method, scratch)
+        walk.p = trail.p
     bits.here = bits_at(filter, walk.p, 0)
 
 

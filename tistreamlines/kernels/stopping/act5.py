@@ -226,13 +226,19 @@ def divided(a: real, side: real) -> real:
 
 
 @func
+def excess_at(stopping: Act5, p: vec3) -> real:
+    """Grey less white matter at a point."""
+    shares = tissues_at(stopping, p)
+    return (tissue(shares, 0) + tissue(shares, 1)) - tissue(shares, 2)
+
+
+@func
 def excess(stopping: Act5, p: vec3, d: vec3, mm: real) -> real:
     """Grey less white matter at so many mm from a point in a direction."""
     x = p[0] + mm * divided(d[0], stopping.side_x)
     y = p[1] + mm * divided(d[1], stopping.side_y)
     z = p[2] + mm * divided(d[2], stopping.side_z)
-    shares = tissues_at(stopping, vec3(x, y, z))
-    return (tissue(shares, 0) + tissue(shares, 1)) - tissue(shares, 2)
+    return excess_at(stopping, vec3(x, y, z))
 
 
 @stage
@@ -271,6 +277,13 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
             d = heading(stopping, walk.p, walk.ahead)
             if excess(stopping, walk.p, d, ASIDE) > excess(stopping, walk.p, d, 0.0 - ASIDE):
                 walk.reason = NOT_GROWN
+
+
+@stage
+def rejects_end(walk: Walk, memory: Passed) -> i32:
+    """1 if a half has ended in fluid, or without a direction outside subcortical grey matter and pathological tissue."""
+    lost = (walk.status == NO_DIRECTION) & (memory.depth == 0) & (memory.pathology == 0)
+    return where(lost | (walk.status == INVALID_END), 1, 0)
 
 
 @stage

@@ -24,7 +24,7 @@ from ...space.sphere import padded
 from ..tables.given import Given, OrientationFunctions, Prepared
 from ..tables.rows import build_volume
 from .options import AngleOptions
-from .shared import harmonic_operations, stop_fill
+from .shared import harmonic_operations, stop_fill, try_bits
 
 Array = npt.NDArray[Any]
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
@@ -39,7 +39,7 @@ FIRST = HOLES | {
 }  # fmt: skip
 SECOND = HOLES | {
     "State": ifod2.Arc, "read": lanes.read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
-    "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 6,
+    "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 8,
     "SHUNS_FLUID": 0, "fluid_at": fod.no_fluid,
 }  # fmt: skip
 
@@ -188,7 +188,8 @@ def _prepare(
     )  # fmt: skip
     width = padded(function.values.shape[3] + given.stop.count)
     fill = own | stop_fill(given.stop, width) | {
-        "GRID_CHUNKS": chunks, "HALF_ORDER": order // 2, "POWERED": int(power != 1), "CODE_BITS": fod.NUMBER_BITS,
+        "GRID_CHUNKS": chunks, "HALF_ORDER": order // 2, "POWERED": int(power != 1),
+        "CODE_BITS": try_bits(given.stop, fod.NUMBER_BITS),
         "SYMMETRIC": 1, "along": fod.amplitude_along,
     }  # fmt: skip
     kept_one = headings.Kept(**headings.Kept.sizes(fill))

@@ -18,6 +18,7 @@ from ...option import MODEL, option
 from ...space.nearest_vertex import cell_table, compact_order, without_opposite
 from ..tables.given import Given, OrientationFunctions, Prepared
 from .pmf import PmfOptions, prepare_pmf
+from .shared import try_bits
 
 Array = npt.NDArray[Any]
 MOST_POWER = 100  # two to this power still fits a float32
@@ -179,8 +180,7 @@ def prepare(
         "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
         "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
         "STRICT": int(options.probe_rule != "dipy"),
-        # a particle's candidate has the number of the particle and of the trial too
-        "CODE_BITS": 30 if given.stop.fill.get("PARTICLES") else 8,
+        "CODE_BITS": try_bits(given.stop, ptt.NUMBER_BITS),
     }  # fmt: skip
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
     reach = probe.reach(given.channels.shape[:3])

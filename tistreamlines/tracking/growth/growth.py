@@ -63,7 +63,7 @@ class Growth:
         fill = filled(prepared.fill, own)
         self.has_bits = fill["HAS_BITS"]
         self.takes_back = fill["TAKES_BACK"]
-        noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"]}
+        noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"], "cropped": fill["CROPS"]}
         self.noted = tuple(name for name, needed in noted.items() if needed)
         self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
         roots = [*ROOTS, *([streamlines.judge] if self.has_bits else []), *roots]

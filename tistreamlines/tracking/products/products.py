@@ -149,7 +149,11 @@ class Points(Collector):
             initial = growth.fetch(growth.values["halves_initial"], held)[kept.number]
             if growth.takes_back:
                 first = growth.fetch(growth.values["halves_first"], held)[kept.number]
-        return Grown(kept, initial, first, packed, slot)
+        cropped = np.zeros((count, 0), np.int32)
+        if "cropped" in growth.noted:
+            held = 2 * (int(kept.number.max(initial=-1)) + 1)
+            cropped = growth.fetch(growth.values["halves_cropped"], held).reshape(-1, 2)[kept.number]
+        return Grown(kept, initial, first, cropped, packed, slot)
 
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""

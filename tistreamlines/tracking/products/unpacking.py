@@ -30,12 +30,15 @@ class Grown:
     chunk : the streamlines.
     initial, first : (m,) code of each one's initial direction, for getters that carry more than a code from step to
         step, and of the forward half's first step, where a recovery may take it back; else 0.
+    cropped : (m, 2) where the ends of forward and backward halves lie, see ``cropped`` of
+        :class:`...kernels.halves.Halves`; (m, 0) where none is moved.
     words, slot : codes, several to a word, and the first word of each half.
     """
 
     chunk: Chunk
     initial: Array
     first: Array
+    cropped: Array
     words: Array
     slot: Array
 
@@ -45,7 +48,8 @@ class Grown:
         cuts = [0, *ends.tolist(), len(self.initial)]
         return [
             Grown(
-                self.chunk.some(slice(a, b)), self.initial[a:b], self.first[a:b], self.words, self.slot[2 * a : 2 * b]
+                self.chunk.some(slice(a, b)), self.initial[a:b], self.first[a:b], self.cropped[a:b], self.words,
+                self.slot[2 * a : 2 * b],
             )
             for a, b in pairwise(cuts)
         ]
@@ -115,7 +119,8 @@ class Unpacker:
             order = in_teams(lengths) if self.abreast else np.arange(2 * len(origin))
             laid = Laid(
                 seed=chunk.seed, branch=chunk.branch, initial=grown.initial, first=grown.first,
-                point=origin.ravel(), offset=offsets[:-1], slot=grown.slot, lengths=lengths.ravel(), order=order,
+                point=origin.ravel(), offset=offsets[:-1], slot=grown.slot, lengths=lengths.ravel(),
+                cropped=grown.cropped.ravel(), order=order,
             )  # fmt: skip
             values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
-from ...kernels.stopping import act5
+from ...kernels.stopping import act5, cropping
 from ...option import SEEDS, option
+from ..recovery.backtracking import BacktrackOptions, backtracking_fill
 from ..tables.given import StopTables
 
 if TYPE_CHECKING:
@@ -27,12 +28,15 @@ HOLES = {
 
 
 @dataclass(frozen=True)
-class Act5Options:
-    """The option of the rule, a part of :class:`tistreamlines.Parameters`."""
+class Act5Options(BacktrackOptions):
+    """The options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
     act: ImageLike | None = option(
         None, SEEDS, "Five-tissue-type image (5TT) on any grid: streamlines end by MRtrix3's anatomical constraints.",
         unit="FILE", absent="none", common=True,
+    )  # fmt: skip
+    crop_at_gmwmi: bool = option(
+        False, SEEDS, "Move ends in cortical grey matter back to its interface with white matter.", requires=("act",),
     )  # fmt: skip
 
 
@@ -72,4 +76,7 @@ def prepare(
                          "of MRtrix3's 5TT images")  # fmt: skip
     x, y, z = map(float, sides)
     rule = act5.Act5(side_x=x, side_y=y, side_z=z, **own.fields())
-    return StopTables(rule, None, None, HOLES)
+    fill = HOLES | backtracking_fill(options, act5.rejects_end)
+    if options.crop_at_gmwmi:
+        fill |= {"CROPS": 1, "crop": cropping.crop_at_interface}
+    return StopTables(rule, None, None, fill)

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
+from ...kernels.recovery.backtracking import rejects_invalid
 from ...kernels.stopping import act, cmc
 from ...option import SEEDS, flag, option
+from ..recovery.backtracking import BacktrackOptions, backtracking_fill
 from ..recovery.particles import ParticleOptions, particle_fill
 from ..tables.given import StopTables
 
@@ -56,7 +58,7 @@ class FractionOptions:
 
 
 @dataclass(frozen=True)
-class AnatomyOptions(ParticleOptions, FractionOptions):
+class AnatomyOptions(BacktrackOptions, ParticleOptions, FractionOptions):
     """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
 
 
@@ -225,6 +227,7 @@ def _tables(
         raise InputError(
             f"--stopping {options.stopping}: streamlines would end in every voxel, since the maps leave no white matter"
         )
-    filtering = particle_fill(options, options.step_mm(sides)) if options.pft else {}
+    recovery = particle_fill(options, options.step_mm(sides)) if options.pft else {}
+    recovery |= backtracking_fill(options, rejects_invalid)
     # where both maps are 0, there is white matter
-    return StopTables(rule, maps, alive, fill | filtering, zeros_end=False)
+    return StopTables(rule, maps, alive, fill | recovery, zeros_end=False)

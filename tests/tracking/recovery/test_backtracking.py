@@ -1,0 +1,124 @@
+"""Backtracking: how far a half goes back, against MRtrix3's rule, and what comes of it."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+from dialects import DIALECTS, ints
+from dialects import run as run_kernel
+from head import make_head, tracked
+
+import tistreamlines as ts
+from tistreamlines.errors import ParameterError, TrackingError
+from tistreamlines.kernels.halves import Halves
+from tistreamlines.kernels.recovery.backtracking import KEPT, plan_return
+from tistreamlines.kernels.stop_reasons import VALID
+from tistreamlines.linker.lang import Ints, func, i32
+
+ENDS = 60  # failures of a half
+
+
+@func
+def plans(item: i32, taken: Ints, kept: Ints, halves: Halves):
+    """One failure after the other of half ``item``."""
+    for k in range(ENDS):
+        kept[item * ENDS + k] = plan_return(item, taken[item * ENDS + k], halves)
+
+
+class Tckgen:
+    """What ``gen_track_unidir`` and ``truncate_track`` keep of a track that has the seed alone before."""
+
+    def __init__(self, samples: int) -> None:
+        self.samples, self.longest, self.step, self.count = samples, 1, 1, 0
+
+    def kept(self, points: int) -> int:
+        """Points that are left of so many; 0 if it is given up."""
+        if points > self.longest:
+            self.longest, self.step, self.count = points, 1, 1
+        elif self.count == 3:
+            self.step, self.count = self.step + 1, 1
+        else:
+            self.count += 1
+        if self.samples == 1:
+            return 0 if self.step >= self.longest else self.longest - self.step
+        removed = (self.longest % self.samples or self.samples) + (self.step - 1) * self.samples
+        return 0 if removed >= points else self.longest - removed
+
+
+@pytest.mark.parametrize("samples", [1, 3, 4])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_half_goes_back_as_tckgens(dialect, samples):
+    """The seed of MRtrix3's track has the index 0, so that points are steps and the seed."""
+    rng, halves = np.random.default_rng(2), 40
+    taken = np.zeros((halves, ENDS), np.int32)
+    expected = np.full((halves, ENDS), -1)
+    for half in range(halves):
+        theirs, steps = Tckgen(samples), int(rng.integers(0, 90))
+        for k in range(ENDS):
+            taken[half, k] = steps
+            points = theirs.kept(steps + 1)
+            expected[half, k] = points - 1
+            if not points:
+                break
+            steps = points - 1 + int(rng.integers(0, 4)) + int(30 * (rng.uniform() < 0.05))
+    point = 3 + KEPT
+    found = run_kernel(
+        dialect, plans, halves,
+        {"taken": taken.ravel(), "kept": ints(taken.size), "halves_point": np.zeros(halves * point)},
+        {"ARC": samples, "POINT": point, "CARRIED": 0, "FOR_RULE": 0},
+    )["kept"].reshape(expected.shape)  # fmt: skip
+    over = np.cumsum(expected == -1, axis=1) > 0
+    np.testing.assert_array_equal(np.where(over, -1, found), expected)
+    assert (found[over & (np.cumsum(over, axis=1) == 1)] == -1).all()
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory):
+    """See the module of this name."""
+    return make_head(tmp_path_factory.mktemp("backtrack"))
+
+
+@pytest.mark.parametrize("dg", ["ifod1", "ifod2", "prob", "ptt"])
+def test_more_streamlines_end_validly(head, dg):
+    """Those that ended validly without it are the same, since they draw the same numbers."""
+    settings = {"dg": dg, "nseeds": 300}
+    plain, better = (tracked(head, backtrack=value, **settings) for value in (False, True))
+    one, other = (ts.Batch.concatenate(list(run.batches)) for run in (plain, better))
+    assert better.n_streamlines > plain.n_streamlines
+    assert set(other.stop_reasons.ravel().tolist()) <= {int(reason) for reason in VALID}
+    lines = {(seed, line.tobytes()) for seed, line in zip(other.seed_number, other, strict=True)}
+    assert {(seed, line.tobytes()) for seed, line in zip(one.seed_number, one, strict=True)} <= lines
+
+
+@pytest.mark.parametrize("dg", ["ifod2", "ptt"])
+def test_what_counts_on_the_device_is_where_the_points_are(head, tmp_path, dg):
+    """Products repeat the steps on the device, the host does so to lay points out."""
+    one = {"dg": dg, "nseeds": 200, "backtrack": True, "crop_at_gmwmi": True, "density": tmp_path / "a.nii.gz"}
+    tracked(head, output=tmp_path / "t.trx", ends=tmp_path / "ends.nii.gz", **one)
+    ts.map_tractogram(tmp_path / "t.trx", density=tmp_path / "b.nii.gz", ends=tmp_path / "ends-b.nii.gz")
+    for a, b in (("a", "b"), ("ends", "ends-b")):
+        assert (tmp_path / f"{a}.nii.gz").read_bytes() == (tmp_path / f"{b}.nii.gz").read_bytes()
+
+
+@pytest.mark.parametrize("stopping", ["act", "cmc"])
+def test_with_the_rules_of_dipy(head, stopping):
+    """Fewer streamlines are lost to fluid, and both halves of those that are kept end validly."""
+    tissues = nib.load(head / "5tt.nii.gz")
+    values = tissues.get_fdata(dtype=np.float32)
+    maps = {name: ts.Image(np.ascontiguousarray(values[..., k]), tissues.affine)
+            for name, k in (("include_map", 0), ("exclude_map", 3))}  # fmt: skip
+    plain, better = (
+        tracked(head, act=None, stopping=stopping, dg="prob", keep="valid-ends", backtrack=value, **maps)
+        for value in (False, True)
+    )
+    assert better.dropped["invalid_ends"] < plain.dropped["invalid_ends"] and better.n_streamlines > plain.n_streamlines
+
+
+def test_what_draws_nothing_has_no_other_way(head):
+    with pytest.raises(ParameterError, match="draws no random numbers"):
+        tracked(head, dg="det", backtrack=True)
+
+
+def test_particles_are_another_way(head):
+    with pytest.raises((ParameterError, TrackingError), match="exclude each other"):
+        tracked(head, act=None, stopping="act", backtrack=True, pft=True)
+

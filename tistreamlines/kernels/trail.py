@@ -1,0 +1,92 @@
+"""A half that is followed again from its seed: what its steps have stored is enough to find its points once more."""
+
+from __future__ import annotations
+
+from ..linker.lang import *
+from .growth import move, set_out
+from .halves import *
+from .interpolate import Volume
+
+note_step_again = Hole("the getter's part that notes what a step that is taken again does not tell, or None")
+PARTS = 1024  # of a segment, at which an end may lie
+TENSION = 0.05  # half of that of MRtrix3's Hermite curves; sums with it are rounded once
+OUTER, ONCE, TWICE, THRICE = 0.5 - TENSION, 1.5 + TENSION, 2.0 + 2.0 * TENSION, 2.5 + TENSION
+
+
+class Trail(Record):
+    """Local variables: the point, the two before it (the seed, where there are fewer), and the code that led to the point."""
+
+    p: vec3
+    before: vec3
+    earlier: vec3
+    code: i32
+
+
+@stage
+def begin_again(
+    trail: Trail, state: State, half: i32, c0: u32, c2: u32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Stand at the seed of a half, with the state that it begins with."""
+    streamline = half >> 1
+    place = 3 * halves.seed[streamline]
+    trail.p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+    trail.before = trail.p
+    first = first_code(half, halves, rules)
+    trail.code = set_out(
+        state, scratch, halves.initial[streamline], half & 1, first, trail.p, volume, method, c0, c2, rules
+    )  # fmt: skip
+
+
+@func
+def cropped_end(trail: Trail, part: i32) -> vec3:
+    """A point between the last two of a trail, ``part / PARTS`` of the way, on the Hermite curve that MRtrix3 puts through them.
+
+    The curve's fourth point continues the last three with the same curvature.
+    """
+    mu = real(part) * (1.0 / PARTS)
+    square = mu * mu
+    cube = square * mu
+    beyond = OUTER * (cube - square)
+    a = OUTER * ((2.0 * square - cube) - mu) + beyond
+    b = (ONCE * cube + 1.0) - (THRICE * square + 3.0 * beyond)
+    c = (TWICE * square + OUTER * mu) - (ONCE * cube - 3.0 * beyond)
+    return vec3(
+        (a * trail.earlier[0] + b * trail.before[0]) + c * trail.p[0],
+        (a * trail.earlier[1] + b * trail.before[1]) + c * trail.p[1],
+        (a * trail.earlier[2] + b * trail.before[2]) + c * trail.p[2],
+    )
+
+
+@stage
+def take_again(
+    trail: Trail, state: State, half: i32, k: i32, steps: i32, c0: u32, c2: u32, halves: Halves, rules: Rules,
+    volume: Volume, method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Take step ``k`` of a half again; after the last of its ``steps``, stand where its end has been moved to."""
+    if CROPS:
+        trail.earlier = trail.before
+        trail.before = trail.p
+    trail.code = halves.codes[half * rules.max_steps + k]
+    trail.p = move(state, scratch, trail.p, trail.code, volume, method, c0, u32(k + 1), c2, rules)
+    if CROPS:
+        if (k == steps - 1) & (halves.cropped[half] > 0):
+            trail.p = cropped_end(trail, halves.cropped[half])
+
+
+@stage
+def go_back(
+    walk: Walk, state: State, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Bring a half back to where it was after ``count`` steps."""
+    branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+    trail = Trail()
+    begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    for k in range(count):
+        if k == count - 1:
+            last = halves.codes[half * rules.max_steps + k]
+            note_step_again(volume, trail.p, method, scratch, last, walk.seed, u32(k + 1), branch, rules.key)
+        take_again(trail, state, half, k, 0, walk.seed, branch, halves, rules, volume, method, scratch)
+    walk.p = trail.p
+    walk.code = trail.code
