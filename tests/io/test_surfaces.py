@@ -118,9 +118,12 @@ class TestScanner:
     def test_gifti(self, tmp_path, system, meta):
         path = save_gifti(tmp_path / "white.surf.gii", VERTICES, TRIANGLES, meta, system)
         vertices, note, warn = loaded(path)
-        stays = meta != fields(CENTRE) or (system is not None and system[0] == SCANNER)
+        told = system is not None and system[0] == SCANNER
+        stays = told or meta != fields(CENTRE)
         assert (np.abs(vertices - VERTICES).max() < 1e-5) == stays
-        assert bool(note + warn) != stays
+        assert len(warn) == (not stays)
+        assert len(note) == (not told and meta != fields((0, 0, 0)))
+        assert not loaded(path, "scanner")[1]
 
     def test_a_matrix_that_reflects_turns_the_triangles_round(self, tmp_path):
         system = UNKNOWN, SCANNER, np.diag([-1.0, 1, 1, 1])

@@ -23,7 +23,7 @@ from .images import AnyPath, Tell, existing, reading, silent
 AUTO, SCANNER, TKRAS = SPACES = ("auto", "scanner", "tkras")
 MAGIC = re.compile(rb"\xff\xff[\xfd-\xff]")  # with which FreeSurfer's geometry begins
 TOLD_SCANNER = (2, 1, 20)  # the tags before the footer of a file of mris_convert --to-scanner; 0 for 1 without
-SCANNER_CODE = 1  # of NIFTI_XFORM_SCANNER_ANAT
+SCANNER_CODE, ALIGNED_CODE = 1, 2  # of NIFTI_XFORM_SCANNER_ANAT and NIFTI_XFORM_ALIGNED_ANAT
 # tkRAS directions of the voxel axes of any volume, in columns
 TK_AXES = np.array([[-1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
 UNMOVED, DIFFERENT = 1e-3, 1e-2  # mm
@@ -186,6 +186,8 @@ def _affine_of_gifti(
             "make it again with mris_convert's to-scanner option"
         )
     if affine is None:
+        if system is None or system.dataspace != ALIGNED_CODE:
+            note(f"{path}: does not say in which space its vertices are; they are taken to be in RASmm")
         return np.eye(4)
     if space == AUTO:
         _doubt(path, matrix, geometry, meta, warn)
