@@ -226,9 +226,10 @@ class TestRefused:
             load_surface(tmp_path / "a.vtk")
         with pytest.raises(InputError, match="no such file"):
             load_surface(tmp_path / "b.gii")
-        path = save_freesurfer(tmp_path / "lh.inflated", VERTICES, TRIANGLES, footer(CENTRE))
-        with pytest.raises(InputError, match=r"lh\.inflated: is of the shape 'inflated'"):
-            load_surface(path)
+        for name, shape in (("lh.inflated", "inflated"), ("lh.sphere.reg", "sphere"), ("hemi-L_veryinflated", "veryinf")):
+            path = save_freesurfer(tmp_path / name, VERTICES, TRIANGLES, footer(CENTRE))
+            with pytest.raises(InputError, match=f"{name}: is of the shape '{shape}"):
+                load_surface(path)
 
     def test_values_in_another_file(self, tmp_path):
         path = save_gifti(tmp_path / "white.gii", VERTICES, TRIANGLES)

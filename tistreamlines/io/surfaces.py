@@ -82,7 +82,7 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
             raise InputError(f"{path}: is neither GIFTI (.gii) nor FreeSurfer's geometry; convert it with mris_convert")
         read = _read_freesurfer if freesurfer else _read_gifti
         vertices, triangles, kind, affine = read(path, space, note, warn)
-    if words := SHAPES & set(re.split(r"[._-]", f"{path.name}.{kind}".lower())):
+    if words := SHAPES & {*re.split(r"[._]", path.name.lower()), *re.split(r"\W", kind.lower())}:
         raise InputError(f"{path}: is of the shape {min(words)!r}, which does not lie in the brain; give e.g. white")
     _check(path, vertices, triangles)
     moved = Space(affine, (1, 1, 1)).to_ras(vertices)

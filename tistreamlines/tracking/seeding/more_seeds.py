@@ -266,7 +266,7 @@ def cells_between(low: npt.NDArray[np.int_], high: npt.NDArray[np.int_], space: 
     for offset in np.ndindex(*(np.maximum((high - low).max(axis=0, initial=-1), -1) + 1)):
         cell = low + offset
         cells[tuple(cell[(cell <= high).all(axis=1)].T)] = True
-    return np.clip(np.argwhere(cells) - 0.5, -0.5, np.array(space.shape) - 0.51)
+    return np.clip(np.argwhere(cells).astype(np.float64) - 0.5, -0.5, np.array(space.shape) - 0.51)
 
 
 def counted(name: str, value: int, places: int, each: int, what: str = "voxels") -> int:
