@@ -226,7 +226,7 @@ class TestRefused:
             load_surface(tmp_path / "a.vtk")
         with pytest.raises(InputError, match="no such file"):
             load_surface(tmp_path / "b.gii")
-        for name, shape in (("lh.inflated", "inflated"), ("lh.sphere.reg", "sphere"), ("hemi-L_veryinflated", "veryinf")):
+        for name, shape in (("lh.inflated", "inflated"), ("lh.sphere.reg", "sphere"), ("L_veryinflated", "veryinf")):
             path = save_freesurfer(tmp_path / name, VERTICES, TRIANGLES, footer(CENTRE))
             with pytest.raises(InputError, match=f"{name}: is of the shape '{shape}"):
                 load_surface(path)

@@ -21,11 +21,11 @@ class SurfaceOptions:
     seed_surface: OneOrMore[TableLike] | None = option(
         None, SEEDS, "Surface on which random seeds are placed, uniformly by area over all that are given, such as "
         "both hemispheres: GIFTI, or FreeSurfer's geometry (lh.white). With --seed-mask, seeds lie in the mask.",
-        unit="FILE", absent="as --seed-mask", common=True,
+        unit="FILE", absent="as --seed-mask",
         excludes=("seeds", "seed_sphere", "seed_image", "seed_gmwmi", "seeds_per_voxel", "seed_grid"),
     )  # fmt: skip
     seeds_per_vertex: int | None = option(
-        None, SEEDS, "Number of seeds at each vertex of --seed-surface, instead of --nseeds random seeds.",
+        None, SEEDS, "Number of seeds at each vertex of the surfaces, instead of --nseeds random seeds on them.",
         unit="seeds", low=1, high=1_000_000, absent="--nseeds in all", requires=("seed_surface",),
         excludes=("nseeds", "seed_seed"),
     )  # fmt: skip
