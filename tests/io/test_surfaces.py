@@ -231,6 +231,14 @@ class TestRefused:
             with pytest.raises(InputError, match=f"{name}: is of the shape '{shape}"):
                 load_surface(path)
 
+    def test_several_spaces(self, tmp_path):
+        path = save_gifti(tmp_path / "white.gii", VERTICES, TRIANGLES, {}, (UNKNOWN, SCANNER, np.eye(4)))
+        system = re.search(r"<CoordinateSystem.*?</CoordinateSystemTransformMatrix>", path.read_text(), re.DOTALL)[0]
+        path.write_text(path.read_text().replace(system, system + system.replace("SCANNER_ANAT", "MNI_152")))
+        with pytest.raises(InputError, match="names several spaces for its vertices; say with surface_space"):
+            load_surface(path)
+        assert np.abs(loaded(path, "scanner")[0] - VERTICES).max() < 1e-5
+
     def test_values_in_another_file(self, tmp_path):
         path = save_gifti(tmp_path / "white.gii", VERTICES, TRIANGLES)
         (tmp_path / "white.data").write_bytes(np.asarray(VERTICES, "<f4").tobytes())

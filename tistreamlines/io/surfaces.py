@@ -22,6 +22,7 @@ from .images import AnyPath, Tell, existing, reading, silent
 
 AUTO, SCANNER, TKRAS = SPACES = ("auto", "scanner", "tkras")
 MAGIC = re.compile(rb"\xff\xff[\xfd-\xff]")  # with which FreeSurfer's geometry begins
+POINTSET = re.compile(rb"<DataArray[^>]*NIFTI_INTENT_POINTSET.*?<Data>", re.DOTALL)
 TOLD_SCANNER = (2, 1, 20)  # the tags before the footer of a file of mris_convert --to-scanner; 0 for 1 without
 SCANNER_CODE, ALIGNED_CODE = 1, 2  # of NIFTI_XFORM_SCANNER_ANAT and NIFTI_XFORM_ALIGNED_ANAT
 # tkRAS directions of the voxel axes of any volume, in columns
@@ -162,6 +163,9 @@ def _read_gifti(path: Path, space: str, note: Tell, warn: Tell) -> Read:
     made = triangles[0].data if triangles else np.empty((0, 3), np.int64)
     if made.dtype.kind not in "iu":
         raise InputError(f"{path}: triangles are {made.dtype}; give numbers of vertices as integers")
+    systems = POINTSET.search(path.read_bytes())
+    if space == AUTO and systems is not None and systems[0].count(b"<CoordinateSystemTransformMatrix") > 1:
+        raise InputError(f"{path}: names several spaces for its vertices; {ASK}")  # nibabel knows only the last
     affine = _affine_of_gifti(path, points[0], image.meta, space, note, warn)
     vertices = np.asarray(points[0].data, np.float64)
     return vertices, made.astype(np.int64), points[0].meta.get("GeometricType", ""), affine

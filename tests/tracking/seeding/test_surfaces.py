@@ -16,7 +16,7 @@ from tistreamlines.io.sidecar import sha256
 from tistreamlines.io.surfaces import Surface
 from tistreamlines.run import resume
 from tistreamlines.tracking.seeding.mask import Mask
-from tistreamlines.tracking.seeding.orientation import senses_of
+from tistreamlines.tracking.seeding.outside import senses_of
 from tistreamlines.tracking.seeding.surfaces import AreaSeeds, lengths_of, normals_of, surface_seeds
 
 SHAPE = (20, 22, 18)
@@ -245,7 +245,7 @@ class TestPlaces:
 
     def test_no_area(self, tmp_path):
         path = save_gifti(tmp_path / "a.gii", EGG, [[0, 0, 1]])
-        with pytest.raises(InputError, match="no triangle has an area"):
+        with pytest.raises(InputError, match="no triangle of seed_surface has an area"):
             surface_seeds([path], SPACE, 9, 0)
 
 

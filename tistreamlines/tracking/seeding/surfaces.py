@@ -17,7 +17,7 @@ from ...space.batch import Space
 from .attempts import ATTEMPTS, first_found
 from .mask import Mask
 from .more_seeds import cells_between, counted, voxels_by_share
-from .orientation import senses_of
+from .outside import senses_of
 from .place_seeds import draw_attempt
 from .seeds import GivenSeeds, Seeds, along_voxel_axes, count_inside, drawn
 from .surface_options import FREE, NORMAL
@@ -196,16 +196,23 @@ def surface_seeds(
     triangles = np.concatenate([one.triangles + first for one, first in zip(surfaces, firsts, strict=False)])
     if each is not None:
         return _at_vertices(vertices, triangles, senses, space, each, mask)
-    keep = lengths_of(normals_of(vertices, triangles)) > 0
-    if not keep.any():
-        raise InputError(f"{surfaces[0].path}: no triangle has an area; make the surface again")
-    if mask is not None:
-        corners = mask.space.to_voxel(vertices)[triangles]
-        keep &= mask.touches(corners.min(axis=1), corners.max(axis=1))
-        if not keep.any():
-            raise InputError(f"no part of {flag('seed_surface')} lies in {flag('seed_mask')}: check where they are")
+    keep = _with_area(vertices, triangles, mask)
     kept = None if senses is None else senses[keep]
     return AreaSeeds(vertices, triangles[keep], kept, space, count, key, threads, mask)
+
+
+def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: Mask | None) -> Flags:
+    """Return which triangles have an area, and may have a part of it in the mask."""
+    keep = lengths_of(normals_of(vertices, triangles)) > 0
+    if not keep.any():
+        raise InputError(f"no triangle of {flag('seed_surface')} has an area; make the surface again")
+    if mask is None:
+        return keep
+    corners = mask.space.to_voxel(vertices)[triangles]
+    keep &= mask.touches(corners.min(axis=1), corners.max(axis=1))
+    if not keep.any():
+        raise InputError(f"no part of {flag('seed_surface')} lies in {flag('seed_mask')}: check where they are")
+    return keep
 
 
 def _at_vertices(
