@@ -18,6 +18,7 @@ import numpy as np
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
+from meshes import footer, icosphere, save_freesurfer
 from sample_files import save_samples
 from synthetic import gradients, signals
 
@@ -109,6 +110,15 @@ def samples(turned: bool) -> Path:
     return save_samples(folder / "a.bedpostX", peaks @ (affine[:3, :3] / 2).T, fractions, affine)
 
 
+@cache
+def surface(radius: float) -> Path:
+    """A ball of triangles around the middle of the bundle, in FreeSurfer's coordinates."""
+    folder, shift = Path(tempfile.mkdtemp(prefix="surfaces-")), np.array([1.0, 0.5, -0.5])
+    atexit.register(shutil.rmtree, folder, True)
+    ball = icosphere(1, radius, data()["ball"][:3] - shift)
+    return save_freesurfer(folder / "lh.white", *ball, footer(shift))
+
+
 def tissues_of(d: dict[str, Any]) -> Any:
     """The five tissues of the bundle, of which half of the grey matter is subcortical."""
     deep = np.indices(SHAPE)[2] < 3
@@ -148,6 +158,9 @@ def kinds() -> dict[str, dict[str, Any]]:
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
         "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
+        "det of peaks, a surface": stop | {
+            "peaks": d["peaks"], "dg": "det", "seed_surface": [str(surface(4.0))], "nseeds": 60,
+        },
     }  # fmt: skip
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
@@ -202,7 +215,8 @@ def values(folder: Path) -> dict[str, Any]:
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
-        "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],
+        "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]], "seed_surface": [str(surface(3.0))],
+        "seeds_per_vertex": 2, "surface_direction": "inward", "surface_space": "scanner",
     }  # fmt: skip
 
 
