@@ -199,7 +199,7 @@ def values(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
-             "connectome_pairs", "connectome_zero_diagonal")  # fmt: skip
+             "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,

@@ -57,7 +57,9 @@ class Options(TypedDict, total=False):
     pft_particles: int | None
     pft_max_trial: int | None
     pft_min_wm: float | None
+    backtrack: bool | None
     act: ImageLike | None
+    crop_at_gmwmi: bool | None
     # Model and directions
     like: Literal["dipy"] | None
     dg: str | Choice | None
