@@ -81,7 +81,6 @@ HINTS = (
     Hint("give the peaks or the spherical harmonics as an image, with --peaks or --sh", dipy_track="pam-files"),
     Hint("give the series as .mif, whose gradients are read; mrconvert -grad FILE DWI dwi.mif makes it", tckgen="grad"),
     Hint("give the gradients as arguments: DWI BVALS BVECS", tckgen="fslgrad"),
-    Hint("tckresample -downsample does it afterwards", tckgen="downsample"),
     Hint("there is no such option here: leave it out", tckgen="config debug noprecomputed rk4",
          dipy_track="seed-buffer-fraction"),
     Hint("write --output", dipy_track="out-dir out-tractogram"),
@@ -93,8 +92,8 @@ PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
 # options of tckgen with the same name and meaning, but one dash
 ALIKE = (
-    "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "force",
-    "quiet", "help",
+    "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "downsample",
+    "force", "quiet", "help",
 )  # fmt: skip
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {

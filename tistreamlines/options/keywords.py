@@ -131,6 +131,7 @@ class Options(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    downsample: int | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
     sample_table: PathLike | None
@@ -177,6 +178,7 @@ class ProductOptions(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    downsample: int | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
     sample_table: PathLike | None

@@ -159,6 +159,8 @@ class Parameters(OwnOptions):
             self._set("keep", "all")
         if self.min_length is None:
             self._set("min_length", 0.0 if self.like else SHORTEST)
+        if self.downsample is None:
+            self._set("downsample", 1 if self.part else self.parts)
         self._resolve_basis()
 
     def _resolve_basis(self) -> None:
@@ -310,6 +312,11 @@ class Parameters(OwnOptions):
         """
         return type(self)(**{**vars(self)["_given"], **values})
 
+    @property
+    def parts(self) -> int:
+        """Number of parts of a step, with a point at the end of each: 1 where steps are straight."""
+        return max(METHODS[self.dg].parts(self), 1)
+
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Return the distance in mm between two points, along the streamline: the step size, or that of its parts.
 
@@ -333,7 +340,7 @@ class Parameters(OwnOptions):
             raise ParameterError(
                 f"--step-size is {str(self.step_size).strip()!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9"
             )
-        return size / max(METHODS[self.dg].parts(self), 1)
+        return size / self.parts
 
     def min_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Return the length in mm below which streamlines are dropped.

@@ -213,6 +213,22 @@ def test_threads_and_chunks_change_no_bit(dg):
     assert same(once, tracked(dg, nseeds=150, threads=1, chunk_size=37))
 
 
+def test_the_ends_of_arcs_are_written(tmp_path):
+    written, every = tracked("ifod2", nseeds=150), tracked("ifod2", nseeds=150, downsample=1)
+    assert len(written) == len(every)
+    assert np.array_equal(written.seeds, every.seeds)
+    for line, whole, seed in zip(written, every, every.seeds, strict=True):
+        place = int(np.abs(whole - seed).sum(axis=1).argmin())
+        kept = {0, len(whole) - 1, *range(place % 3, len(whole), 3)}
+        assert np.array_equal(line, whole[sorted(kept)])
+    assert same(every, tracked("ifod2", nseeds=150, downsample=1, threads=1))
+    named = IMAGES | WHERE | {"dg": "ifod2", "nseeds": 20, "samples": 3}
+    record = ts.track(output=tmp_path / "a.tck", **named).record
+    assert record["parameters"]["downsample"] == 2
+    assert float(nib.streamlines.load(tmp_path / "a.tck").header["step_size"]) == pytest.approx(1.0)  # of tckgen's, too
+    assert ts.track(**IMAGES, **WHERE, dg="ifod1", nseeds=5).record["parameters"]["downsample"] == 1
+
+
 def test_parts_make_the_file_of_one_run(tmp_path):
     named = IMAGES | WHERE | {"dg": "ifod2", "nseeds": 100}
     parts = [tmp_path / f"part{number}.trx" for number in (1, 2)]
