@@ -107,7 +107,7 @@ class Options(TypedDict, total=False):
     step_size: str | float | None
     max_steps: int | None
     min_length: str | float | None
-    max_length: float | None
+    max_length: str | float | None
     too_long: Literal["drop", "truncate"] | None
     one_way: bool | None
     keep: Literal["all", "valid-ends"] | None

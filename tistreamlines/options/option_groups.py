@@ -250,6 +250,8 @@ def without_effect(name: str, chosen: Any) -> str:
             f"changes nothing with --dg {chosen.dg}, which draws no random numbers: leave it out; --seed-seed is for "
             "the places of the seeds"
         )
+    if name == "too_long" and chosen.max_length is None:
+        return "needs --max-length: give both or neither"
     if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
         return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
     if name == "fa_response" and chosen.response not in (AUTO, FA):

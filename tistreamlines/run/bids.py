@@ -129,7 +129,7 @@ def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> 
     """
     chosen, method = parameters, METHODS[parameters.dg]
     truncated = chosen.max_length is not None and chosen.too_long == "truncate"
-    longest = {"MaximumLength": chosen.max_length}
+    longest = {"MaximumLength": chosen.max_mm(space.voxel_sizes)}
     propagation = {
         "Algorithm": {"Name": method.title, "Description": method.use}, "AnglePerStep": chosen.max_angle,
         "Interpolation": "Linear", "InterpolationOrder": 0, "Source": str(dwi), "StepSize": step_mm,
