@@ -28,6 +28,7 @@ from scipy.spatial import cKDTree
 
 import tistreamlines as ts
 from tistreamlines.io.sidecar import sha256
+from tistreamlines.space.batch import Space
 
 NODES = (84, 1000)
 SHELL = 6  # voxels from the border of the mask, which have nodes
@@ -92,8 +93,11 @@ def in_process(*words: Any) -> dict[str, Any]:
 
 
 def make_fod(folder: Path, to: Path) -> None:
-    """Write the FOD image of tckgen."""
-    series = ["-fslgrad", folder / "dwi.bvec", folder / "dwi.bval", "-mask", folder / "mask.nii.gz", "-quiet", "-force"]
+    """Write the FOD image of tckgen, from gradients along the voxel axes, as DIPY reads them."""
+    image, bvecs = nib.load(folder / "dwi.nii.gz"), np.loadtxt(folder / "dwi.bvec")
+    flip = -1 if Space(image.affine, image.shape[:3]).fsl_flips_x else 1
+    np.savetxt(to / "fsl.bvec", (bvecs if len(bvecs) == 3 else bvecs.T) * [[flip], [1], [1]])
+    series = ["-fslgrad", to / "fsl.bvec", folder / "dwi.bval", "-mask", folder / "mask.nii.gz", "-quiet", "-force"]
     for words in (["dwi2response", "tournier", folder / "dwi.nii.gz", to / "response.txt"],
                   ["dwi2fod", "csd", folder / "dwi.nii.gz", to / "response.txt", to / "fod.mif"]):  # fmt: skip
         subprocess.run([*words, *series], check=True)

@@ -195,7 +195,8 @@ RECORD = {
     "samples": "With `--sample`: the map of each name.",
     "sample_table": "With `--sample-table`: `path` and `sha256` of the table, and the `maps` by name.",
     "tractogram": "`format` of the tractogram; of a .trx file also `contents`, a hash of what it holds, and its number "
-    "of `points`, which are fewer than those that were tracked with `--endpoints-only` or `--compress`.",
+    "of `points`, which are fewer than those that were tracked with `--endpoints-only`, `--compress` or "
+    "`--downsample`.",
     "StreamlineSeeding": "With `--bids-out`: this field and those below that begin with `Streamline` are BEP046's "
     "(`docs/bids.md`).",
     "checksum": "SHA-256 of the rest of the record. `tistreamlines join` and `--resume` refuse an edited record.",

@@ -36,7 +36,7 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
         (("--max_angle", "45"), ("write --max-angle",)),
         (("-force",), ("write --force",)),
         (("-odf", "a.nii.gz"), ("write --odf",)),
-        (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --limit-mask")),
+        (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --mask with", "--limit-mask")),
     ],
 )  # fmt: skip
 def test_what_to_do_instead(run, tmp_path, given, words):

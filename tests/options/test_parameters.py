@@ -57,7 +57,7 @@ class TestDefinition:
 
     def test_kinds(self):
         assert [kind(n) for n in ("mask", "nseeds", "max_length", "model", "exact", "step_size")] == [
-            "path", "int", "float", "word", "flag", "text",
+            "path", "int", "text", "word", "flag", "text",
         ]  # fmt: skip
 
     def test_bounds_read_well(self):
@@ -82,6 +82,29 @@ class TestLengths:
         assert Parameters(max_length=8).min_mm([1.5] * 3) == 7.5
         with pytest.raises(ParameterError, match="max_length is 8: give at least min_length, which is 5vox"):
             Parameters(max_length=8).min_mm([2] * 3)
+
+    @pytest.mark.parametrize(("text", "mm"), [("90", 90), (90, 90), ("60mm", 60), ("100vox", 150), (None, None)])
+    def test_a_maximum_in_mm_or_voxels(self, text, mm):
+        assert Parameters(max_length=text).max_mm([2, 1.5, 3]) == mm
+
+    @pytest.mark.parametrize("wrong", ["a", "-1", "nan", "inf", "0", "0vox", "5 voxels", ""])
+    def test_no_maximum(self, wrong):
+        with pytest.raises(ParameterError, match=r"max_length is .*: give a length above 0"):
+            Parameters(max_length=wrong)
+
+    def test_a_maximum_in_voxels_beside_a_minimum(self):
+        assert Parameters(max_length="4vox", min_length=8).min_mm([2] * 3) == 8
+        with pytest.raises(ParameterError, match="max_length is 4vox: give at least min_length, which is 8"):
+            Parameters(max_length="4vox", min_length=8).min_mm([1.9] * 3)
+
+    @pytest.mark.parametrize("dg", ["ifod1", "ifod2"])
+    def test_tckgens_maximum(self, dg):
+        made, anatomical = Parameters(dg=dg), Parameters(dg=dg, act="5tt.nii")
+        assert made.max_length == anatomical.max_length == "100vox"
+        assert (made.too_long, anatomical.too_long) == ("truncate", "drop")
+        assert (made.min_length, anatomical.min_length) == ("5vox", "2vox")
+        assert (Parameters(dg="prob").max_length, Parameters(dg="prob").too_long) == (None, "drop")
+        assert Parameters.given({"dg": dg, "too_long": "drop"}).too_long == "drop"
 
     def test_the_same_minimum_is_recorded_alike(self):
         assert Parameters(min_length="10.0").as_dict()["min_length"] == Parameters(min_length=10).min_length == 10.0

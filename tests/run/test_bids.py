@@ -114,3 +114,15 @@ def test_each_surface_is_a_source():
     parameters, space = ts.Parameters.given({"seed_surface": ["lh.white", "rh.white"]}), Space(np.eye(4), (9, 9, 9))
     told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]["Sources"]
     assert [one["Source"] for one in told] == ["lh.white", "rh.white"]
+
+
+@pytest.mark.parametrize(("options", "masks"), [
+    ({"dg": "ifod2", "mask": "m.nii"}, ["m.nii"]), ({"dg": "ifod2", "mask": "m.nii", "stop_mask": "s.nii"}, ["s.nii"]),
+    ({"dg": "prob", "mask": "m.nii"}, None),
+])  # fmt: skip
+def test_masks_that_end_streamlines_are_told(options, masks):
+    space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 4, 4))
+    told = bids.metadata(ts.Parameters.given(options), "dwi.nii", space, 0.5)
+    assert told["StreamlineTermination"].get("Masks") == masks
+    longest = told["StreamlineTermination"].get("MaximumLength")
+    assert longest == (200.0 if options["dg"] == "ifod2" else None)

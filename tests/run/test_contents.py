@@ -2,6 +2,8 @@
 
 import filecmp
 import json
+import shutil
+import subprocess
 
 import nibabel as nib
 import numpy as np
@@ -17,7 +19,7 @@ from tistreamlines.tracking.products.content import names_of, rounding_mm
 
 VALUES = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
 STATISTICS = ("mean", "median", "min", "max")
-REDUCED = [{"endpoints_only": True}, {"compress": 0.1, "points": "float16"}]
+REDUCED = [{"endpoints_only": True}, {"compress": 0.1, "points": "float16"}, {"downsample": 4}]
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,41 @@ def test_dipys_compress_streamlines_leaves_the_same_points(options, plain, fa, t
     assert "step_size" not in nib.streamlines.load(tmp_path / "a.tck").header
 
 
+@pytest.mark.parametrize("every", [2, 5, 1000])
+def test_every_nth_point_from_the_seed(options, plain, fa, tmp_path, every):
+    given = {"sample": fa, "sample_points": True, "downsample": every, "density": tmp_path / "d.nii"}
+    made = ts.track(output=tmp_path / "a.trx", **options, **given)
+    trx, (batch,) = trx_file_memmap.load(str(made.path)), [ts.Batch.concatenate(plain.batches)]
+    values = values_from_volume(VALUES, plain.streamlines, np.diag([2.0, 2, 2, 1]))
+    for line, seed, ours, sampled, all_values in zip(
+        batch, batch.seeds, made, trx.data_per_vertex["FA"], values, strict=True
+    ):
+        place, last = int(np.abs(line - seed).sum(axis=1).argmin()), len(line) - 1
+        kept = [i for i in range(len(line)) if i in (0, last) or (i - place) % every == 0]
+        assert np.array_equal(ours, line[kept])
+        assert np.allclose(sampled[:, 0], np.array(all_values)[kept], atol=1e-5)
+    assert np.array_equal(made.density, ts.track(**options, density=tmp_path / "e.nii").density)
+    assert np.array_equal(trx.data_per_streamline["seeds"], batch.seeds)
+    assert 0 < made.points / len(made.streamlines._data) <= every
+
+
+@pytest.mark.skipif(shutil.which("tckresample") is None, reason="MRtrix3 is not installed")
+def test_tckresample_leaves_the_same_points_where_the_seed_is_in_the_middle(options, plain, tmp_path):
+    whole, _ = (ts.track(output=tmp_path / name, **options, **more).path for name, more in (
+        ("whole.tck", {}), ("ours.tck", {"downsample": 3})))  # fmt: skip
+    subprocess.run(["tckresample", whole, "-downsample", "3", tmp_path / "theirs.tck", "-quiet"], check=True)
+    ours, theirs = (nib.streamlines.load(tmp_path / name) for name in ("ours.tck", "theirs.tck"))
+    assert float(ours.header["step_size"]) == pytest.approx(3 * plain.record["step_mm"])
+    compared = 0
+    for seed, line, one, other in zip(
+        ts.Batch.concatenate(plain.batches).seeds, plain, ours.streamlines, theirs.streamlines, strict=True
+    ):
+        if (np.abs(line - seed).sum(axis=1).argmin() - len(line) // 2) % 3 == 0:
+            assert np.array_equal(one, other)
+            compared += 1
+    assert compared > 20
+
+
 def test_float16_rounds_by_what_is_told(options, plain, tmp_path):
     made = ts.track(output=tmp_path / "a.trx", **options, points="float16")
     error = np.abs(made.streamlines._data.astype(float) - plain.streamlines._data).max()
@@ -138,6 +175,8 @@ def test_float16_rounds_by_what_is_told(options, plain, tmp_path):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
+        ({"output": "a.trx", "downsample": 2, "compress": 0.1}, "exclude each other"),
+        ({"density": "d.nii", "downsample": 2}, "give an output"),
         ({"output": "a.tck", "sample_points": True}, "no room for sample_points"),
         ({"output": "a.tck", "points": "float16"}, r"needs a \.trx file"),
         ({"output": "a.trx", "part": "1/2"}, "exclude each other"),
@@ -162,6 +201,9 @@ def test_a_trk_file_has_room_for_one_map_of_a_short_name(options, fa, tmp_path):
 def test_an_estimate_knows_the_size(options, fa, tmp_path):
     given = {"sample": fa, "sample_points": True, "points": "float16"}
     sizes = ts.estimate(**options, **given).file_bytes
+    thinned = ts.estimate(**options, downsample=3).file_bytes[".tck"]
+    ts.track(output=tmp_path / "thinned.tck", **options, downsample=3)
+    assert (tmp_path / "thinned.tck").stat().st_size - 1024 == pytest.approx(thinned, rel=0.05)
     for suffix, more in ((".trx", given), (".trk", {"sample": fa, "sample_points": True}), (".tck", {})):
         ts.track(output=tmp_path / f"a{suffix[1:]}{suffix}", **options, **more)
         # headers and names are not counted

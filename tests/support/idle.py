@@ -211,7 +211,7 @@ def values(folder: Path) -> dict[str, Any]:
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
         "min_f": 0.45, "cutoff": 0.3, "power": 3.0, "trials": 1, "samples": 3,
-        "compress": 0.5, "connectome_radius": 2.0,
+        "compress": 0.5, "downsample": 2, "connectome_radius": 2.0,
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {

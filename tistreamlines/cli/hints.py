@@ -62,14 +62,14 @@ HINTS = (
     Hint("write --max-steps, the limit in each direction from the seed", probtrackx2="nsteps"),
     Hint("write --min-length, in mm, or in voxels as 5vox, which is the default", tckgen="minlength",
          dipy_track="min-len minlen", probtrackx2="distthresh"),
-    Hint("write --max-length, in mm", tckgen="maxlength", dipy_track="max-len maxlen"),
+    Hint("write --max-length, in mm, or in voxels as 100vox", tckgen="maxlength", dipy_track="max-len maxlen"),
     Hint("write --cutoff with --dg ifod1 or ifod2, --pmf-threshold, a share of the greatest sample, with others; "
          "--stop-threshold is for the --stop-map", tckgen="cutoff"),
     Hint("write --stop-map", dipy_track="stopping-files"),
     Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
     Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
-    Hint("write --limit-mask, which ends streamlines that leave it; --mask says where FA and models are fitted",
-         tckgen="mask"),
+    Hint("write --mask with --dg ifod1 or ifod2, whose streamlines end there unless --stop-mask is given, --limit-mask "
+         "with others", tckgen="mask"),
     Hint("write --include, a mask image or a sphere x,y,z,r, once for each region", probtrackx2="waypoints"),
     Hint("write --exclude, a mask image or a sphere x,y,z,r", probtrackx2="avoid"),
     Hint("write --stop-when-included; to end streamlines in a region, give a --stop-map that is 0 there",
@@ -80,7 +80,6 @@ HINTS = (
     Hint("give the peaks or the spherical harmonics as an image, with --peaks or --sh", dipy_track="pam-files"),
     Hint("give the series as .mif, whose gradients are read; mrconvert -grad FILE DWI dwi.mif makes it", tckgen="grad"),
     Hint("give the gradients as arguments: DWI BVALS BVECS", tckgen="fslgrad"),
-    Hint("tckresample -downsample does it afterwards", tckgen="downsample"),
     Hint("there is no such option here: leave it out", tckgen="config debug noprecomputed rk4",
          dipy_track="seed-buffer-fraction"),
     Hint("write --output", dipy_track="out-dir out-tractogram"),
@@ -92,8 +91,8 @@ PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
 # options of tckgen with the same name and meaning, but one dash
 ALIKE = (
-    "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "force",
-    "quiet", "help",
+    "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "downsample",
+    "force", "quiet", "help",
 )  # fmt: skip
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {

@@ -115,7 +115,8 @@ def absent(name: str) -> str:
     """Describe what happens if an option without a fixed default is not given, for the help."""
     option = options()[name]
     otherwise = "" if option.otherwise is None else str(option.otherwise)
-    return ", ".join(filter(None, (otherwise, registry.varying(name)))) or option.absent
+    varying = registry.varying(name)
+    return ", ".join(filter(None, (otherwise or (varying and option.absent), varying))) or option.absent
 
 
 def kind(name: str) -> str:

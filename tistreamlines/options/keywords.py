@@ -113,7 +113,7 @@ class Options(TypedDict, total=False):
     step_size: str | float | None
     max_steps: int | None
     min_length: str | float | None
-    max_length: float | None
+    max_length: str | float | None
     too_long: Literal["drop", "truncate"] | None
     one_way: bool | None
     keep: Literal["all", "valid-ends"] | None
@@ -137,6 +137,7 @@ class Options(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    downsample: int | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
     sample_table: PathLike | None
@@ -183,6 +184,7 @@ class ProductOptions(TypedDict, total=False):
     sample_points: bool | None
     endpoints_only: bool | None
     compress: float | None
+    downsample: int | None
     groups: bool | None
     points: Literal["float32", "float16"] | None
     sample_table: PathLike | None

@@ -252,6 +252,8 @@ def without_effect(name: str, chosen: Any) -> str:
         )
     if name == "backtrack" and not METHODS[chosen.dg].draws:
         return f"finds no other way with --dg {chosen.dg}, which draws no random numbers: leave it out"
+    if name == "too_long" and chosen.max_length is None:
+        return "needs --max-length: give both or neither"
     if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
         return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
     if name == "fa_response" and chosen.response not in (AUTO, FA):

@@ -91,9 +91,11 @@ class Parameters(OwnOptions):
         if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
         self.step_mm([1.0])
-        with suppress(TypeError, ValueError):
-            self._set("min_length", float(self.min_length))  # a number is recorded alike, however it is written
-        self.min_mm([0.0])  # for voxels of any size; the run compares a length in voxels with the longest
+        for name in ("min_length", "max_length"):
+            with suppress(TypeError, ValueError):
+                self._set(name, float(getattr(self, name)))  # a number is recorded alike, however it is written
+        self.max_mm([1.0])
+        self.min_mm([0.0])  # for voxels of any size; the run compares lengths in voxels
         if self.shells is not None:
             self._set("shells", b_values_of(self.shells))
         if self.csd_lambda is not None:
@@ -140,7 +142,7 @@ class Parameters(OwnOptions):
                 self._set("stopping", rule)
         method, fitted = METHODS[self.dg], self.source == FITTED
         own = {} if self.stopping is None else STOPPING_RULES[self.stopping].defaults
-        known = {**own, **method.defaults, **(method.dipys if self.like else {}), **({} if fitted else {"model": None})}
+        known = {**method.defaults, **(method.dipys if self.like else {}), **own, **({} if fitted else {"model": None})}
         for name in known:
             if getattr(self, name) is None:
                 self._set(name, known[name])
@@ -159,6 +161,8 @@ class Parameters(OwnOptions):
             self._set("keep", "all")
         if self.min_length is None:
             self._set("min_length", 0.0 if self.like else SHORTEST)
+        if self.downsample is None:
+            self._set("downsample", 1 if self.part else self.parts)
         self._resolve_basis()
 
     def _resolve_basis(self) -> None:
@@ -310,6 +314,11 @@ class Parameters(OwnOptions):
         """
         return type(self)(**{**vars(self)["_given"], **values})
 
+    @property
+    def parts(self) -> int:
+        """Number of parts of a step, with a point at the end of each: 1 where steps are straight."""
+        return max(METHODS[self.dg].parts(self), 1)
+
     def step_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Return the distance in mm between two points, along the streamline: the step size, or that of its parts.
 
@@ -333,7 +342,7 @@ class Parameters(OwnOptions):
             raise ParameterError(
                 f"--step-size is {str(self.step_size).strip()!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9"
             )
-        return size / max(METHODS[self.dg].parts(self), 1)
+        return size / self.parts
 
     def min_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
         """Return the length in mm below which streamlines are dropped.
@@ -356,9 +365,37 @@ class Parameters(OwnOptions):
         least, text = length_mm(self.min_length, voxel_sizes), str(self.min_length).strip()
         if not least >= 0:
             raise ParameterError(f"--min-length is {text!r}: give a length of at least 0, e.g. 10, 10mm or 5vox")
-        if self.max_length is not None and self.max_length < least:
-            raise ParameterError(f"--max-length is {self.max_length:g}: give at least --min-length, which is {text}")
+        most = self.max_mm(voxel_sizes)
+        if most is not None and 0 < most < least:
+            longest = f"{self.max_length:g}" if isinstance(self.max_length, float) else self.max_length
+            raise ParameterError(f"--max-length is {longest}: give at least --min-length, which is {text}")
         return least
+
+    def max_mm(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> float | None:
+        """Return the length in mm of the longest streamlines; None for no limit.
+
+        Parameters
+        ----------
+        voxel_sizes : array_like, (3,)
+            Sides of a voxel, mm.
+
+        Returns
+        -------
+        float or None
+            Length, mm.
+
+        Raises
+        ------
+        ParameterError
+            If ``max_length`` is not a length above 0.
+        """
+        if self.max_length is None:
+            return None
+        most = length_mm(self.max_length, voxel_sizes)
+        if not (most > 0 or (most == 0 and not any(voxel_sizes))):  # type: ignore[arg-type]
+            text = str(self.max_length).strip()
+            raise ParameterError(f"--max-length is {text!r}: give a length above 0, e.g. 200, 200mm or 100vox")
+        return most
 
     def as_dict(self) -> dict[str, Any]:
         """Return the value of each option, as written to the record.

@@ -261,7 +261,7 @@ def _start(
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     if path is None and products:
-        check_written(chosen, chosen.sample_table is not None)
+        check_written(chosen.gives, chosen.sample_table is not None)
     series = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))

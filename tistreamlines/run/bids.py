@@ -20,6 +20,7 @@ from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, PRODUCTS
+from .inputs import stops_at_mask
 
 BIDS_VERSION = "1.10.0"
 AUTO = "auto"  # the file of a product that gets its BIDS name
@@ -129,7 +130,7 @@ def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> 
     """
     chosen, method = parameters, METHODS[parameters.dg]
     truncated = chosen.max_length is not None and chosen.too_long == "truncate"
-    longest = {"MaximumLength": chosen.max_length}
+    longest = {"MaximumLength": chosen.max_mm(space.voxel_sizes)}
     propagation = {
         "Algorithm": {"Name": method.title, "Description": method.use}, "AnglePerStep": chosen.max_angle,
         "Interpolation": "Linear", "InterpolationOrder": 0, "Source": str(dwi), "StepSize": step_mm,
@@ -186,7 +187,8 @@ def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
 
 
 def _termination(chosen: Parameters, dwi: Any) -> dict[str, Any]:
-    masks = [one for one in (chosen.stop_mask, chosen.limit_mask) if one is not None]
+    inside = chosen.mask if stops_at_mask(chosen) else chosen.stop_mask
+    masks = [one for one in (inside, chosen.limit_mask) if one is not None]
     tissues = (chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map)
     segmentation = [one for one in tissues if one is not None]
     told: dict[str, Any] = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}

@@ -23,13 +23,14 @@ def header_fields(record: Mapping[str, Any], space: Space) -> dict[str, object]:
     space : grid of the image that was tracked.
     """
     options, result = record["parameters"], record["result"]
+    longest = options["max_length"]
     dropped = sum(count for reason, count in result["dropped"].items() if reason != SEED_REJECTED)
     known = {
         f"{OURS}_version": record["versions"][OURS],
         "method": options["dg"],
         "max_angle": options["max_angle"],
         "min_dist": length_mm(options["min_length"], space.voxel_sizes),
-        "max_dist": options["max_length"],
+        "max_dist": None if longest is None else length_mm(longest, space.voxel_sizes),
         "threshold": record["stop_threshold"],
         "total_count": result["streamlines"] + dropped,
     }

@@ -109,7 +109,7 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
         return
     if parameters.shells is not None:
         raise ParameterError(f"{flag('shells')} says what FA and models are fitted to, and this run fits neither")
-    if parameters.mask is not None:
+    if parameters.mask is not None and not stops_at_mask(parameters):
         raise ParameterError(
             "--mask says where FA and models are fitted, and this run fits neither: give --limit-mask to bound "
             "streamlines, or --seed-mask to bound seeds"
@@ -118,8 +118,18 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
 
 def placed(parameters: Parameters) -> bool:
     """Return whether an option or a source says where seeds are placed; otherwise they are placed by FA."""
-    brings = parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
-    return brings or any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
+    given = any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
+    return given or _brings_mask(parameters)
+
+
+def stops_at_mask(parameters: Parameters) -> bool:
+    """Return whether streamlines end outside --mask, because the rule needs a mask and no other is known."""
+    needed = STOP_MASK in STOPPING_RULES[parameters.stopping].maps and parameters.stop_mask is None
+    return needed and parameters.mask is not None and not _brings_mask(parameters)
+
+
+def _brings_mask(parameters: Parameters) -> bool:
+    return parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
 
 
 def hashing(sources: Series) -> Callable[[], dict[str, str]]:
@@ -223,7 +233,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         seed_space = images.grid_of_seeds(opened, space)
         seed_image = load_weights(opened, seed_space, log.note)
     rule = STOPPING_RULES[parameters.stopping]
-    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, parameters)}
+    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters)}
     asked = {name: getattr(parameters, name) for name in rule.maps}
     maps |= {name: _map(name, path, space, rule, log) for name, path in asked.items() if path is not None}
     placed = {}
@@ -262,11 +272,14 @@ def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:
     return None if source is None or source.mask is None else source.mask(oriented)
 
 
-def own_maps(oriented: Any, parameters: Parameters) -> dict[str, Map]:
-    """Return the maps of the stopping rule that what is followed brings, which those that are given replace."""
-    mask = own_mask(oriented, parameters)
+def own_maps(oriented: Any, mask: Mask | None, parameters: Parameters) -> dict[str, Map]:
+    """Return the maps of the stopping rule that those that are given replace.
+
+    They are the mask of what is followed, if it says where it has directions, or else --mask.
+    """
+    inside = mask if stops_at_mask(parameters) else own_mask(oriented, parameters)
     named = STOPPING_RULES[parameters.stopping].maps.keys() & {STOP_MASK}
-    return {} if mask is None else {name: mask.astype(np.float32) for name in named}
+    return {} if inside is None else {name: inside.astype(np.float32) for name in named}
 
 
 def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Map | OwnMap:

@@ -19,7 +19,7 @@ from ..option import flag, recorded
 from ..options.definitions import joined_options, names_affecting
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
-from ..tracking.products.content import Content, check_content
+from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
 from .header import header_fields
@@ -124,9 +124,12 @@ def join(
 
     with reserved(target, check_joined, others):
         ordered, counts = whole([Stored(path) for path in paths]), Counts()
+        thinned = chosen
+        if not any(map(chosen.gives, SPARSE)):
+            thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         files, hashes = chosen.inputs(), hashing(chosen.inputs())
-        made, content = products_of(chosen, space, step_mm), Content(chosen, chosen.threads)
+        made, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
         content.groups_of = made.groups
         gathered = None if page is None else _gathered(space, step_mm)
 
@@ -145,7 +148,8 @@ def join(
         )  # fmt: skip
         record = told()
         record["tractogram"] = tractogram(target)
-        record["parameters"] |= {name: recorded(getattr(chosen, name)) for name in joined_options()}
+        held = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
+        record["parameters"] |= {name: held[name] for name in joined_options()}
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told

@@ -147,6 +147,7 @@ class Run(Tracking):
         if self.parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
             told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
+            told["part"]["downsample"] = self.parameters.parts  # which a part has no need of, since it has all points
         made = record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
         followed = METHODS[self.parameters.dg].low_order
         made["parameters"] |= {name: value for name, value in self.plan.chosen.items() if name in followed}

@@ -67,10 +67,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Part(Piece):
-    """The seeds of the number-th of so many parts."""
+    """The seeds of the number-th of so many parts, and which points are written by default when they are joined."""
 
     number: int
     of: int
+    downsample: int = 1
 
 
 @dataclass(frozen=True)

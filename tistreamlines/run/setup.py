@@ -59,7 +59,7 @@ def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) ->
     """Return the settings of the engine for voxels of given sides, mm."""
     step_mm = parameters.step_mm(voxel_sizes)
     arcs = METHODS[parameters.dg].parts(parameters) > 0
-    steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_length, arcs=arcs)
+    steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_mm(voxel_sizes), arcs=arcs)
     return settings_of(parameters, step_mm, *steps)
 
 

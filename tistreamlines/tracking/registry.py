@@ -137,7 +137,7 @@ class StoppingRule:
     chosen_by : str
         The option that chooses the rule where it is given and ``stopping`` is not.
     defaults : mapping
-        Defaults of options whose own default is None, in place of those of other rules.
+        Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
     """
 
     title: str
@@ -199,7 +199,7 @@ _DIPY = {
     "pmf_threshold": 0.1,
 }  # fmt: skip
 FODS = (FITTED, "sh")
-_TCKGEN = {"model": "csd", "stopping": "binary"}  # its defaults
+_TCKGEN = {"model": "csd", "stopping": "binary", "max_length": "100vox", "too_long": "truncate"}  # its defaults
 METHODS: dict[str, Method] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),
@@ -263,7 +263,7 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
         references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues, chosen_by="act",
-        defaults={"keep": "valid-ends", "min_length": "2vox"},
+        defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"},
     ),
 }  # fmt: skip
 PRODUCTS: dict[str, Product] = {

@@ -213,6 +213,40 @@ def test_threads_and_chunks_change_no_bit(dg):
     assert same(once, tracked(dg, nseeds=150, threads=1, chunk_size=37))
 
 
+def test_the_ends_of_arcs_are_written(tmp_path):
+    written, every = tracked("ifod2", nseeds=150), tracked("ifod2", nseeds=150, downsample=1)
+    assert len(written) == len(every)
+    assert np.array_equal(written.seeds, every.seeds)
+    for line, whole, seed in zip(written, every, every.seeds, strict=True):
+        place = int(np.abs(whole - seed).sum(axis=1).argmin())
+        kept = {0, len(whole) - 1, *range(place % 3, len(whole), 3)}
+        assert np.array_equal(line, whole[sorted(kept)])
+    assert same(every, tracked("ifod2", nseeds=150, downsample=1, threads=1))
+    named = IMAGES | WHERE | {"dg": "ifod2", "nseeds": 20, "samples": 3}
+    record = ts.track(output=tmp_path / "a.tck", **named).record
+    assert record["parameters"]["downsample"] == 2
+    assert float(nib.streamlines.load(tmp_path / "a.tck").header["step_size"]) == pytest.approx(1.0)  # of tckgen's, too
+    assert ts.track(**IMAGES, **WHERE, dg="ifod1", nseeds=5).record["parameters"]["downsample"] == 1
+
+
+@pytest.mark.parametrize(("dg", "steps"), [("ifod1", 60), ("ifod2", 36)])
+def test_streamlines_end_at_the_greatest_length(dg, steps):
+    whole, cut = (tracked(dg, nseeds=150, downsample=1, **more) for more in ({}, {"max_length": "6vox"}))
+    assert (whole.lengths > steps + 1).sum() > 20
+    for line, found, seed in zip(whole, cut, whole.seeds, strict=True):
+        place = int(np.abs(line - seed).sum(axis=1).argmin())
+        last = min(place + steps, len(line) - 1)
+        assert np.array_equal(found, line[max(last - steps, 0) : last + 1])
+
+
+def test_a_mask_ends_them():
+    given = {name: value for name, value in WHERE.items() if name != "stop_mask"}
+    made = ts.Batch.concatenate(list(ts.stream(**IMAGES, **given, mask=INSIDE, dg="ifod2", nseeds=50)))
+    assert same(made, tracked("ifod2", nseeds=50))
+    with pytest.raises(ts.ParameterError, match="binary needs stop_mask, or mask for it"):
+        ts.track(**IMAGES, **given, dg="ifod2")
+
+
 def test_parts_make_the_file_of_one_run(tmp_path):
     named = IMAGES | WHERE | {"dg": "ifod2", "nseeds": 100}
     parts = [tmp_path / f"part{number}.trx" for number in (1, 2)]

@@ -1,24 +1,20 @@
 """MRtrix3's own tests of tck2connectome and tckmap, with ``tistreamlines map`` in place of these programs.
 
 The commands and tolerances are those of ``testing/binaries/tests/tck2connectome`` and ``tckmap`` in MRtrix3 3.0.3;
-docs/connectome.md and docs/density.md say of each option what differs. MRTRIX3_TEST_DATA names a copy of MRtrix3's
-test_data, which has their inputs and results. Without it, the installed programs make the results, and 500 streamlines
-of the phantom stand in for the file of 500 that the tests of tckmap read. Two of their commands have no counterpart:
+docs/connectome.md and docs/density.md say of each option what differs. Without MRTRIX3_TEST_DATA (see mrtrix_tests),
+500 streamlines of the phantom stand in for the file of 500 that the tests of tckmap read. Two commands have no match:
 ``tck2connectome -assignment_forward_search`` and ``tckmap -tod``.
 """
 
-import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
 from dipy.tracking.utils import density_map
+from mrtrix_tests import DATA, PHANTOM, ROOT, inputs
 
-ROOT = Path(__file__).parents[3]
-PHANTOM, STORED = ROOT.parent / "shared/data/mrtrix_sift_phantom", os.environ.get("MRTRIX3_TEST_DATA")
 UPSAMPLED = 200  # points of the smooth curve for each point of a streamline
 TOLERANCE = 1.5  # streamlines of a voxel: testing_diff_image -abs 1.5
 STANDARD = {"info", "quiet", "debug", "force", "nthreads", "config", "help", "version"}
@@ -27,19 +23,11 @@ STANDARD = {"info", "quiet", "debug", "force", "nthreads", "config", "help", "ve
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with the inputs of MRtrix3's tests, and what calls its programs there."""
-    if shutil.which("tckmap") is None:
-        pytest.skip("MRtrix3 is not installed")
-    if STORED is None and not PHANTOM.is_dir():
-        pytest.skip("shared/data/mrtrix_sift_phantom is missing, and MRTRIX3_TEST_DATA names no other data")
     folder = tmp_path_factory.mktemp("mrtrix")
-
-    def call(command):
-        subprocess.run([*command.split(), "-quiet", "-force"], cwd=folder, check=True)
-
-    (folder / "SIFT_phantom").symlink_to(PHANTOM if STORED is None else Path(STORED).resolve() / "SIFT_phantom")
-    if STORED is not None:
+    call = inputs(folder, "tckmap")
+    if DATA is not None:
         for name in ("tracks.tck", "dwi.mif"):
-            (folder / name).symlink_to(Path(STORED).resolve() / name)
+            (folder / name).symlink_to(DATA / name)
     else:
         (folder / "dwi.mif").symlink_to(PHANTOM / "dwi.mif")
         call("tckedit SIFT_phantom/tracks.tck -number 500 tracks.tck")
@@ -73,8 +61,8 @@ def test_tck2connectome(place, run, stored, theirs, ours):
         expected, made = read(folder / "pairs.csv"), read(folder / "ours_pairs.tsv")
         assert len(made) == 5000
         np.testing.assert_array_equal(made, expected)
-    if stored and STORED is not None:
-        np.testing.assert_array_equal(expected, read(Path(STORED) / stored))
+    if stored and DATA is not None:
+        np.testing.assert_array_equal(expected, read(DATA / stored))
 
 
 @pytest.mark.parametrize(("stored", "theirs", "ours"), [
@@ -94,8 +82,8 @@ def test_tckmap(place, run, monkeypatch, stored, theirs, ours):
     call("tckmap tracks.tck -template map.nii coarse_here.nii")
     made, dense, coarse = (read(folder / f"{name}.nii") for name in ("map", "dense", "coarse_here"))
     assert np.array_equal(nib.load("map.nii").affine, nib.load("dense.nii").affine) or "-template" in theirs
-    if STORED is not None:
-        call(f"mrconvert {Path(STORED).resolve() / stored} stored.nii")
+    if DATA is not None:
+        call(f"mrconvert {DATA / stored} stored.nii")
         assert np.abs(read(folder / "coarse.nii") - read(folder / "stored.nii")).max() <= TOLERANCE
     assert np.abs(made - dense).max() <= TOLERANCE
     if "-vox" in theirs:  # on other grids, points lie outside

@@ -274,13 +274,23 @@ def test_maps_that_are_no_fractions_are_one_line(head, tmp_path, changes, words)
     ("rule", "names", "words"),
     [
         ("act", (), "act needs include_map and exclude_map, or pve_wm, pve_gm, pve_csf, or pve"),
-        ("cmc", ("pve_wm", "pve_gm"), "pve_wm needs pve_csf"), ("binary", (), "binary needs stop_mask"),
+        ("cmc", ("pve_wm", "pve_gm"), "pve_wm needs pve_csf"),
         ("threshold", ("stop_mask",), "stop_mask can be used with stopping binary, not with stopping threshold"),
     ],
 )  # fmt: skip
 def test_missing_and_idle_maps_are_one_line(head, fractions, rule, names, words):
     with pytest.raises(ts.ParameterError, match=words):
         ts.track(*head.series, mask=head.mask, stopping=rule, arch="cpu", **{name: fractions[name] for name in names})
+
+
+def test_streamlines_end_outside_the_mask_where_the_rule_has_no_other(head):
+    given = {"stopping": "binary", "arch": "cpu", "nseeds": 50}
+    made = ts.track(*head.series, mask=head.mask, **given)
+    expected = ts.track(*head.series, mask=head.mask, stop_mask=head.mask, **given)
+    assert made.n_streamlines > 10
+    assert all(np.array_equal(*lines) for lines in zip(made, expected, strict=True))
+    with pytest.raises(ts.ParameterError, match="binary needs stop_mask, or mask for it"):
+        ts.track(*head.series, **given)
 
 
 def test_an_empty_mask_is_one_line(head, tmp_path):

@@ -67,8 +67,8 @@ class Ifod2Options(Ifod1Options):
     """Options of iFOD2, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
 
     samples: int = option(
-        4, MODEL, "FOD amplitudes that make the probability of an arc, those at both of its ends among them. A "
-        "streamline has one point fewer for each arc.", unit="samples", low=2, high=30,
+        4, MODEL, "FOD amplitudes that make the probability of an arc, those at both of its ends among them. An "
+        "arc has one point fewer; the last one is written, see --downsample.", unit="samples", low=2, high=30,
     )  # fmt: skip
 
 

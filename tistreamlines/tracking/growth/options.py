@@ -26,14 +26,15 @@ class GrowthOptions:
         None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "
         "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy", common=True, affects="growth",
     )  # fmt: skip
-    max_length: float | None = option(
-        None, GROWTH, "Drop streamlines longer than this.", unit="mm", low=0, above=True, absent="no limit",
-        common=True, affects="growth",
+    max_length: str | float = option(
+        None, GROWTH, "Greatest length of streamlines, in mm or, with the suffix 'vox', in units of the smallest voxel "
+        "side; --too-long says what becomes of longer ones.", unit="mm", absent="no limit", common=True,
+        affects="growth",
     )  # fmt: skip
     too_long: str = option(
-        "drop", GROWTH, "Drop streamlines that are too long, or truncate them: then the backward half is grown after "
-        "the forward half, with the length that this one leaves.",
-        choices=("drop", "truncate"), requires=("max_length",), affects="growth",
+        None, GROWTH, "Drop streamlines longer than --max-length, or truncate them: then the backward half is grown "
+        "after the forward half, with the length that this one leaves. With --act, they are dropped by default.",
+        choices=("drop", "truncate"), otherwise="drop", affects="growth",
     )  # fmt: skip
     one_way: bool = option(
         False, GROWTH, "Grow streamlines in one direction from the seed only: that of the initial direction, of which "

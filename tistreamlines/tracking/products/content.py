@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore
 
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
-BELOW = ("endpoints_only", "compress", "points")  # options that leave something of the points out
+SPARSE = ("endpoints_only", "compress", "downsample")  # options that leave points out
+BELOW = (*SPARSE, "points")  # or something of them
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,19 @@ class ContentOptions:
     )  # fmt: skip
     endpoints_only: bool = option(
         False, OUTPUT, "Write only the first and the last point of each streamline. Maps of --density and values of "
-        "--sample are those of whole streamlines.", excludes=("compress", "part"), affects="run",
+        "--sample are those of whole streamlines.", excludes=("compress", "downsample", "part"), affects="run",
     )  # fmt: skip
     compress: float | None = option(
         None, OUTPUT, "Leave out points that are at most so far from the line between those that are left, as DIPY's "
         "compress_streamlines does. Maps of --density and values of --sample are those of whole streamlines.",
-        unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "part"), affects="run",
+        unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "downsample", "part"),
+        affects="run",
+    )  # fmt: skip
+    downsample: int | None = option(
+        None, OUTPUT, "Write every N-th point, counted from the seed, and both ends, as MRtrix3's tckgen does; 1 "
+        "writes all. Maps, matrices and values of --sample are those of whole streamlines.", unit="N", low=1,
+        high=10_000, absent="1; samples - 1 for ifod2, which are the ends of its arcs",
+        excludes=("endpoints_only", "compress", "part"), affects="run",
     )  # fmt: skip
     groups: bool = option(
         False, OUTPUT, "Write a group for each node of --connectome to the tractogram: the streamlines of which an end "
@@ -103,6 +111,8 @@ class Content:
             made = ends_of(made)
         elif chosen.compress is not None:
             made = compressed(made, chosen.compress, SEGMENT_MM)
+        elif _every(chosen) > 1:
+            made = downsampled(made, _every(chosen))
         if self._sampler is not None:
             made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
@@ -116,16 +126,23 @@ class Content:
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
         chosen, maps = self._options, 0 if suffix == ".tck" else len(self.told.get("samples", ()))
-        left = min(points, 2 * streamlines) if chosen.endpoints_only else points
+        every = _every(chosen)
+        thinned = (points + 2 * (every - 1) * streamlines) // every  # whose halves end anywhere, on average
+        left = min(points, 2 * streamlines if chosen.endpoints_only else thinned)
         each = 3 * (np.dtype(chosen.points).itemsize if suffix == ".trx" else 4) + 4 * maps * chosen.sample_points
         grouped = 8 * len(getattr(chosen, "connectome", None) or ()) if chosen.groups else 0
         return each * left + (4 * len(STATISTICS) * maps + grouped) * streamlines
 
 
 def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
-    """Return what a writer needs to know: the type of points, and the step in mm if points are still a step apart."""
+    """Return what a writer needs to know: the type of points, and their distance in mm, if there is one for all."""
     same = not options.endpoints_only and options.compress is None
-    return {"step_mm": step_mm if same else None, "point_type": options.points}
+    return {"step_mm": step_mm * _every(options) if same else None, "point_type": options.points}
+
+
+def _every(options: ContentOptions) -> int:
+    """Return N where every N-th point is written."""
+    return 1 if options.endpoints_only or options.compress is not None else options.downsample or 1
 
 
 def names_of(images: Iterable[Any]) -> dict[str, Any]:
@@ -157,19 +174,42 @@ def check_content(options: ContentOptions, output: Path) -> None:
         )
 
 
-def check_written(options: ContentOptions, sampled: bool) -> None:
-    """Raise an error if something is asked of a tractogram, and no streamline is kept; ``sampled``: values are."""
+def check_written(given: Callable[[str], bool], sampled: bool) -> None:
+    """Raise an error if an option that is given asks something of a tractogram, and no streamline is kept.
+
+    Parameters
+    ----------
+    given : says of an option's name whether it is given.
+    sampled : whether values of maps are kept.
+    """
     for name in (*(() if sampled else ("sample",)), "sample_points", "groups", *BELOW):
-        if getattr(options, name) not in (None, False, "float32"):
+        if given(name):
             raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
 
 
 def ends_of(batch: Batch) -> Batch:
     """Return streamlines of their first and last point; one of a single point keeps that."""
-    last = batch.offsets[1:] - 1
-    is_end = np.zeros(len(batch.points), bool)
-    is_end[batch.offsets[:-1]] = is_end[last] = True
-    return _of_points(batch, batch.points[is_end], np.minimum(batch.lengths, 2))
+    return _chosen(batch, np.zeros(len(batch.points), bool))
+
+
+def downsampled(batch: Batch, every: int) -> Batch:
+    """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
+
+    Parameters
+    ----------
+    batch : Batch
+        Streamlines with the seed among their points, but for rounding.
+    every : int
+        Which points are kept: 1 keeps all.
+    """
+    if not len(batch):
+        return batch
+    starts, lengths = batch.offsets[:-1], batch.lengths
+    aside = batch.points - np.repeat(batch.seeds, lengths, axis=0)
+    squared = np.einsum("ij,ij->i", aside, aside)
+    nearest = np.flatnonzero(squared == np.repeat(np.minimum.reduceat(squared, starts), lengths))
+    seeds = nearest[np.searchsorted(nearest, starts)]  # the first one of each streamline
+    return _chosen(batch, (np.arange(len(batch.points)) - np.repeat(seeds, lengths)) % every == 0)
 
 
 def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
@@ -188,6 +228,12 @@ def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
         return batch
     kept: Any = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
     return _of_points(batch, np.concatenate(kept), np.array([len(line) for line in kept]))
+
+
+def _chosen(batch: Batch, chosen: npt.NDArray[np.bool_]) -> Batch:
+    """Return streamlines of the points that are chosen, and of their ends, which become chosen too."""
+    chosen[batch.offsets[:-1]] = chosen[batch.offsets[1:] - 1] = True
+    return _of_points(batch, batch.points[chosen], np.diff(np.cumsum(chosen)[batch.offsets[1:] - 1], prepend=0))
 
 
 def _of_points(batch: Batch, points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> Batch:

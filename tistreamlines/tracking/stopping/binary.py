@@ -26,7 +26,7 @@ class BinaryOptions:
 
     stop_mask: ImageLike | None = option(
         None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
-        "inside.", unit="FILE", absent="none; required with --stopping binary", common=True,
+        "inside.", unit="FILE", absent="--mask; one of them is required with --stopping binary", common=True,
     )  # fmt: skip
 
 
@@ -57,7 +57,10 @@ def prepare(
         If the mask is empty.
     """
     if "stop_mask" not in maps:
-        raise ParameterError("--stopping binary needs --stop-mask")
+        raise ParameterError(
+            "--stopping binary needs --stop-mask, or --mask for it: give the mask of the brain, or of the voxels that "
+            "have an orientation function"
+        )
     inside = maps["stop_mask"] > 0
     if not inside.any():
         raise InputError(f"{options.stop_mask}: no voxel is above 0, so no streamline could grow: give another mask")
