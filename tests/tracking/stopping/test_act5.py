@@ -203,8 +203,10 @@ def test_chunks_threads_and_launches_do_not_matter(head, monkeypatch, more):
 
 
 @pytest.mark.skipif(not shutil.which("tckgen"), reason="no MRtrix3")
-@pytest.mark.parametrize("backtrack", [False, True])
-@pytest.mark.parametrize(("dg", "algorithm"), [("ifod1", "iFOD1"), ("ifod2", "iFOD2")])
+@pytest.mark.parametrize(("dg", "algorithm", "backtrack"), [
+    ("ifod1", "iFOD1", False), ("ifod1", "iFOD1", True), ("ifod2", "iFOD2", False), ("ifod2", "iFOD2", True),
+    ("sd_stream", "SD_Stream", False),
+])  # fmt: skip
 def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtrack):
     """Within three standard errors; the seeds are drawn in the whole image by both."""
     count = 3000

@@ -27,6 +27,7 @@ ROUNDS = 50  # after which no peak is found
 FARTHEST = 0.2  # radians, of one round
 CLOSE = 1e-4  # radians: a round that goes on by less has found the peak
 FLAT = 1e-30  # least squared slope, and least curvature, that count
+LEVEL = 4e-6  # slope relative to the amplitude that rounding leaves where the FOD is level
 HALF = 15  # bits of a coordinate on the octahedron
 EDGE = 16383  # its greatest value: the grid has a point on each axis, and is the same in opposite directions
 SPACING = 1 / 16383
@@ -134,6 +135,7 @@ def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
         bend = ((a * a) * scratch.derivatives[2] + (b * b) * scratch.derivatives[3]) + (2.0 * (a * b)) * scratch.derivatives[4]
         inverse = reciprocal_root(maximum(absolute(bend), FLAT))
         change = minimum((squared * scale) * (inverse * inverse), FARTHEST)
+        change = where(squared * scale > LEVEL * scratch.amplitudes[0], change, 0.0)
         a = a * change
         b = b * change
         d = normalised(vec3(d[0] + (a * u[0] + b * v[0]), d[1] + (a * u[1] + b * v[1]), d[2] + (a * u[2] + b * v[2])))
