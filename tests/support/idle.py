@@ -148,7 +148,9 @@ def kinds() -> dict[str, dict[str, Any]]:
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
         "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
-        "sd_stream": sh | region | {"dg": "sd_stream", "stop_mask": d["mask"], "nseeds": 60},
+        "sd_stream, act5": sh | region | {
+            "sh": d["sh"] / 2, "dg": "sd_stream", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60, "keep": "all",
+        },
     }  # fmt: skip
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
