@@ -149,7 +149,8 @@ def kinds() -> dict[str, dict[str, Any]]:
         },
         "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
         "sd_stream, act5": sh | region | {
-            "sh": d["sh"] / 2, "dg": "sd_stream", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60, "keep": "all",
+            "sh": d["sh"] / 2, "dg": "sd_stream", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60,
+            "keep": "all",
         },
     }  # fmt: skip
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
