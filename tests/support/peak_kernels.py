@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tistreamlines.kernels.getters.sd_stream import SdStream, SdStreamScratch, code_of, coded, peak_from
+from tistreamlines.kernels.getters.sd_stream import SdStream, SdStreamScratch, decoded, encoded, peak_from
 from tistreamlines.kernels.interpolate import ROW_CHUNKS
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32, put, vec3
 
@@ -11,13 +11,13 @@ from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32,
 def encode(item: i32, directions: Reals, codes: Ints):
     """The codes of 32 directions, whose x, y and z are 32 apart."""
     c = 96 * item
-    put(codes, 32 * item, code_of(vec3(at(directions, c), at(directions, c + 32), at(directions, c + 64))))
+    put(codes, 32 * item, encoded(vec3(at(directions, c), at(directions, c + 32), at(directions, c + 64))))
 
 
 @func
 def decode(item: i32, codes: Ints, directions: Reals):
     """The directions of 32 codes."""
-    d = coded(at(codes, 32 * item))
+    d = decoded(at(codes, 32 * item))
     for i in range(3):
         put(directions, 96 * item + 32 * i, d[i])
 

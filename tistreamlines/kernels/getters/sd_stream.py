@@ -71,7 +71,7 @@ def folded(x: real, y: real) -> real:
 
 
 @func
-def code_of(d: vec3) -> i32:
+def encoded(d: vec3) -> i32:
     """Code of a direction."""
     scale = reciprocal_root((absolute(d[0]) + absolute(d[1])) + absolute(d[2]))
     x = d[0] * (scale * scale)
@@ -82,7 +82,7 @@ def code_of(d: vec3) -> i32:
 
 
 @func
-def coded(code: i32) -> vec3:
+def decoded(code: i32) -> vec3:
     """Direction of a code."""
     x = real((code >> HALF) - EDGE) * SPACING
     y = real((code & ((1 << HALF) - 1)) - EDGE) * SPACING
@@ -140,7 +140,7 @@ def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
         b = b * change
         d = normalised(vec3(d[0] + (a * u[0] + b * v[0]), d[1] + (a * u[1] + b * v[1]), d[2] + (a * u[2] + b * v[2])))
         turn = turn + 1
-    return where((change < CLOSE) & (scratch.amplitudes[0] >= method.threshold), code_of(d), NONE)
+    return where((change < CLOSE) & (scratch.amplitudes[0] >= method.threshold), encoded(d), NONE)
 
 
 # ----------------------------------------------------------------------------------------------------------------- half
@@ -163,8 +163,8 @@ def set_out_to_peak(
     c0: u32, c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start along the peak that was found at the seed, a backward half against it."""
-    d = coded(initial >> 1)
-    return where(((initial ^ side) & 1) == 1, code_of(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), initial >> 1)
+    d = decoded(initial >> 1)
+    return where(((initial ^ side) & 1) == 1, encoded(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), initial >> 1)
 
 
 @func
@@ -175,10 +175,10 @@ def choose_peak(
     """Code of the peak uphill from the last direction; NONE if it is too low or too far aside, LEAVES where there is no FOD."""
     chosen = LEAVES
     if team_max(real(has_fod(volume, everywhere(p)))) > 0.0:
-        d = coded(code)
+        d = decoded(code)
         chosen = peak_from(method, scratch, d)
         if chosen >= 0:
-            chosen = where(dot(coded(chosen), d) < method.cos_angle, NONE, chosen)
+            chosen = where(dot(decoded(chosen), d) < method.cos_angle, NONE, chosen)
     return chosen
 
 
@@ -188,4 +188,4 @@ def move_to_peak(
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point one step on."""
-    return stepped(p, coded(code), rules)
+    return stepped(p, decoded(code), rules)
