@@ -218,6 +218,17 @@ def test_what_the_dialect_lacks_does_not_link():
         link([lang.Func(chosen)], _python.dialect(), {})
 
 
+def mixed(item: i32, out: Reals):
+    """A real times a whole number."""
+    out[item] = 0.5 * item
+
+
+def test_reals_and_whole_numbers_are_not_mixed():
+    """Numba would go on with 64 bits."""
+    with pytest.raises(SyntaxError, match="mixes reals and whole numbers"):
+        link([lang.Func(mixed)], _python.dialect(), {})
+
+
 # ------------------------------------------------------------------------------------------------------ linking
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_holes_and_constants_are_filled(dialect):

@@ -100,8 +100,17 @@ def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
                                                   "SeedsPerElement": 8}),
     ({"seed_image": "wm.nii.gz"}, {"Type": "RejectionSampling", "Source": "wm.nii.gz"}),
     ({"seeds": "s.txt"}, {"Type": "CountPerElement", "Source": "s.txt", "SeedsPerElement": 1}),
+    ({"seed_surface": "lh.white", "seed_mask": "wm.nii.gz"}, {"Type": "Random", "Source": "lh.white"}),
+    ({"seed_surface": ["lh.white"], "seeds_per_vertex": 2}, {"Type": "CountPerElement", "Source": "lh.white",
+                                                             "SeedsPerElement": 2}),
 ])  # fmt: skip
 def test_seeding_is_told_in_the_words_of_the_proposal(options, source):
     parameters, space = ts.Parameters.given(options), Space(np.diag([2.0, 2.0, 2.0, 1.0]), (9, 9, 9))
     told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]
     assert told == {"Sources": [source | {"Unidirectional": False}]}
+
+
+def test_each_surface_is_a_source():
+    parameters, space = ts.Parameters.given({"seed_surface": ["lh.white", "rh.white"]}), Space(np.eye(4), (9, 9, 9))
+    told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]["Sources"]
+    assert [one["Source"] for one in told] == ["lh.white", "rh.white"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+from meshes import icosphere, save_gifti
 
 import tistreamlines as ts
 from tistreamlines.backends.numba import cache as caching
@@ -64,12 +65,13 @@ def test_tables_and_messages_are_the_same(head, named):
 
 
 def test_seeds_are_the_same(head, tmp_path):
-    """The voxels of a mask, the weights of a map, and balls."""
+    """The voxels of a mask, the weights of a map, balls, and a surface."""
     rng, shape = np.random.default_rng(0), head.phantom.mask.shape
     nib.save(nib.Nifti1Image(rng.uniform(size=shape).astype(np.float32), head.phantom.affine), tmp_path / "map.nii")
     middle = (*head.phantom.affine[:3, 3] + head.phantom.affine[:3, :3] @ np.array(shape) / 2, 20)
     ways = {"seed_image": tmp_path / "map.nii"}, {"seed_sphere": [middle, middle]}, {"seed_grid": 2}
-    for named in (*ways, {"seeds_per_voxel": 2}):
+    surface = save_gifti(tmp_path / "a.gii", *icosphere(2, 40.0, middle[:3]))
+    for named in (*ways, {"seeds_per_voxel": 2}, {"seed_surface": surface, "surface_direction": "inward"}):
         here, there = (planned(head, make, **named)[0] for make in (make_tables, make_in_process))
         np.testing.assert_array_equal(here.seeds.points(0, 500), there.seeds.points(0, 500))
         np.testing.assert_array_equal(here.prepared.arrays["volume_index"], there.prepared.arrays["volume_index"])

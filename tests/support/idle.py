@@ -18,6 +18,7 @@ import numpy as np
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
+from meshes import footer, icosphere, save_freesurfer
 from sample_files import save_samples
 from synthetic import gradients, signals
 
@@ -109,6 +110,15 @@ def samples(turned: bool) -> Path:
     return save_samples(folder / "a.bedpostX", peaks @ (affine[:3, :3] / 2).T, fractions, affine)
 
 
+@cache
+def surface(radius: float) -> Path:
+    """A ball of triangles around the middle of the bundle, in FreeSurfer's coordinates."""
+    folder, shift = Path(tempfile.mkdtemp(prefix="surfaces-")), np.array([1.0, 0.5, -0.5])
+    atexit.register(shutil.rmtree, folder, True)
+    ball = icosphere(1, radius, data()["ball"][:3] - shift)
+    return save_freesurfer(folder / "lh.white", *ball, footer(shift))
+
+
 def tissues_of(d: dict[str, Any]) -> Any:
     """The five tissues of the bundle, of which half of the grey matter is subcortical."""
     deep = np.indices(SHAPE)[2] < 3
@@ -148,6 +158,9 @@ def kinds() -> dict[str, dict[str, Any]]:
             "pmf": d["pmf"], "dg": "ptt", "stopping": "act", "seed_grid": 1,
         },
         "ifod2, act5": sh | region | {"dg": "ifod2", "act": tissues_of(d), "nseeds": 60, "keep": "all"},
+        "det of peaks, a surface": stop | {
+            "peaks": d["peaks"], "dg": "det", "seed_surface": [str(surface(4.0))], "nseeds": 60,
+        },
         "sd_stream, act5": sh | region | {
             "sh": d["sh"] / 2, "dg": "sd_stream", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60,
             "keep": "all",
@@ -190,7 +203,7 @@ def values(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
-             "connectome_pairs", "connectome_zero_diagonal")  # fmt: skip
+             "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
@@ -206,7 +219,8 @@ def values(folder: Path) -> dict[str, Any]:
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }  # fmt: skip
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
-        "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]],
+        "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]], "seed_surface": [str(surface(3.0))],
+        "seeds_per_vertex": 2, "surface_direction": "inward", "surface_space": "scanner",
     }  # fmt: skip
 
 

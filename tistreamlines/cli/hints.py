@@ -67,7 +67,6 @@ HINTS = (
     Hint("write --stop-map", dipy_track="stopping-files"),
     Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
     Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
-    Hint("--act has neither yet: leave it out", tckgen="backtrack crop-at-gmwmi"),
     Hint("write --limit-mask, which ends streamlines that leave it; --mask says where FA and models are fitted",
          tckgen="mask"),
     Hint("write --include, a mask image or a sphere x,y,z,r, once for each region", probtrackx2="waypoints"),

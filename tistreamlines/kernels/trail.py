@@ -9,6 +9,7 @@ from .interpolate import Volume
 
 note_step_again = Hole("the getter's part that notes what a step that is taken again does not tell, or None")
 PARTS = 1024  # of a segment, at which an end may lie
+PART = 1.0 / PARTS
 TENSION = 0.05  # half of that of MRtrix3's Hermite curves; sums with it are rounded once
 OUTER, ONCE, TWICE, THRICE = 0.5 - TENSION, 1.5 + TENSION, 2.0 + 2.0 * TENSION, 2.5 + TENSION
 
@@ -44,7 +45,7 @@ def cropped_end(trail: Trail, part: i32) -> vec3:
 
     The curve's fourth point continues the last three with the same curvature.
     """
-    mu = real(part) * (1.0 / PARTS)
+    mu = real(part) * PART
     square = mu * mu
     cube = square * mu
     beyond = OUTER * (cube - square)

@@ -245,6 +245,8 @@ class Rewriter(ast.NodeVisitor):
     def visit_BinOp(self, node: ast.BinOp) -> tuple[str, str]:
         left, lk = self.visit(node.left)
         right, rk = self.visit(node.right)
+        if {REAL, INT} == {lk, rk}:  # a compiler might go on with more digits than a real has
+            raise SyntaxError(f"{self.tree.name}: {ast.unparse(node)} mixes reals and whole numbers: convert one of them")
         if REAL in (lk, rk):
             left, right = self.guarded(node.left, left), self.guarded(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]

@@ -26,6 +26,7 @@ from ..tracking.products.sample_table import TableOptions
 from ..tracking.products.voxel_matrices import SeedMatrixOptions, VoxelMatrixOptions
 from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
+from ..tracking.seeding.surface_options import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.act5 import Act5Options
@@ -43,7 +44,7 @@ class OwnOptions(
     WaytotalOptions, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
     RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
     Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
-    SeedOptions,
+    SurfaceOptions, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

@@ -36,6 +36,10 @@ class Options(TypedDict, total=False):
     seed_seed: int | None
     shells: str | float | Sequence[float] | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
+    seed_surface: OneOrMore[TableLike] | None
+    seeds_per_vertex: int | None
+    surface_direction: Literal["free", "normal", "inward"] | None
+    surface_space: Literal["auto", "scanner", "tkras"] | None
     stopping: str | Choice | None
     stop_map: ImageLike | None
     stop_threshold: float | None
@@ -53,7 +57,9 @@ class Options(TypedDict, total=False):
     pft_particles: int | None
     pft_max_trial: int | None
     pft_min_wm: float | None
+    backtrack: bool | None
     act: ImageLike | None
+    crop_at_gmwmi: bool | None
     # Model and directions
     like: Literal["dipy"] | None
     dg: str | Choice | None

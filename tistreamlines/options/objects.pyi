@@ -232,6 +232,7 @@ class ACT(Choice):
         pft_particles: int | None = ...,
         pft_max_trial: int | None = ...,
         pft_min_wm: float | None = ...,
+        backtrack: bool | None = ...,
     ) -> None: ...
 
 class CMC(Choice):
@@ -251,6 +252,7 @@ class CMC(Choice):
         pft_particles: int | None = ...,
         pft_max_trial: int | None = ...,
         pft_min_wm: float | None = ...,
+        backtrack: bool | None = ...,
     ) -> None: ...
 
 class ACT5(Choice):
@@ -258,7 +260,9 @@ class ACT5(Choice):
     def __init__(
         self,
         *,
+        backtrack: bool | None = ...,
         act: ImageLike | None = ...,
+        crop_at_gmwmi: bool | None = ...,
     ) -> None: ...
 
 class OPDT(Choice):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
 PLACE = "place of seeds"  # what several options say, each in its way
-INTERFACE = "seed_gmwmi"  # says it too, alone or beside the voxels in which it is searched
+BESIDE_A_MASK = ("seed_gmwmi", "seed_surface")  # say it too, alone or beside the voxels in which seeds lie or begin
 
 
 def _default_methods() -> str:
@@ -265,6 +265,5 @@ def refuse_peak_options(chosen: Any) -> None:
     for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else peaks)):
         if getattr(chosen, name) != method.defaults.get(name):
             raise ParameterError(
-                f"{flag(name)} changes nothing where --seeds gives the direction of each seed's one streamline: leave "
-                "it out"
+                f"{flag(name)} changes nothing where the direction of each seed's one streamline is given: leave it out"
             )

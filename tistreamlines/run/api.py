@@ -75,8 +75,8 @@ def track(
     ----------
     dwi : str, Path, nibabel image or (x, y, z, n) ndarray, optional
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
-        or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere``, ``seed_gmwmi``
-        or ``seeds``.
+        or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere``, ``seed_gmwmi``,
+        ``seed_surface`` or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0. They
         and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif.

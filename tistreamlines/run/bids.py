@@ -138,7 +138,8 @@ def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> 
         "InclusionRegions": chosen.include, "OrderedInclusionRegions": chosen.include_ordered,
         "ExclusionRegions": chosen.exclude, "MinimumLength": chosen.min_mm(space.voxel_sizes),
     } | ({} if truncated else longest)  # fmt: skip
-    seeds = None if chosen.seeds_per_voxel or chosen.seed_grid or chosen.seeds is not None else chosen.nseeds
+    counted = chosen.seeds_per_voxel or chosen.seed_grid or chosen.seeds_per_vertex or chosen.seeds is not None
+    seeds = None if counted else chosen.nseeds
     density = {"Seeds": chosen.max_seeds or seeds, "AcceptedStreamlines": chosen.select}
     return {
         "Name": f"tistreamlines, {method.title}",
@@ -164,23 +165,24 @@ def _told(value: Any) -> Any:
 def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
     if chosen.seed_sphere is not None:
         return {"Sources": [{"Type": "Sphere"}]}
-    places = (chosen.seeds, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image)
+    places = (chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image)
     place = next((one for one in places if one is not None), None)
     kind, per_element = "Random", None
     if chosen.seeds is not None:
         kind, per_element = "CountPerElement", 1
+    elif chosen.seeds_per_vertex is not None:
+        kind, per_element = "CountPerElement", chosen.seeds_per_vertex
     elif chosen.seed_image is not None and chosen.seed_gmwmi is None:
         kind = "RejectionSampling"
     elif chosen.seeds_per_voxel is not None:
         kind, per_element = "RandomPerElement", chosen.seeds_per_voxel
     elif chosen.seed_grid is not None:
         kind, per_element = "GridPerElement", chosen.seed_grid**3
-    source = {
-        "Type": kind, "Source": dwi if place is None else place, "SeedsPerElement": per_element,
-        "Unidirectional": chosen.one_way,
-    }  # fmt: skip
+    common = {"SeedsPerElement": per_element, "Unidirectional": chosen.one_way}
+    files: Any = place if isinstance(place, tuple) else (dwi if place is None else place,)
+    sources = [_given({"Type": kind, "Source": str(one), **common}) for one in files]
     rule = [{"Metric": "fractional anisotropy", "Source": str(dwi), "Threshold": SEED_FA}] if place is None else None
-    return {"Sources": [_given(source | {"Source": str(source["Source"])})], "AcceptanceCriteria": rule}
+    return {"Sources": sources, "AcceptanceCriteria": rule}
 
 
 def _termination(chosen: Parameters, dwi: Any) -> dict[str, Any]:

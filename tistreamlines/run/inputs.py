@@ -21,7 +21,7 @@ from ..io.in_memory import InMemory
 from ..io.readers import reader_of
 from ..option import flag, listed
 from ..options.definitions import saying
-from ..options.option_groups import INTERFACE, PLACE
+from ..options.option_groups import BESIDE_A_MASK, PLACE
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
@@ -77,7 +77,7 @@ def needs_series(parameters: Parameters) -> str:
     if rule.needs_fa(parameters):
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
     if not placed(parameters):
-        places = listed(map(flag, (*saying(PLACE), INTERFACE)))
+        places = listed(map(flag, (*saying(PLACE), *BESIDE_A_MASK)))
         return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give {places}"
     return ""
 
@@ -119,7 +119,7 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
 def placed(parameters: Parameters) -> bool:
     """Return whether an option or a source says where seeds are placed; otherwise they are placed by FA."""
     brings = parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
-    return brings or any(getattr(parameters, name) is not None for name in (*saying(PLACE), INTERFACE))
+    return brings or any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
 
 
 def hashing(sources: Series) -> Callable[[], dict[str, str]]:

@@ -14,7 +14,8 @@ from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
-from .tables import Shapes, Tables, make_tables, seeds_of
+from .seeds import seeds_of
+from .tables import Shapes, Tables, make_tables
 
 __all__ = ["Plan", "make_plan", "needs_series"]
 

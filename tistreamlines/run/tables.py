@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache as cached
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,43 +17,24 @@ from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
 from ..io.picture import grey
-from ..option import ball_of, flag
-from ..options.option_groups import SEED_FA
+from ..option import flag
+from ..options.option_groups import BESIDE_A_MASK, SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..space.harmonics import count_of
 from ..tracking.registry import METHODS, STOPPING_RULES
-from ..tracking.seeding.files import load_seeds
-from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
-from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
+from ..tracking.seeding.seeds import Seeds
 from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
 from ..tracking.stopping.own_grid import OwnMap
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from .inputs import Headers, Inputs, Series, open_headers, own_maps, own_mask, read
 from .log import Log
+from .seeds import Region, seeds_of
 
 Array = npt.NDArray[Any]
 Shapes = Callable[[], tuple[Prepared, Space]]
 SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
-
-
-class Region(NamedTuple):
-    """Voxels in which seeds are placed.
-
-    Parameters
-    ----------
-    voxels : (m, 3) int32
-        None if seeds or balls are given, or an interface alone.
-    weights : (m,) float32
-        Of the voxels.
-    affine : (4, 4) float64
-        From their grid to RASmm.
-    """
-
-    voxels: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
-    affine: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,36 +108,6 @@ def make_tables(
     return _prepare(inputs, _with_order(parameters, inputs.dwi, log.note), hashes, cache, log)
 
 
-def seeds_of(parameters: Parameters, space: Space, region: Region) -> Seeds:
-    """Return the seeds that are given, or those in balls, at an interface or in the voxels of a region."""
-    given: Any = parameters.seeds  # Parameters has made an array path-like
-    if given is not None:
-        return seeds_in_file(load_seeds(given), space, str(given))
-    drawn = parameters.seed_seed, parameters.threads
-    if parameters.seed_sphere is not None:
-        balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
-        return BallSeeds(balls, space, parameters.seed_count, *drawn)
-    tissues: Any = parameters.seed_gmwmi
-    if tissues is not None:
-        from ..tracking.seeding.interface import interface_seeds
-
-        return interface_seeds(tissues, *region, space, parameters.seed_count, *drawn)
-    own = _in_voxels(parameters, region, drawn)
-    return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
-
-
-def _in_voxels(parameters: Parameters, region: Region, drawn: tuple[int, int | None]) -> Seeds:
-    """Return seeds in the voxels of a region, on its grid."""
-    voxels = region.voxels
-    if parameters.seed_image is not None:
-        return WeightedSeeds(voxels, region.weights, parameters.seed_count, *drawn)
-    if parameters.seed_grid is not None:
-        return GridSeeds(voxels, parameters.seed_grid)
-    if parameters.seeds_per_voxel is not None:
-        return SeedsPerVoxel(voxels, parameters.seeds_per_voxel, *drawn)
-    return RandomSeeds(voxels, parameters.seed_count, *drawn)
-
-
 def _prepare(
     inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
 ) -> Tables:
@@ -173,7 +124,7 @@ def _prepare(
         if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
             log.warn(doubt)
         region = _seed_region(inputs, fits, anisotropy, parameters)
-        seeds = seeds_of(parameters, inputs.space, region)
+        seeds = seeds_of(parameters, inputs.space, region, log.note, log.warn)
     coefficients = None
     if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
         assert fits is not None and parameters.model is not None
@@ -236,11 +187,14 @@ def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
 def _seed_region(
     inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
 ) -> Region:
-    """Return the voxels in which seeds are placed; none if seeds or balls are given, or an interface without a mask."""
+    """Return the voxels in which seeds are placed.
+
+    There are none if seeds or balls are given, or an interface or surfaces without a mask.
+    """
     space = inputs.space if inputs.seed_space is None else inputs.seed_space
     region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
-    elsewhere = (parameters.seeds, parameters.seed_sphere, parameters.seed_gmwmi if region is None else None)
-    if any(one is not None for one in elsewhere):
+    names = ("seeds", "seed_sphere", *(BESIDE_A_MASK if region is None else ()))
+    if any(getattr(parameters, name) is not None for name in names):
         return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
     if region is None:
         region = own_mask(inputs.oriented, parameters)

@@ -5,7 +5,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from functools import cache
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -16,6 +18,7 @@ from dialects import run as on_dialect
 from dipy.tracking.utils import random_seeds_from_mask, seeds_from_mask
 from distributions import unit
 from getters import WITH_PEAKS
+from meshes import icosphere, save_gifti
 from scipy.stats import chi2_contingency, chisquare, kstest
 from synthetic import gradients, noisy_crossing
 
@@ -76,12 +79,16 @@ def alike(a, b):
 
 
 def compute(arch):
-    """Streamlines of seeds with directions, and from balls, for each getter."""
+    """Streamlines of seeds with directions, from balls, and along the normals of a surface, for each getter."""
     found, balls = {}, {"seed_sphere": BALL, "nseeds": 30, "max_directions": 2}
-    for dg in WITH_PEAKS:
-        for name, options in (("rows", {"seeds": rows()}), ("balls", balls)):
-            batch = tracked(dg, arch, **options)
-            found |= {f"{dg} {name} points": batch.points, f"{dg} {name} offsets": batch.offsets}
+    with tempfile.TemporaryDirectory() as folder:
+        path = save_gifti(Path(folder) / "a.gii", *icosphere(1, 4.0, CENTRE))
+        surface = {"seed_surface": path, "surface_direction": "inward", "nseeds": 30}
+        for dg in WITH_PEAKS:
+            for name, options in (("rows", {"seeds": rows()}), ("balls", balls), ("surface", surface)):
+                batch = tracked(dg, arch, **options)
+                assert len(batch) > 5
+                found |= {f"{dg} {name} points": batch.points, f"{dg} {name} offsets": batch.offsets}
     return found
 
 

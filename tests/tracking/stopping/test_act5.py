@@ -202,6 +202,19 @@ def test_chunks_threads_and_launches_do_not_matter(head, monkeypatch, more):
         )
 
 
+def test_a_streamline_ends_with_the_last_of_its_regions(head):
+    """Two regions that one half passes, one after the other; without the option, streamlines go on to the cortex."""
+    seeds = np.column_stack([np.full(60, 36.0), np.linspace(19, 23, 60), np.full(60, 16.0)])
+    regions = [f"{x},21,16,6" for x in (40, 48)]
+    common = {"seed_mask": None, "nseeds": None, "seeds": seeds, "keep": "all", "min_length": 0, "include": regions}
+    kept = tracked(head, stop_when_included=True, **common)
+    batch = ts.Batch.concatenate(list(kept.batches))
+    assert len(batch) > 20
+    np.testing.assert_array_equal((batch.stop_reasons == Stop.ALL_INCLUDED).any(axis=1), True)
+    assert max(line[:, 0].max() for line in batch) < 44  # a point of the second region is enough
+    assert tracked(head, **common).mean_mm > kept.mean_mm
+
+
 @pytest.mark.skipif(not shutil.which("tckgen"), reason="no MRtrix3")
 @pytest.mark.parametrize(("dg", "algorithm", "backtrack"), [
     ("ifod1", "iFOD1", False), ("ifod1", "iFOD1", True), ("ifod2", "iFOD2", False), ("ifod2", "iFOD2", True),

@@ -76,5 +76,5 @@ def test_ends_in_the_cortex_lie_at_its_interface(head, dg):
 
 
 def test_it_needs_the_five_tissues(head):
-    with pytest.raises(ParameterError, match="--crop-at-gmwmi needs --act"):
+    with pytest.raises(ParameterError, match="crop_at_gmwmi needs act"):
         tracked(head, act=None, stop_mask=head / "mask.nii.gz", crop_at_gmwmi=True)

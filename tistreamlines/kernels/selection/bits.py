@@ -109,6 +109,9 @@ def leave_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filte
             if (bits.visited & EXCLUDE) != 0:
                 walk.status = REJECTED
                 walk.goes_on = 0
+    elif FOR_RECOVERY == 0:
+        if (walk.moves == 1) & (filter.stops == 1):  # a rule takes back only points of halves that have ended
+            bits.visited = gathered(filter, bits.visited, bits.here)
 
 
 @stage

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ...errors import ParameterError
 from ...fit.threads import in_threads
+from ...option import flag
 from ...space.nearest_vertex import closest_vertices
 from ..tables.given import Prepared
 
@@ -48,7 +49,10 @@ def initial_codes(
     if directions.shape != seeds.shape:
         raise ParameterError(f"directions have shape {directions.shape}: give {seeds.shape}, one for each seed")
     if "sphere" not in vars(prepared.method):
-        raise ParameterError("the direction getter has no sphere to code directions by: give seeds without directions")
+        raise ParameterError(
+            "the direction getter has no sphere to code directions by: give seeds without directions, and leave out "
+            f"{flag('surface_direction')}"
+        )
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(directions, axis=1) - 1) <= UNIT))
     if len(bad):
         raise ParameterError(f"direction {bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")

@@ -9,7 +9,7 @@ elsewhere, another random point is tried.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,14 @@ from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
 from ...option import flag
 from ...space.batch import Space
+from .attempts import ATTEMPTS, first_found
 from .more_seeds import cells_around, voxels_by_share
 from .place_seeds import draw_attempt
 from .seeds import Seeds, corners_of, drawn
 
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
-ATTEMPTS = 1000  # at one seed
 BLOCK = 1 << 14  # attempts of a task
-TOGETHER = 1 << 12  # attempts that are made before it is seen whether they are needed
 TRIED = 32  # seeds that must be found before anything is tracked
 _find = Function(text_of(Path(__file__).with_name("interface_kernels.py")), "find_seeds")
 
@@ -136,16 +135,8 @@ class InterfaceSeeds(Seeds):
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on; raise InputError if one is not found."""
         count = self.within(first, count)
-        found, left = np.empty((count, 3)), np.arange(count, dtype=np.int32)
-        attempt = 0
         with single_blas():
-            while len(left) and attempt < ATTEMPTS:
-                several = min(max(TOGETHER // len(left), 1), ATTEMPTS - attempt)
-                attempts = np.arange(attempt, attempt + several, dtype=np.int32)
-                points, reached = self._tried(first, np.repeat(left, several), np.tile(attempts, len(left)))
-                reached = reached.reshape(-1, several)
-                found[left] = points.reshape(-1, several, 3)[np.arange(len(left)), reached.argmax(axis=1)]
-                left, attempt = left[~reached.any(axis=1)], attempt + several
+            found, left = first_found(count, 3, partial(self._tried, first))
         if len(left):
             raise InputError(
                 f"{self.segmentation.path}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any "

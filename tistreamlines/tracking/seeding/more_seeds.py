@@ -19,6 +19,7 @@ from .seeds import MOST, Seeds, corners_of, drawn
 Voxels = npt.NDArray[np.int32]
 Ball = tuple[float, float, float, float]
 FINE = 2.0**-24  # spacing of the reals that a kernel draws
+WIDE = 3  # cells along an axis; wider boxes are filled one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,19 +253,27 @@ def cells_around(points: npt.NDArray[np.float64], space: Space) -> npt.NDArray[n
     eight = points.reshape(-1, 8, 3)
     middle, half = eight.mean(axis=1), np.abs(eight - eight.mean(axis=1, keepdims=True)).max(axis=1) * 2
     low, high = np.floor(middle - half).astype(int), np.floor(middle + half).astype(int)
-    low, high = np.maximum(low, -1), np.minimum(high, np.array(space.shape) - 1)
-    cells = [np.empty((0, 3), int)]
+    return cells_between(low, high, space)
+
+
+def cells_between(low: npt.NDArray[np.int_], high: npt.NDArray[np.int_], space: Space) -> npt.NDArray[np.float64]:
+    """Return a point in each cell of an image from ``low`` to ``high``, (m, 3), which are their least voxels."""
+    low, high = np.maximum(low, -1) + 1, np.minimum(high, np.array(space.shape) - 1) + 1
+    cells, extent = np.zeros(np.array(space.shape) + 1, bool), (high - low).max(axis=1, initial=0)
+    for first, last in zip(low[extent > WIDE], high[extent > WIDE] + 1, strict=True):
+        cells[tuple(map(slice, first, np.maximum(last, 0)))] = True
+    low, high = low[extent <= WIDE], high[extent <= WIDE]
     for offset in np.ndindex(*(np.maximum((high - low).max(axis=0, initial=-1), -1) + 1)):
         cell = low + offset
-        cells.append(np.unique(cell[(cell <= high).all(axis=1)], axis=0))
-    return np.clip(np.unique(np.concatenate(cells), axis=0) + 0.5, -0.5, np.array(space.shape) - 0.51)
+        cells[tuple(cell[(cell <= high).all(axis=1)].T)] = True
+    return np.clip(np.argwhere(cells).astype(np.float64) - 0.5, -0.5, np.array(space.shape) - 0.51)
 
 
-def counted(name: str, value: int, voxels: int, each: int) -> int:
+def counted(name: str, value: int, places: int, each: int, what: str = "voxels") -> int:
     """Return the number of seeds in all voxels; refuse more than there are numbers, naming the option."""
-    if voxels * each > MOST:
-        raise ParameterError(f"{name} is {value}: {voxels} voxels would have more than {MOST} seeds; give fewer")
-    return voxels * each
+    if places * each > MOST:
+        raise ParameterError(f"{name} is {value}: {places} {what} would have more than {MOST} seeds; give fewer")
+    return places * each
 
 
 def choose(

@@ -171,7 +171,7 @@ def check_inside(points: npt.NDArray[Any], space: Space, given: Literal["voxel",
     InputError
         If more than a tenth of the seeds lies outside.
     """
-    inside = {"voxel": _inside(points, space), "rasmm": _inside(space.to_voxel(points), space)}
+    inside = {"voxel": count_inside(points, space), "rasmm": count_inside(space.to_voxel(points), space)}
     count, other = len(points), "rasmm" if given == "voxel" else "voxel"
     most = (1 - OUTSIDE) * count
     if inside[given] >= most:
@@ -188,7 +188,7 @@ def check_inside(points: npt.NDArray[Any], space: Space, given: Literal["voxel",
     raise InputError(f"{name}: as {SPACES[given]} {outside} of {count} seeds lie outside the image, {advice}")
 
 
-def _inside(points: npt.NDArray[Any], space: Space) -> int:
+def count_inside(points: npt.NDArray[Any], space: Space) -> int:
     """Count the points (n, 3), voxel, in the image."""
     return int(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).sum())
 

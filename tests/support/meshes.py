@@ -1,0 +1,73 @@
+"""Surfaces that are generated: balls of triangles, and files of them as FreeSurfer and others write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+
+LIA = np.array([[-1.0, 0, 0], [0, 0, 1], [0, -1, 0]])  # columns are the voxel axes of a conformed volume
+
+
+def icosphere(splits=3, radius=1.0, centre=(0, 0, 0)):
+    """Vertices and triangles of a ball, counter-clockwise seen from outside, of an icosahedron that is split."""
+    golden = (1 + 5**0.5) / 2
+    vertices = [one for a in (-1, 1) for b in (-golden, golden) for one in ((0, a, b), (a, b, 0), (b, 0, a))]
+    vertices = np.array(vertices) / np.hypot(1, golden)
+    near = np.linalg.norm(vertices[:, None] - vertices, axis=2) < 1.1
+    all_three = np.array([(a, b, c) for a in range(12) for b in range(a) for c in range(b)])
+    triangles = all_three[(near[all_three, np.roll(all_three, 1, axis=1)]).all(axis=1)]
+    out = np.linalg.det(vertices[triangles]) < 0
+    triangles[out] = triangles[out][:, ::-1]
+    for _ in range(splits):
+        edges = np.sort(np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1)
+        pairs, where = np.unique(edges, axis=0, return_inverse=True)
+        middle = vertices[pairs].mean(axis=1)
+        ab, bc, ca = where.reshape(3, -1) + len(vertices)
+        a, b, c = triangles.T
+        vertices = np.concatenate([vertices, middle / np.linalg.norm(middle, axis=1, keepdims=True)])
+        parts = (a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)
+        triangles = np.concatenate([np.stack(one, axis=1) for one in parts])
+    return vertices * radius + centre, triangles
+
+
+def footer(centre=(0, 0, 0), axes=LIA, valid="1  # volume info valid"):
+    """The geometry of a volume as FreeSurfer writes it after the triangles."""
+    x, y, z = np.asarray(axes).T
+    return {
+        "head": [2, 0, 20], "valid": valid, "filename": "orig.mgz", "volume": [256, 256, 256],
+        "voxelsize": [1.0, 1.0, 1.0], "xras": x, "yras": y, "zras": z, "cras": np.asarray(centre, float),
+    }  # fmt: skip
+
+
+def save_freesurfer(path: Path, vertices, triangles, info=None, scanner=False) -> Path:
+    """Write FreeSurfer's geometry; ``scanner`` as mris_convert --to-scanner does."""
+    nib.freesurfer.write_geometry(path, vertices, triangles, "created by a test", info)
+    if scanner:
+        content, head = path.read_bytes(), np.array([2, 0, 20], ">i4").tobytes()
+        assert content.count(head) == 1
+        path.write_bytes(content.replace(head, np.array([2, 1, 20], ">i4").tobytes()))
+    return path
+
+
+def fields(centre, axes=LIA):
+    """The fields of a volume's geometry that FreeSurfer writes to GIFTI."""
+    columns = zip("XYZC", [*np.asarray(axes).T, centre], strict=True)
+    return {f"VolGeom{name}_{row}": f"{column[i]:.6f}" for name, column in columns for i, row in enumerate("RAS")}
+
+
+def save_gifti(path: Path, vertices, triangles=None, meta=None, system=None, encoding="B64GZ", about=None) -> Path:
+    """Write a GIFTI surface; ``system`` is the space of the vertices, that of a matrix, and the matrix."""
+    code = f"GIFTI_ENCODING_{encoding}"
+    points = nib.gifti.GiftiDataArray(
+        np.asarray(vertices, np.float32), "NIFTI_INTENT_POINTSET", "NIFTI_TYPE_FLOAT32", code,
+        coordsys=None if system is None else nib.gifti.GiftiCoordSystem(*system),
+        meta=nib.gifti.GiftiMetaData(meta or {}),
+    )  # fmt: skip
+    arrays = [points]
+    if triangles is not None:
+        arrays.append(nib.gifti.GiftiDataArray(np.asarray(triangles, np.int32), "NIFTI_INTENT_TRIANGLE",
+                                               "NIFTI_TYPE_INT32", code))  # fmt: skip
+    nib.save(nib.gifti.GiftiImage(darrays=arrays, meta=nib.gifti.GiftiMetaData(about or {})), path)
+    return path

@@ -1,0 +1,87 @@
+"""The seeds of a run: those that are given, or those that its options ask for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..io.images import Tell, silent
+from ..option import ball_of
+from ..options.parameters import Parameters
+from ..space.batch import Space
+from ..tracking.seeding.files import load_seeds
+from ..tracking.seeding.mask import Mask
+from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
+from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
+
+
+class Region(NamedTuple):
+    """Voxels in which seeds are placed.
+
+    Parameters
+    ----------
+    voxels : (m, 3) int32
+        None if seeds or balls are given, or an interface or surfaces alone.
+    weights : (m,) float32
+        Of the voxels.
+    affine : (4, 4) float64
+        From their grid to RASmm.
+    """
+
+    voxels: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+    affine: npt.NDArray[np.float64]
+
+
+def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = silent, warn: Tell = silent) -> Seeds:
+    """Return the seeds that are given, or those in balls, at an interface, on surfaces or in the voxels of a region.
+
+    ``note`` and ``warn`` are told of surfaces; where tables come from the cache, these messages come with them.
+    """
+    given: Any = parameters.seeds  # Parameters has made an array path-like
+    if given is not None:
+        return seeds_in_file(load_seeds(given), space, str(given))
+    drawn = parameters.seed_seed, parameters.threads
+    if parameters.seed_sphere is not None:
+        balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
+        return BallSeeds(balls, space, parameters.seed_count, *drawn)
+    tissues: Any = parameters.seed_gmwmi
+    if tissues is not None:
+        from ..tracking.seeding.interface import interface_seeds
+
+        return interface_seeds(tissues, *region, space, parameters.seed_count, *drawn)
+    surfaces: Any = parameters.seed_surface
+    if surfaces is not None:
+        from ..tracking.seeding.surfaces import surface_seeds
+
+        return surface_seeds(
+            surfaces, space, parameters.seed_count, *drawn, given=parameters.surface_space,
+            direction=parameters.surface_direction, each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note,
+            warn=warn,
+        )  # fmt: skip
+    own = _in_voxels(parameters, region, drawn)
+    return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
+
+
+def _mask_of(region: Region) -> Mask | None:
+    """Return the mask of a region, if that has voxels."""
+    if not len(region.voxels):
+        return None
+    x, y, z = (int(most) + 1 for most in region.voxels.max(axis=0))
+    inside = np.zeros((x, y, z), bool)
+    inside[tuple(region.voxels.T)] = True
+    return Mask(inside, Space(region.affine, (x, y, z)))
+
+
+def _in_voxels(parameters: Parameters, region: Region, drawn: tuple[int, int | None]) -> Seeds:
+    """Return seeds in the voxels of a region, on its grid."""
+    voxels = region.voxels
+    if parameters.seed_image is not None:
+        return WeightedSeeds(voxels, region.weights, parameters.seed_count, *drawn)
+    if parameters.seed_grid is not None:
+        return GridSeeds(voxels, parameters.seed_grid)
+    if parameters.seeds_per_voxel is not None:
+        return SeedsPerVoxel(voxels, parameters.seeds_per_voxel, *drawn)
+    return RandomSeeds(voxels, parameters.seed_count, *drawn)

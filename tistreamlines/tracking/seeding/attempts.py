@@ -1,0 +1,41 @@
+"""Random seeds that are tried until they lie where they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+ATTEMPTS = 1000  # at one seed
+TOGETHER = 1 << 12  # attempts that are made before it is seen whether they are needed
+Found = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int32]
+
+
+def first_found(
+    count: int, width: int,
+    attempt: Callable[[Numbers, Numbers], tuple[npt.NDArray[np.floating], npt.NDArray[np.bool_]]],
+) -> tuple[Found, Numbers]:  # fmt: skip
+    """Return what the first attempt that succeeds finds at each of ``count`` seeds.
+
+    Parameters
+    ----------
+    count, width : number of seeds, and of the reals that are found at each.
+    attempt : receives seeds and the numbers of their attempts, (n,) each; returns (n, width), and which succeed.
+
+    Returns
+    -------
+    found : (count, width) float64
+    left : (k,) int32
+        The seeds at which none of ATTEMPTS succeeds.
+    """
+    found, left, made = np.empty((count, width)), np.arange(count, dtype=np.int32), 0
+    while len(left) and made < ATTEMPTS:
+        several = min(max(TOGETHER // len(left), 1), ATTEMPTS - made)
+        attempts = np.arange(made, made + several, dtype=np.int32)
+        rows, reached = attempt(np.repeat(left, several), np.tile(attempts, len(left)))
+        reached = reached.reshape(-1, several)
+        found[left] = rows.reshape(-1, several, width)[np.arange(len(left)), reached.argmax(axis=1)]
+        left, made = left[~reached.any(axis=1)], made + several
+    return found, left

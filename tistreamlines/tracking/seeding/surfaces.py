@@ -1,0 +1,263 @@
+"""Seeds on surfaces such as that of white matter: anywhere, uniformly by area, or at the vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...io.images import AnyPath, Tell, silent
+from ...io.surfaces import AUTO, Surface, load_surface
+from ...option import flag
+from ...space.batch import Space
+from .attempts import ATTEMPTS, first_found
+from .mask import Mask
+from .more_seeds import cells_between, counted, voxels_by_share
+from .outside import senses_of
+from .place_seeds import draw_attempt
+from .seeds import GivenSeeds, Seeds, along_voxel_axes, count_inside, drawn
+from .surface_options import FREE, NORMAL
+
+MOST_OUTSIDE = 0.5  # of the vertices of a surface, outside the image
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class AreaSeeds(Seeds):
+    """Random seeds on triangles, uniformly by area.
+
+    Parameters
+    ----------
+    vertices : (n, 3) float64, RASmm
+    triangles : (m, 3) int64
+        Vertices of each triangle; each has an area.
+    senses : (m,) float64, optional
+        1 or -1, by which the normal of each triangle is multiplied for the direction of a seed in it.
+    space : Space
+        Grid of the image.
+    count : number of seeds.
+    key : RNG seed, 64 bits.
+    threads : CPU threads; None for all cores.
+    mask : Mask, optional
+        Points are drawn until one lies in it.
+    """
+
+    vertices: Floats
+    triangles: npt.NDArray[np.int64]
+    senses: Floats | None
+    space: Space
+    count: int
+    key: int
+    threads: int | None = None
+    mask: Mask | None = None
+
+    @cached_property
+    def _sums(self) -> Floats:
+        return np.cumsum(lengths_of(normals_of(self.vertices, self.triangles)))
+
+    def points(self, first: int, count: int) -> Floats:
+        """Return the seeds from number ``first`` on; raise InputError if one is not found in the mask."""
+        return self.space.to_voxel(self._placed(first, count)[0])
+
+    def directions(self, first: int, count: int) -> Floats | None:
+        """Return unit vectors normal to the triangles of seeds, if they are asked for."""
+        return None if self.senses is None else self._along(self._placed(first, count)[1])
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+        """Return seeds that stand for those of these numbers, and their directions."""
+        points, chosen = self._placed(int(numbers[0]), len(numbers))
+        return self.space.to_voxel(points), None if self.senses is None else self._along(chosen)
+
+    def _placed(self, first: int, count: int) -> tuple[Floats, npt.NDArray[np.intp]]:
+        """Return the seeds from number ``first`` on, RASmm, and the triangles in which they lie."""
+        count, attempt = self.within(first, count), partial(self._tried, first)
+        if self.mask is None:
+            numbers = np.arange(count, dtype=np.int32)
+            found, left = attempt(numbers, np.zeros_like(numbers))[0], numbers[:0]
+        else:
+            found, left = first_found(count, 4, attempt)
+        if len(left):
+            raise InputError(
+                f"{flag('seed_surface')}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any part "
+                f"of the surfaces lies in {flag('seed_mask')}; give another mask"
+            )
+        return found[:, :3], found[:, 3].astype(np.intp)
+
+    def _tried(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:
+        """Return the points and the triangles (n, 4) of attempts at seeds ``first + items``, and which may be used."""
+        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
+        chosen = voxels_by_share(self._sums, reals[:, :2])
+        corner, second, third = (self.vertices[self.triangles[chosen, one]] for one in range(3))
+        u, v = reals[:, 2:4].astype(np.float64).T
+        over = u + v > 1  # the other half of the parallelogram is turned onto the triangle
+        u, v = (np.where(over, 1 - one, one)[:, None] for one in (u, v))
+        points = corner + u * (second - corner) + v * (third - corner)
+        held = np.ones(len(items), bool) if self.mask is None else self.mask.holds(points)
+        return np.column_stack([points, chosen.astype(np.float64)]), held
+
+    def _along(self, chosen: npt.NDArray[np.intp]) -> Floats:
+        assert self.senses is not None
+        normals = normals_of(self.vertices, self.triangles[chosen]) * self.senses[chosen, None]
+        return along_voxel_axes(normals, self.space)
+
+    def reach(self) -> Floats:
+        """Return a point between each eight voxels of the image among which a triangle may lie."""
+        corners = self.space.to_voxel(self.vertices)[self.triangles]
+        low, high = (np.floor(one(axis=1)).astype(int) for one in (corners.min, corners.max))
+        return cells_between(low, high, self.space)
+
+
+@dataclass(frozen=True, eq=False)
+class VertexSeeds(Seeds):
+    """The same number of seeds at each vertex; seed k is at vertex k modulo their number, so each round visits all.
+
+    Parameters
+    ----------
+    own : GivenSeeds
+        One seed at each vertex.
+    each : seeds at a vertex.
+
+    Raises
+    ------
+    ParameterError
+        If there are more seeds than numbers.
+    """
+
+    own: GivenSeeds
+    each: int
+
+    def __post_init__(self) -> None:
+        count = counted(flag("seeds_per_vertex"), self.each, self.own.count, self.each, "vertices")
+        object.__setattr__(self, "count", count)
+
+    def _numbers(self, first: int, count: int) -> npt.NDArray[np.int64]:
+        return np.arange(first, first + self.within(first, count))
+
+    def points(self, first: int, count: int) -> Floats:
+        """Return the seeds from number ``first`` on."""
+        return self.sample(self._numbers(first, count))[0]
+
+    def directions(self, first: int, count: int) -> Floats | None:
+        """Return the directions from number ``first`` on, if there are any."""
+        return self.sample(self._numbers(first, count))[1]
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+        """Return the seeds of these numbers, and their directions."""
+        return self.own.sample(numbers % self.own.count)
+
+    def reach(self) -> Floats:
+        """Return all vertices."""
+        return self.own.reach()
+
+
+def surface_seeds(
+    paths: Sequence[AnyPath], space: Space, count: int, key: int, threads: int | None = None, *,
+    given: str = AUTO, direction: str = FREE, each: int | None = None, mask: Mask | None = None, note: Tell = silent,
+    warn: Tell = silent,
+) -> Seeds:  # fmt: skip
+    """Return seeds on surfaces.
+
+    Parameters
+    ----------
+    paths : files of surfaces.
+    space : Space
+        Grid of the image.
+    count, key, threads : number of random seeds, RNG seed and CPU threads.
+    given : space of the vertices, see :func:`tistreamlines.io.surfaces.load_surface`.
+    direction : one of ``surface_options.DIRECTIONS``.
+    each : number of seeds at each vertex, in place of random ones.
+    mask : seeds lie in it.
+    note, warn : are told of vertices that are moved or lie outside the image.
+
+    Raises
+    ------
+    InputError
+        If a surface cannot be read, has no area, or lies elsewhere.
+    """
+    surfaces = [load_surface(path, given, note, warn) for path in paths]
+    for surface in surfaces:
+        _check_place(surface, space, warn)
+        if not len(surface.triangles) and (each is None or direction != FREE):
+            raise InputError(
+                f"{surface.path}: has no triangles, and so neither area nor normals; give {flag('seeds_per_vertex')} "
+                f"without {flag('surface_direction')}"
+            )
+    senses = None
+    if direction != FREE:
+        senses = np.concatenate([senses_of(one, note, warn) for one in surfaces]) * (1 if direction == NORMAL else -1)
+    firsts = np.cumsum([0, *(len(one.vertices) for one in surfaces)])
+    vertices = np.concatenate([one.vertices for one in surfaces])
+    triangles = np.concatenate([one.triangles + first for one, first in zip(surfaces, firsts, strict=False)])
+    if each is not None:
+        return _at_vertices(vertices, triangles, senses, space, each, mask)
+    keep = _with_area(vertices, triangles, mask)
+    kept = None if senses is None else senses[keep]
+    return AreaSeeds(vertices, triangles[keep], kept, space, count, key, threads, mask)
+
+
+def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: Mask | None) -> Flags:
+    """Return which triangles have an area, and may have a part of it in the mask."""
+    keep = lengths_of(normals_of(vertices, triangles)) > 0
+    if not keep.any():
+        raise InputError(f"no triangle of {flag('seed_surface')} has an area; make the surface again")
+    if mask is None:
+        return keep
+    corners = mask.space.to_voxel(vertices)[triangles]
+    keep &= mask.touches(corners.min(axis=1), corners.max(axis=1))
+    if not keep.any():
+        raise InputError(f"no part of {flag('seed_surface')} lies in {flag('seed_mask')}: check where they are")
+    return keep
+
+
+def _at_vertices(
+    vertices: Floats, triangles: npt.NDArray[np.int64], senses: Floats | None, space: Space, each: int,
+    mask: Mask | None,
+) -> VertexSeeds:  # fmt: skip
+    """Return seeds at vertices, along the sums of the normals of their triangles, weighted by area."""
+    keep = np.ones(len(vertices), bool) if mask is None else mask.holds(vertices)
+    if not keep.any():
+        raise InputError(f"no vertex of {flag('seed_surface')} lies in {flag('seed_mask')}: check where they are")
+    along = None
+    if senses is not None:
+        normals, sums = normals_of(vertices, triangles) * senses[:, None], np.zeros_like(vertices)
+        for corner in range(3):
+            np.add.at(sums, triangles[:, corner], normals)
+        if len(none := np.flatnonzero(keep & ~(lengths_of(sums) > 0))):
+            raise InputError(
+                f"{flag('seed_surface')}: {len(none)} vertices have no normal, the first of which is at "
+                f"{vertices[none[0]].round(3).tolist()}; leave out {flag('surface_direction')}"
+            )
+        along = along_voxel_axes(sums[keep], space)
+    return VertexSeeds(GivenSeeds(space.to_voxel(vertices[keep]), along), each)
+
+
+def normals_of(vertices: Floats, triangles: npt.NDArray[np.int64]) -> Floats:
+    """Return the normals of triangles (m, 3), as long as twice their areas."""
+    first, second, third = (vertices[triangles[:, one]] for one in range(3))
+    return np.cross(second - first, third - first)
+
+
+def lengths_of(vectors: Floats) -> Floats:
+    """Return the lengths of vectors (n, 3); sums in this order have the same bits everywhere."""
+    x, y, z = vectors.T
+    return np.sqrt(x * x + y * y + z * z)
+
+
+def _check_place(surface: Surface, space: Space, warn: Tell) -> None:
+    """Check that most vertices lie in the image, and warn if some do not."""
+    vertices = surface.vertices
+    outside = len(vertices) - count_inside(space.to_voxel(vertices), space)
+    told = f"{surface.path}: {outside:,} of {len(vertices):,} vertices lie outside the image"
+    if outside > MOST_OUTSIDE * len(vertices):
+        raise InputError(
+            f"{told}; give a surface of this subject in the space of the series, and say with {flag('surface_space')} "
+            "if its vertices are in another space than the file says"
+        )
+    if outside:
+        warn(f"{told} ({outside / len(vertices):.1%}), and no streamline starts there")
