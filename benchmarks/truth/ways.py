@@ -226,6 +226,7 @@ def ways() -> dict[str, Way]:
             for algorithm in ("SD_STREAM", "iFOD1", "iFOD2")
         }
         found |= {
-            f"{dg}-{prefix}": Way(partial(ours_on_mrtrix, fit=fit, dg=dg), functions) for dg in ("ifod1", "ifod2")
+            f"{dg}-{prefix}": Way(partial(ours_on_mrtrix, fit=fit, dg=dg), functions)
+            for dg in ("sd_stream", "ifod1", "ifod2")
         }
     return found

@@ -186,9 +186,9 @@ def test_devices_tell_what_they_are_tried_with(run, arch):
 # --------------------------------------------------------------------------------------------------- other drivers
 @pytest.mark.parametrize(
     ("driver", "width", "getter"),
-    [*((SWIFTSHADER, None, getter) for getter in (*WITH_PEAKS, "ifod2")), (LAVAPIPE, 128, "det"),
+    [*((SWIFTSHADER, None, getter) for getter in (*WITH_PEAKS, "ifod2", "sd_stream")), (LAVAPIPE, 128, "det"),
      (LAVAPIPE, 512, "prob")],
-    ids=[*(f"SwiftShader-{getter}" for getter in (*WITH_PEAKS, "ifod2")), "lavapipe-128", "lavapipe-512"],
+    ids=[*(f"SwiftShader-{getter}" for getter in (*WITH_PEAKS, "ifod2", "sd_stream")), "lavapipe-128", "lavapipe-512"],
 )  # fmt: skip
 def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch, driver, width, getter):
     """SwiftShader has subgroups of 4 and no whole numbers of 64 bits, lavapipe those of a vector."""

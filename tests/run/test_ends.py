@@ -62,6 +62,7 @@ def test_the_least_angle_between_vertices():
         least = apart[apart > 0.1].min()  # the others are of a vertex and itself, or its opposite
         for angle, straight in ((least * 0.99, True), (least * 1.01, False)):
             assert bool(cannot_bend(Parameters(dg="det", sphere=name, max_angle=angle))) == straight
+    assert not cannot_bend(Parameters(dg="sd_stream", max_angle=0.5))  # its steps need no vertices
 
 
 def ends(reason, share, total=10 * FEWEST):

@@ -161,6 +161,10 @@ def kinds() -> dict[str, dict[str, Any]]:
         "det of peaks, a surface": stop | {
             "peaks": d["peaks"], "dg": "det", "seed_surface": [str(surface(4.0))], "nseeds": 60,
         },
+        "sd_stream, act5": sh | region | {
+            "sh": d["sh"] / 2, "dg": "sd_stream", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60,
+            "keep": "all",
+        },
     }  # fmt: skip
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}

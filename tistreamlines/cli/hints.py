@@ -35,8 +35,7 @@ class Hint:
 
 
 HINTS = (
-    Hint("write --dg ifod1, --dg ifod2, or --dg det (similar to SD_STREAM; the greatest sample within the angle is "
-         "taken)", tckgen="algorithm"),
+    Hint("write --dg ifod1, --dg ifod2 or --dg sd_stream", tckgen="algorithm"),
     Hint("write --dg", dipy_track="tracking-method"),
     Hint("write --nseeds for a number, --seeds for a file of points", tckgen="seeds"),
     Hint("write --max-seeds, the greatest number of seeds of --select; each seed is tried once",
@@ -63,13 +62,13 @@ HINTS = (
     Hint("write --min-length, in mm, or in voxels as 5vox, which is the default", tckgen="minlength",
          dipy_track="min-len minlen", probtrackx2="distthresh"),
     Hint("write --max-length, in mm, or in voxels as 100vox", tckgen="maxlength", dipy_track="max-len maxlen"),
-    Hint("write --cutoff with --dg ifod1 or ifod2, --pmf-threshold, a share of the greatest sample, with others; "
-         "--stop-threshold is for the --stop-map", tckgen="cutoff"),
+    Hint("write --cutoff with --dg ifod1, ifod2 or sd_stream, --pmf-threshold, a share of the greatest sample, with "
+         "others; --stop-threshold is for the --stop-map", tckgen="cutoff"),
     Hint("write --stop-map", dipy_track="stopping-files"),
     Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
     Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
-    Hint("write --mask with --dg ifod1 or ifod2, whose streamlines end there unless --stop-mask is given, --limit-mask "
-         "with others", tckgen="mask"),
+    Hint("write --mask with --dg ifod1, ifod2 or sd_stream, whose streamlines end there unless --stop-mask is given, "
+         "--limit-mask with others", tckgen="mask"),
     Hint("write --include, a mask image or a sphere x,y,z,r, once for each region", probtrackx2="waypoints"),
     Hint("write --exclude, a mask image or a sphere x,y,z,r", probtrackx2="avoid"),
     Hint("write --stop-when-included; to end streamlines in a region, give a --stop-map that is 0 there",

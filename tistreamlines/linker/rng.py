@@ -6,7 +6,8 @@ The counter's four words, by whose draw it is:
 stream         word 0  word 1        word 2             word 3
 ============== ======= ============= ================== =======================================================
 STEPPING       seed    steps, from 1 2 branch + side    number of the direction getter's draw, below 2**28
-STEPPING       seed    0             0                  0 or 1, for the initial direction of ``bedpostx``
+STEPPING       seed    0             0                  number of the draw for an initial direction: 0 or 1 for ``bedpostx``,
+                                                        0 for ``sd_stream``, below 1000 for ``ifod1`` and ``ifod2``
 SEEDING        seed    0 to 1999     0                  ``SEEDING << STREAM``
 SEEDING        seed    0             branch + 1         ``SEEDING << STREAM``, the sense of a one-way streamline
 STOPPING       seed    steps, from 0 2 branch + side    ``STOPPING << STREAM``, plus the number of the rule's draw

@@ -187,6 +187,16 @@ class Ifod2(Choice):
         samples: int | None = ...,
     ) -> None: ...
 
+class SdStream(Choice):
+    """Direction getter 'sd_stream': SD_STREAM."""
+    def __init__(
+        self,
+        *,
+        model: str | Choice | None = ...,
+        max_angle: float | None = ...,
+        cutoff: float | None = ...,
+    ) -> None: ...
+
 class Threshold(Choice):
     """Stopping rule 'threshold': ends streamlines where a map is at or below a threshold."""
     def __init__(

@@ -20,7 +20,7 @@ SMALL_ANGLE = 3.2  # degrees: pi, the greatest angle in radians
 
 def cannot_bend(parameters: Parameters) -> str:
     """Say so if the greatest angle is less than that between any two vertices, so that streamlines are straight."""
-    if parameters.max_angle >= WIDEST:
+    if parameters.max_angle >= WIDEST or not parameters.applies("sphere"):
         return ""
     vertices, _ = load_sphere(parameters.sphere)
     cosines = np.abs(vertices @ vertices.T)

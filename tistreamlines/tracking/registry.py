@@ -14,7 +14,7 @@ from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
 from ..option import listed
-from .getters import bedpostx, boot, fod, pmf, ptt
+from .getters import bedpostx, boot, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
@@ -64,6 +64,9 @@ class Method:
         Whether its tables depend on the step size.
     draws : bool
         Whether it draws random numbers.
+    steps_draw : bool
+        Whether a step that is taken again can be another one, because it draws. An initial direction may be drawn for a
+        method all of whose steps follow from it.
     ends_anywhere : bool
         Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
     steps_along_peaks : callable
@@ -89,6 +92,7 @@ class Method:
     asymmetric: bool = False
     step_in_tables: bool = False
     draws: bool = True
+    steps_draw: bool = True
     ends_anywhere: bool = False
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
     parts: Callable[[Any], int] = lambda _: 0
@@ -219,7 +223,7 @@ METHODS: dict[str, Method] = {
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, pmf.prepare_det,
         pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
-        steps_along_peaks=lambda options: options.det_rule == "closest",
+        steps_draw=False, steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
@@ -242,6 +246,11 @@ METHODS: dict[str, Method] = {
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
         fod.count_step, step_in_tables=True, ends_anywhere=True, parts=lambda options: options.samples - 1,
+    ),
+    "sd_stream": Method(
+        "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
+        sd_stream.prepare, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
+        ("csd",), ("Tournier 2012",), sd_stream.count_step, ends_anywhere=True, steps_draw=False,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {

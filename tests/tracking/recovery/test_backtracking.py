@@ -113,9 +113,10 @@ def test_with_the_rules_of_dipy(head, stopping):
     assert better.dropped["invalid_ends"] < plain.dropped["invalid_ends"] and better.n_streamlines > plain.n_streamlines
 
 
-def test_what_draws_nothing_has_no_other_way(head):
-    with pytest.raises(ParameterError, match="draws no random numbers"):
-        tracked(head, dg="det", backtrack=True)
+@pytest.mark.parametrize("dg", ["det", "sd_stream"])
+def test_what_draws_no_step_has_no_other_way(head, dg):
+    with pytest.raises(ParameterError, match="draw no random numbers"):
+        tracked(head, dg=dg, backtrack=True)
 
 
 def test_particles_are_another_way(head):

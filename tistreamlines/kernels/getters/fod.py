@@ -169,7 +169,7 @@ def no_fluid(stopping: Stopping, p: vec3) -> real:
 
 # ------------------------------------------------------------------------------------------------------------- a half
 @func
-def start_of(method: Fod, c0: u32, number: u32, key: Ints) -> vec3:
+def start_of(method: Method, c0: u32, number: u32, key: Ints) -> vec3:
     """The direction that is tried at a seed with this number."""
     return anywhere(philox(c0, u32(0), u32(0), number, u32(key[0]), u32(key[1])))
 

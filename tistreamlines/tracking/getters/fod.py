@@ -1,4 +1,7 @@
-"""iFOD1 and iFOD2: makes the tables of the kernels from orientation functions, as MRtrix3's tckgen follows them."""
+"""iFOD1 and iFOD2: makes the tables of the kernels from orientation functions, as MRtrix3's tckgen follows them.
+
+SD_STREAM shares the cutoff, the order and the tables of the FODs.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,13 @@ from ...kernels import lanes
 from ...kernels.getters import fod, headings, ifod1, ifod2
 from ...kernels.getters.dead_ends import KEPT
 from ...kernels.getters.vertex_steps import read_row
+from ...linker.lang import Record
 from ...option import MODEL, option
 from ...space.cone_grid import cone_grid
 from ...space.harmonics import basis_of, order_of, to_descoteaux
 from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, OrientationFunctions, Prepared, StopTables
 from ..tables.rows import build_volume
 from .options import AngleOptions
 from .shared import harmonic_operations, stop_fill, try_bits
@@ -45,13 +49,23 @@ SECOND = HOLES | {
 
 
 @dataclass(frozen=True)
-class Ifod1Options(AngleOptions, FitOptions):
-    """Options of iFOD1, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
+class FodOptions(AngleOptions, FitOptions):
+    """Options of each method that follows FODs as tckgen does, with its defaults."""
 
     cutoff: float | None = option(
         None, MODEL, "FOD amplitude below which a direction is not taken.", unit="amplitude", low=0, above=True,
         absent="0.1; 0.05 with --act",
     )  # fmt: skip
+
+    def least(self, stop: StopTables) -> float:
+        """Return the amplitude below which no direction is taken; it is half where five tissues end streamlines."""
+        return self.cutoff or CUTOFF * (ACT_FACTOR if FIVE_TISSUES in stop.fill else 1.0)
+
+
+@dataclass(frozen=True)
+class Ifod1Options(FodOptions):
+    """Options of iFOD1, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
+
     power: float | None = option(
         None, MODEL, "The probability of a step is that of the FOD to this power.", unit="power", low=0, high=100,
         above=True, absent="1 for ifod1, 1 / samples for ifod2",
@@ -74,7 +88,7 @@ class Ifod2Options(Ifod1Options):
 
 def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
     """Make the tables of iFOD1; see :func:`_prepare`."""
-    order = _order(given)
+    order = order_of_fods(given)
     amplitude = _lobe(order)
     power = options.power or 1.0
     made = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
@@ -83,7 +97,7 @@ def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
 
 def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
     """Make the tables of iFOD2; see :func:`_prepare`."""
-    order, parts = _order(given), options.samples - 1
+    order, parts = order_of_fods(given), options.samples - 1
     power = options.power or 1 / options.samples
     side = float(np.prod(given.voxel_sizes)) ** (1 / 3)
     if parts * given.step_mm > FARTHEST * min(given.voxel_sizes):
@@ -93,12 +107,23 @@ def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
     return _prepare(given, options, order, made, power, SECOND | {"ARC": parts})
 
 
-def _order(given: Given) -> int:
-    """Return the order of the coefficients."""
+def order_of_fods(given: Given) -> int:
+    """Return the order of the coefficients.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with coefficients of orientation functions.
+
+    Raises
+    ------
+    InputError
+        If the coefficients fit no order, or have a full basis or no direction.
+    """
     function = given.follows
     assert isinstance(function, OrientationFunctions)
     if basis_of(function.basis).full:
-        raise InputError("values have a full basis, and FODs of iFOD1 and iFOD2 a symmetric one: give prob for them")
+        raise InputError("values have a full basis, and FODs of tckgen's algorithms a symmetric one: prob follows them")
     try:
         order = order_of(function.values.shape[3])
     except ValueError as error:
@@ -142,7 +167,7 @@ def _arc_probability(
 def _prepare(
     given: Given, options: Ifod1Options, order: int, made: tuple[Array, float], power: float, own: dict[str, Any]
 ) -> Prepared:  # fmt: skip
-    """Make the tables.
+    """Make the tables of a method that draws directions from a cone.
 
     Parameters
     ----------
@@ -162,38 +187,65 @@ def _prepare(
     Returns
     -------
     Prepared
+        The tables; see :func:`prepare_fods`.
+    """
+    grid, ratio = made
+    chunks = -(-len(grid) // 32)
+    angles = np.concatenate([grid, np.repeat(grid[:1], 32 * chunks - len(grid), axis=0)]).reshape(chunks, 32, 2)
+    columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
+    method = fod.Fod(
+        threshold=options.least(given.stop), sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
+        ratio=ratio, power=power, grid=columns.ravel(),
+    )  # fmt: skip
+    bits = try_bits(given.stop, fod.NUMBER_BITS)
+    own = own | {"GRID_CHUNKS": chunks, "POWERED": int(power != 1), "CODE_BITS": bits}
+    return prepare_fods(given, order, method, headings.HeadingScratch, own, ("method_grid",))
+
+
+def prepare_fods(
+    given: Given, order: int, method: Record, team: type[headings.HeadingScratch], own: dict[str, Any],
+    often_read: tuple[str, ...],
+) -> Prepared:  # fmt: skip
+    """Make the tables of FODs and their rows.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with coefficients of orientation functions.
+    order : int
+        Order of the coefficients.
+    method : Record
+        The kernels' record of the method.
+    team : type
+        The record of its team memory.
+    own : dict
+        Constants and holes of the method.
+    often_read : tuple of str
+        Arrays of the method, the most read first.
+
+    Returns
+    -------
+    Prepared
         The tables.
 
     Raises
     ------
     InputError
-        If the coefficients fit no order, or another grid than the maps of the stopping rule.
+        If the coefficients have another grid than the maps of the stopping rule.
     ParameterError
-        If an arc is too long, or if particles are asked for.
+        If particles are asked for.
     """
     if given.stop.fill.get("PARTICLES"):
-        raise ParameterError("ifod1 and ifod2 have no particles: leave out the option that asks for particle filtering")
+        raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
     function, maps = given.follows, given.channels
     assert isinstance(function, OrientationFunctions)
     if function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    grid, ratio = made
-    cutoff = options.cutoff or CUTOFF * (ACT_FACTOR if FIVE_TISSUES in given.stop.fill else 1.0)
-    chunks = -(-len(grid) // 32)
-    angles = np.concatenate([grid, np.repeat(grid[:1], 32 * chunks - len(grid), axis=0)]).reshape(chunks, 32, 2)
-    columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
-    method = fod.Fod(
-        threshold=cutoff, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
-        ratio=ratio, power=power, grid=columns.ravel(),
-    )  # fmt: skip
     width = padded(function.values.shape[3] + given.stop.count)
     fill = own | stop_fill(given.stop, width) | {
-        "GRID_CHUNKS": chunks, "HALF_ORDER": order // 2, "POWERED": int(power != 1),
-        "CODE_BITS": try_bits(given.stop, fod.NUMBER_BITS),
-        "SYMMETRIC": 1, "along": fod.amplitude_along,
+        "HALF_ORDER": order // 2, "SYMMETRIC": 1, "along": fod.amplitude_along,
     }  # fmt: skip
-    kept_one = headings.Kept(**headings.Kept.sizes(fill))
-    team = headings.HeadingScratch(**headings.HeadingScratch.sizes(fill), peaks=kept_one)
+    scratch = team(**team.sizes(fill), peaks=headings.Kept(**headings.Kept.sizes(fill)))
     change = from_harmonics(order).T
 
     def fill_rows(some: Array, written: Array) -> None:
@@ -202,7 +254,7 @@ def _prepare(
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     has_fod = np.logical_or.reduce(function.values, axis=-1)
     volume = build_volume(function.values, has_fod, width, fill_rows, maps)
-    return Prepared(method, given.stop.record, volume, team, fill, 1, {}, ("method_grid",))
+    return Prepared(method, given.stop.record, volume, scratch, fill, 1, {}, often_read)
 
 
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:

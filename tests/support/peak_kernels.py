@@ -1,0 +1,36 @@
+"""Kernels that call the parts of SD_STREAM."""
+
+from __future__ import annotations
+
+from tistreamlines.kernels.getters.sd_stream import SdStream, SdStreamScratch, decoded, encoded, peak_from
+from tistreamlines.kernels.interpolate import ROW_CHUNKS
+from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32, put, vec3
+
+
+@func
+def encode(item: i32, directions: Reals, codes: Ints):
+    """The codes of 32 directions, whose x, y and z are 32 apart."""
+    c = 96 * item
+    put(codes, 32 * item, encoded(vec3(at(directions, c), at(directions, c + 32), at(directions, c + 64))))
+
+
+@func
+def decode(item: i32, codes: Ints, directions: Reals):
+    """The directions of 32 codes."""
+    d = decoded(at(codes, 32 * item))
+    for i in range(3):
+        put(directions, 96 * item + 32 * i, d[i])
+
+
+@func
+def peaks(
+    item: i32, method: SdStream, scratch: SdStreamScratch, rows: Reals, directions: Reals, codes: Ints,
+    amplitudes: Reals,
+):  # fmt: skip
+    """Code and amplitude of the peak of a row, uphill from a direction."""
+    barrier()
+    for i in each(32 * ROW_CHUNKS):
+        scratch.row[i] = rows[32 * ROW_CHUNKS * item + i]
+    d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
+    codes[item] = peak_from(method, scratch, d)
+    amplitudes[item] = scratch.amplitudes[0]
