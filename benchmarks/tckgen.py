@@ -1,10 +1,11 @@
 """iFOD1, iFOD2 and SD_STREAM beside MRtrix3's tckgen, on the same FOD and as many seeds.
 
-    python benchmarks/tckgen.py FOLDER NSEEDS --out FILE [--fod FOD.mif] [--act 5TT.nii.gz] [--arch ARCH] [--turns N]
-        [--only NAME,NAME]
+    python benchmarks/tckgen.py FOLDER NSEEDS --out FILE [--fod FOD.mif] [--act 5TT.nii.gz] [--recover] [--arch ARCH]
+        [--turns N] [--only NAME,NAME]
 
 FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; seeds lie anywhere in the mask, and streamlines end
-where they leave it. With --act, five tissues end them as well; ``benchmarks/five_tissues.py`` makes an image of these.
+where they leave it. With --act, five tissues end them as well; ``benchmarks/five_tissues.py`` makes an image of
+these. With --recover, streamlines go back from invalid ends and are cropped at the interface of grey and white matter.
 ``dwi2response tournier`` and ``dwi2fod csd`` make the FOD, unless --fod names one. Each run is a
 whole command that writes a .tck file; tckgen has as many threads as there are cores, and in each turn another random
 seed (MRTRIX_RNG_SEED), as our commands have. "seconds" are those of the command, "track_seconds" those of our tracking.
@@ -39,9 +40,8 @@ COUNTERS = re.compile(r"\[INFO\]\s{3}([A-Z][^:]*): ([\d.]+)(%?)")  # of tckgen -
 Run = dict[str, Any]
 
 
-def ours(dg: str, to: Path, mask: Path, act: Path | None, nseeds: int, turn: int, arch: str) -> Run:
+def ours(dg: str, to: Path, mask: Path, ends: list[Any], nseeds: int, turn: int, arch: str) -> Run:
     """Run our command; return its figures."""
-    ends = ["--stop-mask", mask] if act is None else ["--act", act, "--limit-mask", mask]
     words = ["--sh", "fod.mif", "--sh-basis", "tournier07", "--seed-mask", mask, *ends, "--dg", dg]
     words += ["--nseeds", nseeds, "--seed-seed", turn, "--rng-seed", turn, "--arch", arch]
     words += ["-o", f"ours-{dg}-{turn}.tck", "--json-stats", "stats.json", "--force", "--quiet", "--cache-dir", "cache"]
@@ -54,11 +54,10 @@ def ours(dg: str, to: Path, mask: Path, act: Path | None, nseeds: int, turn: int
     return told | {name: {k: v for k, v in stats[name].items() if v} for name in ("dropped", "stop_reasons")}
 
 
-def theirs(dg: str, to: Path, mask: Path, act: Path | None, nseeds: int, turn: int) -> Run:
+def theirs(dg: str, to: Path, mask: Path, ends: list[Any], nseeds: int, turn: int) -> Run:
     """Run tckgen; return its figures."""
     words = ["fod.mif", f"tckgen-{dg}-{turn}.tck", "-algorithm", ALGORITHMS[dg], "-seed_image", mask, "-mask", mask]
-    words += [] if act is None else ["-act", act]
-    words += ["-seeds", nseeds, "-select", 0, "-nthreads", os.cpu_count(), "-info", "-force"]
+    words += [*ends, "-seeds", nseeds, "-select", 0, "-nthreads", os.cpu_count(), "-info", "-force"]
     environment = os.environ | {"MRTRIX_RNG_SEED": str(1000 * turn + 1)}  # its threads take the next seeds
     begun = time.perf_counter()
     done = subprocess.run(
@@ -96,6 +95,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--fod", type=Path)
     parser.add_argument("--act", type=Path)
+    parser.add_argument("--recover", action="store_true")
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", default=",".join(ALGORITHMS))
@@ -107,14 +107,18 @@ def main() -> None:
             make_fod(given.folder, to)
         else:
             (to / "fod.mif").symlink_to(given.fod.resolve())
-        act = given.act and given.act.resolve()
+        own, peers = ["--stop-mask", mask], []
+        if given.act:
+            own, peers = ["--act", given.act.resolve(), "--limit-mask", mask], ["-act", given.act.resolve()]
+        if given.recover:
+            own, peers = [*own, "--backtrack", "--crop-at-gmwmi"], [*peers, "-backtrack", "-crop_at_gmwmi"]
         for dg in given.only.split(","):
-            ours(dg, to, mask, act, 100, 0, given.arch)
+            ours(dg, to, mask, own, 100, 0, given.arch)
             densities = {}
             for turn in range(given.turns):
                 both = {
-                    "ours": ours(dg, to, mask, act, given.nseeds, turn, given.arch),
-                    "tckgen": theirs(dg, to, mask, act, given.nseeds, turn),
+                    "ours": ours(dg, to, mask, own, given.nseeds, turn, given.arch),
+                    "tckgen": theirs(dg, to, mask, peers, given.nseeds, turn),
                 }
                 for name, told in both.items():
                     more, densities[name, turn] = measured(to / f"{name}-{dg}-{turn}.tck", mask, given.nseeds)

@@ -252,7 +252,7 @@ def without_effect(name: str, chosen: Any) -> str:
         )
     if name == "too_long" and chosen.max_length is None:
         return "needs --max-length: give both or neither"
-    if name == "backtrack" and not METHODS[chosen.dg].steps_draw:
+    if name == "backtrack" and chosen.backtrack and not METHODS[chosen.dg].steps_draw:
         return f"finds no other way with --dg {chosen.dg}, whose steps draw no random numbers: leave it out"
     if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
         return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
