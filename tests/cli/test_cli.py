@@ -60,7 +60,7 @@ class TestHelp:
         left_out = len(all_named) - len(named)
         assert few.out.endswith(f"{left_out} more options: tistreamlines track --help-all\n")
         assert "more options" not in every.out
-        assert len(few.out.splitlines()) < 210
+        assert len(few.out.splitlines()) < 215
 
     def test_demo(self, run):
         shown = run("demo", "--help").out

@@ -20,7 +20,7 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("-backtrack",), ("-backtrack is not an option", "--act has neither")),
+        (("-backtrack",), ("-backtrack is not an option", "write --backtrack")),
         (("--avoid", "roi.nii.gz"), ("write --exclude",)),
         (("-include=roi.nii.gz",), ("-include is not an option", "write --include")),
         (("-select", "1000"), ("write --select",)),
@@ -70,8 +70,8 @@ def test_every_option_of_tckgen_gets_advice():
 
 
 def test_our_own_options_and_typing_errors_are_left_alone():
-    words = ["a", "-o", "b.trx", "-qv", "-v", "--seeds", "x", "--no-such", "-1", "-", "--", "--backtrack"]
+    words = ["a", "-o", "b.trx", "-qv", "-v", "--seeds", "x", "--no-such", "-1", "-", "--", "--avoid"]
     refuse_foreign(words, KNOWN)
     assert "Did you mean" in CliRunner().invoke(command, ["--max-angl", "3"]).output
     with pytest.raises(ParameterError):
-        refuse_foreign(["--backtrack"], KNOWN)
+        refuse_foreign(["--avoid"], KNOWN)

@@ -1,1 +1,1 @@
-"""What helps a half on where it may not end: particles."""
+"""What helps a half on where it may not end: particles, backtracking."""
