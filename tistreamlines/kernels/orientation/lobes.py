@@ -107,6 +107,17 @@ def sample_lobes(half: Half, scratch: LobeScratch):
 
 
 @func
+def count_above(amplitudes: Reals, first: i32, count: i32, than: real) -> i32:
+    """How many of ``count`` amplitudes are positive and above that of each lane."""
+    above = lanes(0)
+    for k in range(count):
+        value = amplitudes[first + k]
+        if value > 0.0:
+            above = above + where(value > than, 1, 0)
+    return above
+
+
+@func
 def sort_positive(half: Half, scratch: LobeScratch) -> i32:
     """List the directions of positive amplitude by falling amplitude, equal ones by number; return how many there are.
 
@@ -116,16 +127,15 @@ def sort_positive(half: Half, scratch: LobeScratch) -> i32:
     for chunk in range(VERTEX_CHUNKS):
         c = 32 * chunk
         own = at(scratch.amplitudes, c)
-        number = lane() + c
-        place = lanes(0)
-        positive = 0
-        for other in range(half.sphere.count):
-            value = scratch.amplitudes[other]
-            if value > 0.0:
-                positive = positive + 1
-                place = place + where((value > own) | ((value == own) & (other < number)), 1, 0)
-        # all others write behind the positive ones, where nothing is read
-        scratch.order[place] = number
+        # of equal amplitudes, those of lower numbers come first: they are above the next smaller number
+        place = count_above(scratch.amplitudes, 0, c, from_bits(bits(own) - 1))
+        place = place + count_above(scratch.amplitudes, c + 32, 32 * VERTEX_CHUNKS - c - 32, own)
+        for other in range(32):
+            value = scratch.amplitudes[c + other]
+            place = place + where((value > own) | ((value == own) & (other < lane())), 1, 0)
+        positive = maximum(positive, i32(team_max(where(own > 0.0, real(place + 1), 0.0))))
+        # the others are written to the end, which is not read
+        scratch.order[where(own > 0.0, place, 32 * VERTEX_CHUNKS - 1)] = lane() + c
     barrier()
     return positive
 
