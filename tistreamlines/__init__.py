@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
     from .run.five_tissues import five_tissues
+    from .run.fixels import Fixels, fixels
     from .run.log import Watcher
     from .run.mapping import map_tractogram
     from .run.parts import join
@@ -67,6 +68,7 @@ __all__ = [
     "DeviceError",
     "Ends",
     "Estimate",
+    "Fixels",
     "Ifod1",
     "Ifod2",
     "InputError",
@@ -90,6 +92,7 @@ __all__ = [
     "choice",
     "estimate",
     "five_tissues",
+    "fixels",
     "join",
     "map_tractogram",
     "register",
@@ -109,6 +112,7 @@ _HOMES = {
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("estimate", "stream", "track"),
     "run.five_tissues": ("five_tissues",),
+    "run.fixels": ("Fixels", "fixels"),
     "run.mapping": ("map_tractogram",),
     "run.parts": ("join",),
     "run.log": ("Watcher",),

@@ -120,9 +120,7 @@ def find_lobes(
         rows[:, : some.shape[1]] = to_descoteaux(some, basis) @ change
         parts.append(search(rows))
     counts, values, tables = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Lobes(
-        counts, values[:, :3], values[:, 5:], values[:, 3], values[:, 4], tables if table else None
-    )
+    return Lobes(counts, values[:, :3], values[:, 5:], values[:, 3], values[:, 4], tables if table else None)
 
 
 class _Search:
@@ -171,7 +169,7 @@ class _Search:
             self._program.run("find_lobes", count, self._values)
             found = self._program.host(self._values["found_counts"], count)
             if (found < 0).any():
-                raise InputError(f"an orientation function has more than {LOBES} lobes: give functions of a lower order")
+                raise InputError(f"a function has more than {LOBES} lobes: give functions of a lower order")
             if (most := int(found.max())) <= self._slots:
                 break
             self._make_room(most)

@@ -35,7 +35,7 @@ def half_sphere(bisections: int = BISECTIONS) -> tuple[Floats, Indices]:
     directions : (n, 3) float64
         Unit vectors, n = 5 * 4^bisections + 1. A direction stands for its opposite too.
     edges : (m, 2) int64
-        Pairs of adjacent directions, each once, the lower number first: of a direction and another one, or its opposite.
+        Pairs of adjacent directions, each once, the lower number first. One may be adjacent to the other's opposite.
     """
     vertices, triangles = _icosahedron()
     for _ in range(bisections):
@@ -71,7 +71,7 @@ def quadrature_weights(bisections: int = BISECTIONS, order: int = ORDER) -> Floa
 
 
 def _icosahedron() -> tuple[Floats, Indices]:
-    """Return the twelve vertices, (0, +-1, +-golden ratio) in cyclic orders but turned a quarter, and the 20 faces."""
+    """Return the twelve vertices, (+-1, 0, +-golden ratio) and its cyclic permutations, and the 20 faces."""
     signs = itertools.product((1.0, -1.0), repeat=2)
     corners = np.array([np.roll((a, 0.0, b * GOLDEN), turn) for a, b in signs for turn in range(3)])
     corners /= np.linalg.norm(corners[0])
