@@ -17,7 +17,9 @@ import numpy.typing as npt
 from ..backends import open_program
 from ..devices import Device
 from ..errors import InputError
-from ..kernels.orientation import lobes as kernels
+from ..kernels.fixels.lobes import NO_LOBE, VALUES
+from ..kernels.fixels.lobes import find_lobes as kernel
+from ..kernels.fixels.watershed import Half, LobeScratch
 from ..linker.records import INTS, REALS, memory, spread
 from ..linker.source import Source
 from ..space.cone_grid import hexagonal
@@ -136,11 +138,11 @@ class _Search:
             "HALF_ORDER": order_of(coefficients) // 2, "ROW_CHUNKS": self.width // 32, "LOBES": LOBES,
             "MERGES": int(thresholds.merge_ratio < 1), "TABLE": int(table),
         }  # fmt: skip
-        team = memory("scratch", kernels.LobeScratch(**kernels.LobeScratch.sizes(fill)))
-        self._program = open_program(device, Source([kernels.find_lobes], fill, team), threads=threads)
+        team = memory("scratch", LobeScratch(**LobeScratch.sizes(fill)))
+        self._program = open_program(device, Source([kernel], fill, team), threads=threads)
         weights = np.zeros(32 * fill["VERTEX_CHUNKS"])
         weights[: len(directions)] = quadrature_weights()
-        half = kernels.Half(sphere=sphere, weights=weights, pattern=_pattern())
+        half = Half(sphere=sphere, weights=weights, pattern=_pattern())
         self._values: dict[str, Any] = {
             name: self._program.array(one) if isinstance(one, np.ndarray) else one
             for name, one in spread("half", half).items()
@@ -158,7 +160,7 @@ class _Search:
         """Hold so many lobes of each function."""
         self._slots = slots
         self._values.pop("found_values", None)  # frees its memory before the new allocation
-        values = self._program.empty(VOXELS * slots * kernels.VALUES, INTS)
+        values = self._program.empty(VOXELS * slots * VALUES, INTS)
         self._values |= {"found_values": values, "found_slots": slots}
 
     def __call__(self, rows: Array) -> tuple[Array, Array, Array]:
@@ -166,21 +168,21 @@ class _Search:
         count = len(rows)
         self._program.upload(self._values["coefficients"], rows.ravel())
         while True:
-            self._program.run("find_lobes", count, self._values)
+            self._program.run(kernel.__name__, count, self._values)
             found = self._program.host(self._values["found_counts"], count)
             if (found < 0).any():
                 raise InputError(f"a function has more than {LOBES} lobes: give functions of a lower order")
             if (most := int(found.max())) <= self._slots:
                 break
             self._make_room(most)
-        values = self._program.host(self._values["found_values"], count * self._slots * kernels.VALUES)
-        each = values.view(np.float32).reshape(count, self._slots, kernels.VALUES)
+        values = self._program.host(self._values["found_values"], count * self._slots * VALUES)
+        each = values.view(np.float32).reshape(count, self._slots, VALUES)
         values = each[np.arange(self._slots) < found[:, None]]
         if not self._table:
             return found, values, np.zeros((count, 0), np.uint8)
         table = self._program.host(self._values["found_table"], count * self._words).view(np.uint8)
         table = table.reshape(count, -1)[:, : self._directions].copy()
-        table[found == 0] = kernels.NO_LOBE
+        table[found == 0] = NO_LOBE
         return found, values, table
 
 

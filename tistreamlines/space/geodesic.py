@@ -76,7 +76,7 @@ def _icosahedron() -> tuple[Floats, Indices]:
     corners = np.array([np.roll((a, 0.0, b * GOLDEN), turn) for a, b in signs for turn in range(3)])
     corners /= np.linalg.norm(corners[0])
     near = corners @ corners.T > 0.4  # neighbours have a cosine of 1 / sqrt(5), others less
-    faces = [c for c in itertools.combinations(range(12), 3) if all(near[a, b] for a, b in itertools.combinations(c, 2))]
+    faces = [(a, b, c) for a, b, c in itertools.combinations(range(12), 3) if near[a, b] and near[a, c] and near[b, c]]
     return corners, np.array(faces)
 
 
