@@ -122,7 +122,8 @@ def find_lobes(
         rows[:, : some.shape[1]] = to_descoteaux(some, basis) @ change
         parts.append(search(rows))
     counts, values, tables = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Lobes(counts, values[:, :3], values[:, 5:], values[:, 3], values[:, 4], tables if table else None)
+    means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
+    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], tables if table else None)
 
 
 class _Search:

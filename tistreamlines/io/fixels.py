@@ -93,8 +93,10 @@ def write_fixels(
     check_folder(folder, (*images, INDEX), suffix, force=force)
     with explained(folder):
         folder.mkdir(exist_ok=True)
+    # a row for each fixel is the first axis, which MRtrix3 would exchange with another one on turned axes
+    rows = Space(np.eye(4), (1, 1, 1))
     for name, values in images.items():
-        write_map(folder / f"{name}.{suffix}", values.reshape(len(values), -1, 1), space, force=force)
+        write_map(folder / f"{name}.{suffix}", values.reshape(len(values), -1, 1), rows, force=force)
     # the last, without which there are no fixels
     keys = {COUNT: str(int(index[..., 0].sum()))}
     write_map(folder / f"{INDEX}.{suffix}", index, space, force=force, keys=keys)

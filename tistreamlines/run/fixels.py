@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..backends import take_compiler
 from ..devices import choose
-from ..errors import ParameterError
+from ..errors import InputError, ParameterError
 from ..fit.frames import axes_are_scanners, frame_of_orientations
 from ..fit.lobes import Lobes, Thresholds, find_lobes
 from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
@@ -130,7 +130,7 @@ def fixels(
     ParameterError
         If an option is out of bounds, or if options cannot be combined.
     InputError
-        If the image or the mask is missing or damaged, or holds no FODs.
+        If the image or the mask is missing or damaged, or if no voxel has a fixel.
     OutputError
         If the folder is not empty, or cannot be written.
     DeviceError
@@ -139,7 +139,7 @@ def fixels(
     Warns
     -----
     UserWarning
-        If another basis, or other axes, fit the image better, or if no voxel has a fixel.
+        If another basis, or other axes, fit the image better.
 
     Examples
     --------
@@ -168,9 +168,9 @@ def fixels(
         inside &= load_mask(source_of("mask", mask), harmonics.space, warn=tell)
     values = _along_scanner_axes(harmonics, sh_frame or frame_of(basis), str(given))[inside]
     lobes = find_lobes(values, basis, thresholds, device, table=directions_table, threads=running.threads)
+    if not len(lobes.integrals):
+        raise InputError(f"{given}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
     made = _fixels(lobes, inside, harmonics.space, maxnum, dirpeak=dirpeak)
-    if not len(made):
-        warnings.warn(f"{given}: has no fixel; check the mask and --fmls-peak-value", stacklevel=2)
     if target is not None:
         known = {DENSITY: made.densities, PEAK: made.peaks, DISPERSION: made.dispersions}
         images = {DIRECTIONS: made.directions} | {name: known[name] for name in names}

@@ -11,13 +11,13 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-
-from .harmonics import sampling_matrix
+from numpy.polynomial import Legendre
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 BISECTIONS = 4
 ORDER = 48  # the highest with no more harmonics than directions
+TOLERANCE = 1e-9  # of the greatest singular value: smaller ones are 0 but for rounding
 GOLDEN = (1 + math.sqrt(5)) / 2
 
 
@@ -64,10 +64,23 @@ def quadrature_weights(bisections: int = BISECTIONS, order: int = ORDER) -> Floa
     (n,) float64
         Of all such weights, those with the least sum of squares. They sum to 4 pi.
     """
-    harmonics = sampling_matrix(half_sphere(bisections)[0], order, "descoteaux07_legacy")
-    integrals = np.zeros(harmonics.shape[1])
-    integrals[0] = math.sqrt(4 * math.pi)
-    return harmonics @ np.linalg.solve(harmonics.T @ harmonics, integrals)
+    # With the harmonics H (n, m) and their integrals b, w = H (H'H)^-1 b = (HH')^+ H b. Here H b is 1, and HH' is the
+    # sum of (2 l + 1) P_l / 4 pi over even degrees l, a derivative. Equivalent directions have equal weights.
+    directions = half_sphere(bisections)[0]
+    first, orbit, size = _orbits(directions)
+    kernel = Legendre.basis(order + 1).deriv()(np.clip(directions[first] @ directions.T, -1, 1)) / (4 * math.pi)
+    together = kernel @ np.eye(len(first))[orbit]
+    root = np.sqrt(size)
+    found = np.linalg.lstsq(root[:, None] * together / root, root, rcond=TOLERANCE)[0]
+    return (found / root)[orbit]
+
+
+def _orbits(directions: Floats) -> tuple[Indices, Indices, Indices]:
+    """Tell which directions are the same but for signs and the order of axes: the first one, numbers, and sizes."""
+    sides = np.abs(directions).round(6)
+    turns = np.stack([np.roll(sides, turn, axis=1) for turn in range(3)], axis=1)
+    keys = np.array([min(map(tuple, turn)) for turn in turns.tolist()])
+    return np.unique(keys, axis=0, return_index=True, return_inverse=True, return_counts=True)[1:]
 
 
 def _icosahedron() -> tuple[Floats, Indices]:
