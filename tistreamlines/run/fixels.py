@@ -124,6 +124,7 @@ def fixels(
     Returns
     -------
     Fixels
+        An index of the voxels, and direction, density and peak of each fixel.
 
     Raises
     ------
