@@ -167,8 +167,8 @@ def fixels(
     if mask is not None:
         tell = partial(warnings.warn, stacklevel=2)
         inside &= load_mask(source_of("mask", mask), harmonics.space, warn=tell)
-    values = _along_scanner_axes(harmonics, sh_frame or frame_of(basis), str(given))[inside]
-    lobes = find_lobes(values, basis, thresholds, device, table=directions_table, threads=running.threads)
+    functions = _along_scanner_axes(harmonics, inside, sh_frame or frame_of(basis), str(given))
+    lobes = find_lobes(functions, basis, thresholds, device, table=directions_table, threads=running.threads)
     if not len(lobes.integrals):
         raise InputError(f"{given}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
     made = _fixels(lobes, inside, harmonics.space, maxnum, dirpeak=dirpeak)
@@ -214,8 +214,10 @@ def _source(fod: Any, basis: str | None, frame: str | None) -> tuple[Any, str]:
     return given, basis
 
 
-def _along_scanner_axes(harmonics: Orientations, frame: str, name: str) -> npt.NDArray[np.float32]:
-    """Return coefficients along the scanner's axes, and warn if another frame or basis fits better.
+def _along_scanner_axes(
+    harmonics: Orientations, inside: npt.NDArray[np.bool_], frame: str, name: str
+) -> npt.NDArray[np.float32]:
+    """Return coefficients along the scanner's axes, (voxels, n), and warn if another frame or basis fits better.
 
     Lobes depend a little on the directions in which functions are sampled. Along these axes, these are MRtrix3's,
     however the voxels are stored.
@@ -224,9 +226,9 @@ def _along_scanner_axes(harmonics: Orientations, frame: str, name: str) -> npt.N
     for text in placing.warnings:
         warnings.warn(text, stacklevel=3)
     if frame == "scanner" or axes_are_scanners(harmonics.space):
-        return harmonics.values
+        return harmonics.values[inside]
     assert harmonics.basis is not None
-    return turned(harmonics.values, harmonics.space.axes.T, harmonics.basis)
+    return turned(harmonics.values[inside], harmonics.space.axes.T, harmonics.basis)
 
 
 def _fixels(
