@@ -12,8 +12,9 @@ from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
 from tistreamlines.fit import lobes as module
 from tistreamlines.fit.lobes import Thresholds, find_lobes
+from tistreamlines.kernels.fixels.watershed import LobeScratch
 from tistreamlines.space.geodesic import half_sphere, quadrature_weights
-from tistreamlines.space.harmonics import sampling_matrix, to_descoteaux
+from tistreamlines.space.harmonics import count_of, sampling_matrix, to_descoteaux
 
 BASIS = "tournier07"
 NO_LOBE = 127
@@ -194,6 +195,13 @@ def test_too_many_lobes_are_an_error(monkeypatch):
     monkeypatch.setattr(module, "LOBES", 2)
     with pytest.raises(InputError, match="more than 2 lobes"):
         found(functions, RULES["all"])
+
+
+@pytest.mark.parametrize("order", [2, 8, 12, 16])
+def test_team_memory_fits_every_gpu(order):
+    """Of which each has 16 KiB for a block, 256 bytes of them for a team's own operations."""
+    chunks = {"ROW_CHUNKS": -(-count_of(order) // 32), "VERTEX_CHUNKS": 41, "LOBES": module.LOBES}
+    assert 4 * sum(LobeScratch.sizes(chunks).values()) + 256 <= 16 << 10
 
 
 def compute(arch):

@@ -6,7 +6,7 @@ from ...linker.lang import *
 from ..lanes import cross, everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import VERTEX_CHUNKS, dot, vertex
-from .watershed import MERGES, Half, LobeScratch
+from .watershed import MERGES, Half, LobeScratch, lobe_of
 
 # of the search, in radians: how far directions are tried at first, less than from which it ends
 REACH, LEAST = 0.04, 0.0002
@@ -76,11 +76,11 @@ def peak_of_lobe(half: Half, scratch: LobeScratch, lobe: i32, count: i32) -> vec
     """
     start = vertex(half.sphere, scratch.seeds[lobe])
     d = climb(scratch.row, half, start)
-    inside = where(scratch.lobes[nearest_direction(half, d)] == lobe, 1, 0)
+    inside = where(lobe_of(scratch, nearest_direction(half, d)) == lobe, 1, 0)
     if MERGES:
         own = absolute(dot(d, start))
         for other in range(count):
-            if scratch.lobes[scratch.seeds[other]] == lobe:
+            if lobe_of(scratch, scratch.seeds[other]) == lobe:
                 if absolute(dot(d, vertex(half.sphere, scratch.seeds[other]))) > own:
                     inside = 0
     if inside == 0:

@@ -7,7 +7,21 @@ from ..interpolate import ROW_CHUNKS
 from ..lanes import everywhere, normalised
 from ..orientation.peaks import NEIGHBOURS, NONE, VERTEX_CHUNKS
 from .lobe_peaks import amplitude, peak_of_lobe
-from .watershed import LOBES, Half, LobeRule, LobeScratch, grow_lobes, sample_lobes, sort_positive
+from .watershed import (
+    FIRST,
+    LOBES,
+    LOW_BITS,
+    LOW_MASK,
+    Half,
+    LobeRule,
+    LobeScratch,
+    grow_lobes,
+    lobe_of,
+    lobes_from,
+    put_lobes,
+    sample_lobes,
+    sort_positive,
+)
 
 TABLE = Constant("1: the lobe of each direction is handed out")
 NO_LOBE = 127  # of a direction, in what is handed out
@@ -49,7 +63,7 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
         seed = scratch.seeds[lobe]
         scratch.kept[lobe] = NO_LOBE
         # no peak is twice as high as the nearest direction, which is at most 2.5 degrees away
-        if (scratch.lobes[seed] == lobe) & (2.0 * scratch.amplitudes[seed] >= rule.peak_value):
+        if (lobe_of(scratch, seed) == lobe) & (2.0 * scratch.amplitudes[seed] >= rule.peak_value):
             mean = vec3(scratch.sums[4 * lobe], scratch.sums[4 * lobe + 1], scratch.sums[4 * lobe + 2])
             whole = scratch.sums[4 * lobe + 3]
             if whole >= rule.integral:
@@ -71,22 +85,22 @@ def spread_lobes(half: Half, scratch: LobeScratch):
         rest = lanes(0.0)
         for chunk in range(VERTEX_CHUNKS):
             c = 32 * chunk
-            own = at(scratch.lobes, c)
+            own = lobes_from(scratch, c)
             best = own
             most = lanes(-1.0)
             for pair in unrolled(NEIGHBOURS // 2):
                 both = at(half.sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + c)
                 for side in unrolled(2):
-                    lobe = take(scratch.lobes, (both >> (16 * side)) & 0xFFFF)
+                    lobe = (take(scratch.visits, (both >> (16 * side)) & 0xFFFF) >> LOW_BITS) - FIRST
                     size = where(lobe < NO_LOBE, take(scratch.integrals, minimum(lobe, LOBES - 1)), -1.0)
                     best = where((own == NO_LOBE) & (size > most), lobe, best)
                     most = maximum(most, size)
-            put(scratch.order, c, best)
+            put(scratch.visits, c, best | ((own + FIRST) << LOW_BITS))
             rest = maximum(rest, where((best == NO_LOBE) & (lane() + c < half.sphere.count), 1.0, 0.0))
         left = team_max(rest)
         barrier()
         for chunk in range(VERTEX_CHUNKS):
-            put(scratch.lobes, 32 * chunk, at(scratch.order, 32 * chunk))
+            put_lobes(scratch, 32 * chunk, at(scratch.visits, 32 * chunk) & LOW_MASK)
         barrier()
 
 
@@ -94,14 +108,14 @@ def spread_lobes(half: Half, scratch: LobeScratch):
 def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: Found):
     """Write the lobe of each direction."""
     for chunk in range(VERTEX_CHUNKS):
-        lobe = at(scratch.lobes, 32 * chunk)
+        lobe = lobes_from(scratch, 32 * chunk)
         kept = take(scratch.kept, maximum(lobe, 0))
-        put(scratch.lobes, 32 * chunk, where(lobe >= 0, kept, NO_LOBE))
+        put_lobes(scratch, 32 * chunk, where(lobe >= 0, kept, NO_LOBE))
     barrier()
     spread_lobes(half, scratch)
     for k in each(8 * VERTEX_CHUNKS):
-        low = scratch.lobes[4 * k] | (scratch.lobes[4 * k + 1] << 8)
-        high = scratch.lobes[4 * k + 2] | (scratch.lobes[4 * k + 3] << 8)
+        low = lobe_of(scratch, 4 * k) | (lobe_of(scratch, 4 * k + 1) << 8)
+        high = lobe_of(scratch, 4 * k + 2) | (lobe_of(scratch, 4 * k + 3) << 8)
         found.table[8 * VERTEX_CHUNKS * item + k] = low | (high << 16)
 
 

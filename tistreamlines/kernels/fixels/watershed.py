@@ -16,6 +16,10 @@ LOBES = Constant("most lobes of a voxel, at most 126, so that four numbers of lo
 MERGES = Constant("1: lobes that a high enough bridge connects are one, 0: none are")
 UNSEEN = -1  # of a direction that is not visited; one that waits for lobe k has WAITING - k
 WAITING = -2
+# of a word of ``visits``, to save shared memory: a direction in the lower bits, and a lobe plus FIRST in the others
+LOW_BITS = 11
+LOW_MASK = (1 << LOW_BITS) - 1
+FIRST = 128
 
 
 class Half(Record):
@@ -47,15 +51,15 @@ class LobeRule(Record):
 class LobeScratch(Record):
     """Team memory.
 
-    ``row``: coefficients; ``amplitudes``, ``lobes``: of each direction; ``order``: directions by falling amplitude;
+    ``row``: coefficients; ``amplitudes``: of each direction; ``visits``: the lobe of each direction, and beside it, in their
+    order, the directions by falling amplitude;
     ``seeds``: direction with which a lobe begins; ``kept``: its number among those that are kept; ``integrals``: of those;
     ``sums``: of each lobe, its directions weighted by amplitude, and its integral.
     """
 
     row: Reals
     amplitudes: Reals
-    lobes: Ints
-    order: Ints
+    visits: Ints
     seeds: Ints
     kept: Ints
     integrals: Reals
@@ -65,9 +69,33 @@ class LobeScratch(Record):
     def sizes(fill):
         directions, lobes = 32 * fill["VERTEX_CHUNKS"], fill["LOBES"]
         return {
-            "row": 32 * fill["ROW_CHUNKS"], "amplitudes": directions, "lobes": directions, "order": directions,
+            "row": 32 * fill["ROW_CHUNKS"], "amplitudes": directions, "visits": directions,
             "seeds": lobes, "kept": lobes, "integrals": lobes, "sums": 4 * lobes,
         }  # fmt: skip
+
+
+@func
+def lobe_of(scratch: LobeScratch, i: i32) -> i32:
+    """The lobe of a direction."""
+    return (scratch.visits[i] >> LOW_BITS) - FIRST
+
+
+@func
+def set_lobe(scratch: LobeScratch, i: i32, lobe: i32):
+    """Put a direction in a lobe."""
+    scratch.visits[i] = (scratch.visits[i] & LOW_MASK) | ((lobe + FIRST) << LOW_BITS)
+
+
+@func
+def lobes_from(scratch: LobeScratch, c: i32) -> i32:
+    """The lobes of 32 directions, from number ``c`` on."""
+    return (at(scratch.visits, c) >> LOW_BITS) - FIRST
+
+
+@func
+def put_lobes(scratch: LobeScratch, c: i32, lobes: i32):
+    """Put 32 directions, from number ``c`` on, in lobes."""
+    put(scratch.visits, c, (at(scratch.visits, c) & LOW_MASK) | ((lobes + FIRST) << LOW_BITS))
 
 
 @func
@@ -80,7 +108,7 @@ def sample_lobes(half: Half, scratch: LobeScratch):
         z = at(half.sphere.vertices, c + 64 * VERTEX_CHUNKS)
         value = harmonic(scratch.row, 0, x, y, z)
         put(scratch.amplitudes, c, where(lane() + c < half.sphere.count, value, 0.0))
-        put(scratch.lobes, c, lanes(UNSEEN))
+        put(scratch.visits, c, lanes((UNSEEN + FIRST) << LOW_BITS))
     barrier()
 
 
@@ -113,7 +141,7 @@ def sort_positive(half: Half, scratch: LobeScratch) -> i32:
             place = place + where((value > own) | ((value == own) & (other < lane())), 1, 0)
         positive = maximum(positive, i32(team_max(where(own > 0.0, real(place + 1), 0.0))))
         # the others are written to the end, which is not read
-        scratch.order[where(own > 0.0, place, 32 * VERTEX_CHUNKS - 1)] = lane() + c
+        scratch.visits[where(own > 0.0, place, 32 * VERTEX_CHUNKS - 1)] = (lane() + c) | ((UNSEEN + FIRST) << LOW_BITS)
     barrier()
     return positive
 
@@ -140,7 +168,7 @@ def join_lobe(half: Half, scratch: LobeScratch, lobe: i32, i: i32):
     scratch.sums[4 * lobe + 1] = y + side * d[1]
     scratch.sums[4 * lobe + 2] = z + side * d[2]
     scratch.sums[4 * lobe + 3] = whole
-    scratch.lobes[i] = lobe
+    set_lobe(scratch, i, lobe)
 
 
 @func
@@ -154,7 +182,7 @@ def begin_lobe(half: Half, scratch: LobeScratch, lobe: i32, i: i32):
     scratch.sums[4 * lobe + 2] = share * d[2]
     scratch.sums[4 * lobe + 3] = share
     scratch.seeds[lobe] = i
-    scratch.lobes[i] = lobe
+    set_lobe(scratch, i, lobe)
 
 
 @func
@@ -170,9 +198,9 @@ def merge_into(scratch: LobeScratch, lobe: i32, other: i32):
     scratch.sums[4 * lobe + 2] = p[2] + side * q[2]
     scratch.sums[4 * lobe + 3] = whole
     for chunk in range(VERTEX_CHUNKS):
-        of = at(scratch.lobes, 32 * chunk)
+        of = lobes_from(scratch, 32 * chunk)
         of = where(of == other, lobe, of)
-        put(scratch.lobes, 32 * chunk, where(of == WAITING - other, WAITING - lobe, of))
+        put_lobes(scratch, 32 * chunk, where(of == WAITING - other, WAITING - lobe, of))
     barrier()
 
 
@@ -185,17 +213,17 @@ def grow_lobes(half: Half, rule: LobeRule, scratch: LobeScratch, positive: i32) 
     count = 0
     waiting = 0
     for place in range(positive):
-        i = scratch.order[place]
+        i = scratch.visits[place] & LOW_MASK
         first = LOBES
         last = UNSEEN
         for rank in unrolled(NEIGHBOURS):
-            lobe = scratch.lobes[neighbour(half.sphere, i, rank)]
+            lobe = lobe_of(scratch, neighbour(half.sphere, i, rank))
             first = minimum(first, where(lobe >= 0, lobe, LOBES))
             last = maximum(last, lobe)
         if MERGES:
             if (last > first) & (scratch.amplitudes[i] > rule.merge_ratio * scratch.amplitudes[scratch.seeds[maximum(last, 0)]]):
                 for rank in range(NEIGHBOURS):
-                    lobe = scratch.lobes[neighbour(half.sphere, i, rank)]
+                    lobe = lobe_of(scratch, neighbour(half.sphere, i, rank))
                     if lobe > first:
                         merge_into(scratch, first, lobe)
                 last = first
@@ -206,11 +234,12 @@ def grow_lobes(half: Half, rule: LobeRule, scratch: LobeScratch, positive: i32) 
             join_lobe(half, scratch, first, i)
         else:
             barrier()
-            scratch.lobes[i] = WAITING - first
-            scratch.order[waiting] = i
+            set_lobe(scratch, i, WAITING - first)
+            # over a direction that was visited
+            scratch.visits[waiting] = (scratch.visits[waiting] & ~LOW_MASK) | i
             waiting = waiting + 1
     for place in range(waiting):
-        i = scratch.order[place]
-        join_lobe(half, scratch, WAITING - scratch.lobes[i], i)
+        i = scratch.visits[place] & LOW_MASK
+        join_lobe(half, scratch, WAITING - lobe_of(scratch, i), i)
     barrier()
     return count
