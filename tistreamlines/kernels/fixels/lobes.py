@@ -62,7 +62,7 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
     for lobe in range(count):
         seed = scratch.seeds[lobe]
         scratch.kept[lobe] = NO_LOBE
-        # no peak is twice as high as the nearest direction, which is at most 2.5 degrees away
+        # no peak is twice as high as the nearest direction, which is at most 2.8 degrees away
         if (lobe_of(scratch, seed) == lobe) & (2.0 * scratch.amplitudes[seed] >= rule.peak_value):
             mean = vec3(scratch.sums[4 * lobe], scratch.sums[4 * lobe + 1], scratch.sums[4 * lobe + 2])
             whole = scratch.sums[4 * lobe + 3]
