@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .run.api import estimate, stream, track
     from .run.estimate import Estimate
     from .run.five_tissues import five_tissues
+    from .run.fixels import Fixels, fixels
     from .run.log import Watcher
     from .run.mapping import map_tractogram
     from .run.parts import join
@@ -68,6 +69,7 @@ __all__ = [
     "DeviceError",
     "Ends",
     "Estimate",
+    "Fixels",
     "Ifod1",
     "Ifod2",
     "InputError",
@@ -92,6 +94,7 @@ __all__ = [
     "choice",
     "estimate",
     "five_tissues",
+    "fixels",
     "join",
     "map_tractogram",
     "register",
@@ -111,6 +114,7 @@ _HOMES = {
     "kernels.stop_reasons": ("Stop",),
     "run.api": ("estimate", "stream", "track"),
     "run.five_tissues": ("five_tissues",),
+    "run.fixels": ("Fixels", "fixels"),
     "run.mapping": ("map_tractogram",),
     "run.parts": ("join",),
     "run.log": ("Watcher",),

@@ -43,6 +43,13 @@ def test_what_to_do_instead(run, tmp_path, given, words):
     one_line(run("track", "dwi.nii", "bval", "bvec", "-o", tmp_path / "a.trx", *given), 2, *words)
 
 
+def test_advice_about_tracking_is_not_given_where_an_option_means_something_else(run, tmp_path):
+    call = ("fixels", "fod.mif", tmp_path / "out")
+    one_line(run(*call, "-mask", "mask.mif"), 2, "-mask is not an option", "write --mask\n")
+    one_line(run(*call, "-fmls_integral", "0.1"), 2, "write --fmls-integral\n")
+    one_line(run(*call, "-nthreads", "2"), 2, "write --threads\n")
+
+
 def test_hints_name_options_that_are_there():
     named = {name for text in (*ADVICE.values(), *DIPY_NAMES.values()) for name in re.findall(r"--[a-z-]+", text)}
     assert len(named) > 15

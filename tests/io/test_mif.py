@@ -14,8 +14,10 @@ from places import CROP, DATA
 import tistreamlines as ts
 from tistreamlines.errors import InputError
 from tistreamlines.io.images import open_image, read_array, read_series
+from tistreamlines.io.maps import write_map
 from tistreamlines.io.mif import normalised
 from tistreamlines.io.nifti import load_dwi
+from tistreamlines.space.batch import Space
 
 SIFT = DATA / "mrtrix_sift_phantom"
 needs_mrtrix = pytest.mark.skipif(shutil.which("mrconvert") is None, reason="mrconvert is missing: install mrtrix3")
@@ -153,6 +155,24 @@ def test_lengths_of_directions_scale_b_values():
     """A shell as scanners store it: half the length is a quarter of the b-value."""
     found = normalised(np.array([[0, 0, 0, 0], [0, 0.5, 0, 3000], [1, 0, 0, 3000.0]]))
     np.testing.assert_array_equal(found, [[0, 0, 0, 0], [0, 1, 0, 750], [1, 0, 0, 3000]])
+
+
+@needs_mrtrix
+@pytest.mark.parametrize("kind", ["uint8", "int16", "uint32", "int32", "float32"])
+@pytest.mark.parametrize("shape", [(5, 4, 3), (5, 4, 3, 2)])
+def test_images_that_are_written_are_read_back(tmp_path, kind, shape):
+    """By this package and by mrconvert, with a place on oblique axes of which one is turned."""
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
+    affine = np.eye(4)
+    affine[:3, :3], affine[:3, 3] = turn * [2.0, -1.5, 2.5], (-20.25, 10, 5)
+    values = np.random.default_rng(1).integers(0, 100, shape).astype(kind)
+    write_map(tmp_path / "a.mif", values, Space(affine, shape[:3]), force=False, keys={"nfixels": "7"})
+    found = open_image(tmp_path / "a.mif").image
+    np.testing.assert_array_equal(read_array(tmp_path / "a.mif", found), values)
+    assert found.get_data_dtype() == np.dtype(kind)
+    np.testing.assert_allclose(found.affine, affine, atol=1e-5)
+    same(tmp_path / "a.mif")
+    assert mrtrix("mrinfo", "-property", "nfixels", tmp_path / "a.mif").strip() == "7"
 
 
 @needs_mrtrix

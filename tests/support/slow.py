@@ -100,6 +100,7 @@ SLOW = {
         "test_gradients_come_to_the_voxel_axes", "test_harmonics_that_mrtrix_samples",
         "test_mrtrix_harmonics_come_to_the_voxel_axes",
     ),
+    "fit/lobes": ("test_devices_give_the_cpus_bits",),
     "fit/order_and_volumes": ("test_the_angle_of_prob_follows_the_order_unless_it_is_given",),
     "fit/response": (
         "TestRuns::test_auto_is_fa_or_tournier_where_few_voxels_have_a_high_fa",
@@ -148,6 +149,7 @@ SLOW = {
         "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
         "TestRuns::test_seeds_in_a_grid_are_spread",
     ),
+    "run/fixels": ("test_mrtrix_reads_the_folder",),
     "run/mapping": ("test_vulkan_has_the_same_bytes",),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),

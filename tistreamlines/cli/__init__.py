@@ -1,1 +1,1 @@
-"""The command line: `track`, `join`, `map`, `5tt`, `view`, `demo`, `devices`, `verify` and `benchmark`."""
+"""The command line: `track`, `join`, `map`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify` and `benchmark`."""

@@ -87,6 +87,7 @@ HINTS = (
     Hint("tistreamlines --version tells the version", tckgen="version"),
 )  # fmt: skip
 PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
+TRACKS = "--dg"  # an option of the command that tracks alone
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
 # options of tckgen with the same name and meaning, but one dash
 ALIKE = (
@@ -135,6 +136,8 @@ def refuse_foreign(arguments: Iterable[str], known: Collection[str]) -> None:
         if not given.startswith("-") or given in known or len(name) < 2:
             continue
         own = f"--{name}"
-        advice = ADVICE.get(name) or (f"write {own}" if own in known else None)
+        spelling = f"write {own}" if own in known else None
+        # advice is about tracking; elsewhere, an option of the command's own is meant
+        advice = (ADVICE.get(name) or spelling) if TRACKS in known else (spelling or ADVICE.get(name))
         if advice is not None:
             raise ParameterError(f"{given} is not an option of tistreamlines: {advice}")

@@ -158,12 +158,21 @@ def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[O
     placing : Placing
         The frame, and how it was chosen.
     """
-    alike = bool(np.abs(oriented.space.axes - np.eye(3)).max() < SAME)
-    place = _place_harmonics if oriented.kind == "sh" else _place_peaks
-    placing = place(oriented, asked, alike, name)
-    if placing.frame == "voxel" or alike:
+    placing = frame_of_orientations(oriented, asked, name)
+    if placing.frame == "voxel" or axes_are_scanners(oriented.space):
         return oriented, placing
     return replace(oriented, values=_to_voxel_axes(oriented)), placing
+
+
+def frame_of_orientations(oriented: Orientations, asked: str, name: str) -> Placing:
+    """Do what :func:`place_orientations` does, but leave the orientations along the axes of their file."""
+    place = _place_harmonics if oriented.kind == "sh" else _place_peaks
+    return place(oriented, asked, axes_are_scanners(oriented.space), name)
+
+
+def axes_are_scanners(space: Space) -> bool:
+    """Whether the voxel axes are those of the scanner (RAS)."""
+    return bool(np.abs(space.axes - np.eye(3)).max() < SAME)
 
 
 def _to_voxel_axes(oriented: Orientations) -> Array:

@@ -45,7 +45,7 @@ def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = Tru
     return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 
-def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere]:
+def sphere_tables(vertices: Array, edges: Array, limit: int = MOST_VERTICES) -> tuple[dict[str, int], Sphere]:
     """Return constants of the kernels, and their record of the sphere.
 
     Parameters
@@ -54,6 +54,8 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere
         Unit vectors.
     edges : (m, 2)
         Pairs of vertex indices.
+    limit : int
+        Greatest number of vertices that the kernels can take.
 
     Raises
     ------
@@ -61,9 +63,9 @@ def sphere_tables(vertices: Array, edges: Array) -> tuple[dict[str, int], Sphere
         If the sphere has too many vertices for the kernels, or a vertex without an edge.
     """
     count = len(vertices)
-    if count > MOST_VERTICES:
+    if count > limit:
         raise ParameterError(
-            f"the sphere has {count} vertices, but the limit is {MOST_VERTICES}: use a smaller sphere, such as "
+            f"the sphere has {count} vertices, but the limit is {limit}: use a smaller sphere, such as "
             "DIPY's repulsion724 or symmetric642, or the hemisphere of a symmetric one"
         )
     width = padded(count)

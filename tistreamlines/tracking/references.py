@@ -30,6 +30,10 @@ REFERENCES = models.REFERENCES | {
     "Smith 2012": "Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved "
     "diffusion MRI streamlines tractography through effective use of anatomical information. NeuroImage 62, 2012. "
     "doi:10.1016/j.neuroimage.2012.06.005",
+    "Smith 2013": "Smith RE, Tournier JD, Calamante F, Connelly A. SIFT: Spherical-deconvolution informed filtering of "
+    "tractograms. NeuroImage 67, 2013. doi:10.1016/j.neuroimage.2012.11.049",
+    "Raffelt 2012": "Raffelt D, Tournier JD, Rose S, et al. Apparent fibre density: a novel measure for the analysis "
+    "of diffusion-weighted magnetic resonance images. NeuroImage 59, 2012. doi:10.1016/j.neuroimage.2011.10.045",
     "Girard 2014": "Girard G, Whittingstall K, Deriche R, Descoteaux M. Towards quantitative connectivity analysis: "
     "reducing tractography biases. NeuroImage 98, 2014. doi:10.1016/j.neuroimage.2014.04.074",
     "Salmon 2011": "Salmon JK, Moraes MA, Dror RO, Shaw DE. Parallel random numbers: as easy as 1, 2, 3. SC '11, 2011. "

@@ -1,0 +1,99 @@
+"""``tistreamlines fixels``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ..devices import ARCHS
+from ..errors import ParameterError
+from ..fit.lobes import Thresholds
+from ..io.fixels import FORMATS
+from ..option import MODEL, OUTPUT, RUNNING, flag
+from ..space.harmonics import BASES
+from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
+from .printing import tell
+
+HELP = """Find the fixels of fibre orientation distributions (FODs).
+
+FOD is an image of spherical harmonics, such as MRtrix3's dwi2fod writes. FOLDER is made in MRtrix3's format of fixels:
+an index, directions along the scanner's axes, and apparent fibre densities (afd). A fixel is a lobe of the FOD of a
+voxel, as MRtrix3's fod2fixel finds it.
+"""
+SYMMETRIC = [name for name, basis in BASES.items() if not basis.full]
+lobe = grouped("Lobes")
+
+
+@click.command("fixels", cls=GroupedCommand, help=HELP)
+@click.argument("fod")
+@click.argument("folder")
+@grouped(MODEL)(
+    "--sh-basis", type=click.Choice(SYMMETRIC),
+    help="Basis of the coefficients. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.  [default: "
+    "tournier07 of a .mif; required otherwise]",
+)
+@grouped(MODEL)(
+    "--sh-frame", type=click.Choice(("scanner", "voxel")),
+    help="Axes of the coefficients: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.  "
+    "[default: scanner for tournier07, voxel for descoteaux07]",
+)
+@grouped(MODEL)(
+    "--mask", metavar="FILE", help="Voxels that may have fixels: those of at least 0.5.  [default: all that have a FOD]"
+)
+@lobe(
+    "--fmls-peak-value", type=click.FLOAT, default=Thresholds.peak_value, metavar="VALUE",
+    help=f"Drop lobes whose peak has a lower amplitude.  [default: {Thresholds.peak_value:g}]",
+)
+@lobe(
+    "--fmls-integral", type=click.FLOAT, default=Thresholds.integral, metavar="VALUE",
+    help=f"Drop lobes whose integral is lower.  [default: {Thresholds.integral:g}]",
+)
+@lobe("--fmls-no-thresholds", is_flag=True, help="Drop no lobe: both thresholds are 0.  [default: off]")
+@lobe(
+    "--fmls-merge-ratio", type=click.FLOAT, default=Thresholds.merge_ratio, metavar="RATIO",
+    help="Two lobes are one where the amplitude between them exceeds this part of the lower peak, from 0 to 1. With 1, "
+    f"lobes are never merged, and with 0 always.  [default: {Thresholds.merge_ratio:g}]",
+)
+@lobe(
+    "--maxnum", type=click.INT, metavar="NUMBER",
+    help="Greatest number of fixels of a voxel: those of the highest peaks.  [default: no limit]",
+)
+@lobe("--dirpeak", is_flag=True, help="The direction of a fixel is that of its peak.  [default: the mean of its lobe]")
+@grouped(OUTPUT)("--peak-amp", is_flag=True, help="Also write amplitudes of peaks, peak_amp.  [default: off]")
+@grouped(OUTPUT)(
+    "--disp", is_flag=True, help="Also write dispersions, disp: density over amplitude of the peak.  [default: off]"
+)
+@grouped(OUTPUT)(
+    "--format", type=click.Choice(FORMATS), default=FORMATS[0],
+    help=f"Format of the images. MRtrix3 reads all.  [default: {FORMATS[0]}]",
+)
+@parameter_options(["force"])
+@grouped(RUNNING)(
+    "--arch", type=click.Choice(("auto", *ARCHS)), default="cpu",
+    help="Where lobes are found. The files are the same.  [default: cpu]",
+)
+@parameter_options(("compiler", "threads"))
+@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@click.pass_context
+def fixels(
+    context: click.Context, fod: str, folder: str, fmls_no_thresholds: bool, quiet: bool, **options: Any
+) -> None:  # fmt: skip
+    from ..run.fixels import fixels as run
+
+    options |= given(context)
+    if fmls_no_thresholds:
+        for name in ("fmls_peak_value", "fmls_integral"):
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                raise ParameterError(f"--fmls-no-thresholds and {flag(name)} exclude each other: give one of them")
+            options[name] = 0.0
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        found = run(fod, folder, **options)
+    for one in told:
+        click.echo(f"Warning: {one.message}", err=True)
+    if not quiet:
+        voxels = int((found.index[..., 0] > 0).sum())
+        tell(f"{click.format_filename(folder)}: {len(found):,} fixels in {voxels:,} voxels")

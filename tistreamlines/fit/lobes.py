@@ -1,0 +1,196 @@
+"""Lobes of orientation functions, which are the fixels of a voxel, found on any device as MRtrix3's ``fod2fixel`` does.
+
+References
+----------
+Smith, Tournier, Calamante, Connelly. SIFT: spherical-deconvolution informed filtering of tractograms. NeuroImage 67,
+2013, Appendix 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends import open_program
+from ..devices import Device
+from ..errors import InputError
+from ..kernels.fixels.lobes import NO_LOBE, VALUES
+from ..kernels.fixels.lobes import find_lobes as kernel
+from ..kernels.fixels.watershed import Half, LobeScratch
+from ..linker.records import INTS, REALS, memory, spread
+from ..linker.source import Source
+from ..space.cone_grid import hexagonal
+from ..space.geodesic import half_sphere, quadrature_weights
+from ..space.harmonics import order_of, to_descoteaux
+from ..space.polynomials import from_harmonics
+from ..space.sphere import padded, sphere_tables
+
+Array = npt.NDArray[Any]
+VOXELS = 8192  # in a launch, so that none is long
+SLOTS = 8  # lobes of a voxel for which there is room at first
+LOBES = 126  # the most that the table of directions can number
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Which lobes are kept, as the options ``-fmls_*`` of ``fod2fixel`` say it.
+
+    Attributes
+    ----------
+    peak_value : float
+        Least amplitude of a lobe's peak.
+    integral : float
+        Least integral of a lobe.
+    merge_ratio : float
+        Two lobes are one where the amplitude between them exceeds this part of the lower peak; with 1, none are.
+    """
+
+    peak_value: float = 0.1
+    integral: float = 0.0
+    merge_ratio: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Lobes:
+    """The lobes of n functions, by falling amplitude of the direction with which each begins.
+
+    Attributes
+    ----------
+    counts : (n,) int32
+        Lobes of each function.
+    means, peaks : (m, 3) float32
+        Unit vectors of each lobe, along the axes of the functions: of its mean direction, weighted by amplitude, and of
+        its peak. The sign means nothing.
+    integrals : (m,) float32
+        Integral over the lobe and its opposite. The integral of the function over the whole sphere is in these units.
+    amplitudes : (m,) float32
+        Of the peak.
+    table : (n, 1281) uint8, or None
+        Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
+        a function has none. Directions outside all lobes belong to the nearest one.
+    """
+
+    counts: npt.NDArray[np.int32]
+    means: npt.NDArray[np.float32]
+    peaks: npt.NDArray[np.float32]
+    integrals: npt.NDArray[np.float32]
+    amplitudes: npt.NDArray[np.float32]
+    table: npt.NDArray[np.uint8] | None
+
+
+def find_lobes(
+    functions: npt.NDArray[np.float32], basis: str, thresholds: Thresholds, device: Device, *, table: bool = False,
+    threads: int | None = None,
+) -> Lobes:  # fmt: skip
+    """Find the lobes of orientation functions.
+
+    Parameters
+    ----------
+    functions : (n, coefficients) float32
+        Spherical harmonics, along any axes.
+    basis : str
+        One of harmonics.BASES that is symmetric.
+    thresholds : Thresholds
+        Which lobes are kept.
+    device : Device
+        Where they are found. The result is the same everywhere.
+    table : bool
+        Also return the lobe of each direction.
+    threads : int, optional
+        CPU threads; by default all cores.
+
+    Returns
+    -------
+    Lobes
+
+    Raises
+    ------
+    InputError
+        If a function has more than 126 lobes.
+    DeviceError
+        If the device cannot start, or lacks the memory.
+    """
+    search = _Search(functions.shape[1], thresholds, device, table, threads)
+    change = from_harmonics(order_of(functions.shape[1])).T
+    parts = []
+    for first in range(0, len(functions), VOXELS):
+        some = functions[first : first + VOXELS]
+        rows = np.zeros((len(some), search.width), np.float32)
+        rows[:, : some.shape[1]] = to_descoteaux(some, basis) @ change
+        parts.append(search(rows))
+    counts, values, tables = (np.concatenate(part) for part in zip(*parts, strict=True))
+    means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
+    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], tables if table else None)
+
+
+class _Search:
+    """The kernel on a device, with its tables and with buffers for VOXELS functions."""
+
+    def __init__(
+        self, coefficients: int, thresholds: Thresholds, device: Device, table: bool, threads: int | None
+    ) -> None:
+        directions, edges = half_sphere()
+        constants, sphere = sphere_tables(directions, edges, len(directions))
+        self.width, self._directions, self._table = padded(coefficients), len(directions), table
+        fill = constants | {
+            "HALF_ORDER": order_of(coefficients) // 2, "ROW_CHUNKS": self.width // 32, "LOBES": LOBES,
+            "MERGES": int(thresholds.merge_ratio < 1), "TABLE": int(table),
+        }  # fmt: skip
+        team = memory("scratch", LobeScratch(**LobeScratch.sizes(fill)))
+        self._program = open_program(device, Source([kernel], fill, team), threads=threads)
+        weights = np.zeros(32 * fill["VERTEX_CHUNKS"])
+        weights[: len(directions)] = quadrature_weights()
+        half = Half(sphere=sphere, weights=weights, pattern=_pattern())
+        self._values: dict[str, Any] = {
+            name: self._program.array(one) if isinstance(one, np.ndarray) else one
+            for name, one in spread("half", half).items()
+        } | {f"rule_{name}": value for name, value in vars(thresholds).items()}
+        self._words = 8 * fill["VERTEX_CHUNKS"]  # of a table
+        self._values |= {
+            "coefficients": self._program.empty(VOXELS * self.width, REALS),
+            "found_counts": self._program.empty(VOXELS, INTS),
+            "found_table": self._program.empty(VOXELS * self._words if table else 1, INTS),
+        }
+        self._slots = 0
+        self._make_room(SLOTS)
+
+    def _make_room(self, slots: int) -> None:
+        """Hold so many lobes of each function."""
+        self._slots = slots
+        self._values.pop("found_values", None)  # frees its memory before the new allocation
+        values = self._program.empty(VOXELS * slots * VALUES, INTS)
+        self._values |= {"found_values": values, "found_slots": slots}
+
+    def __call__(self, rows: Array) -> tuple[Array, Array, Array]:
+        """Return the numbers of lobes, what is known of each, and the table, of functions in rows (n, width)."""
+        count = len(rows)
+        self._program.upload(self._values["coefficients"], rows.ravel())
+        while True:
+            self._program.run(kernel.__name__, count, self._values)
+            found = self._program.host(self._values["found_counts"], count)
+            if (found < 0).any():
+                raise InputError(f"a function has more than {LOBES} lobes: give functions of a lower order")
+            if (most := int(found.max())) <= self._slots:
+                break
+            self._make_room(most)
+        values = self._program.host(self._values["found_values"], count * self._slots * VALUES)
+        each = values.view(np.float32).reshape(count, self._slots, VALUES)
+        values = each[np.arange(self._slots) < found[:, None]]
+        if not self._table:
+            return found, values, np.zeros((count, 0), np.uint8)
+        table = self._program.host(self._values["found_table"], count * self._words).view(np.uint8)
+        table = table.reshape(count, -1)[:, : self._directions].copy()
+        table[found == 0] = NO_LOBE
+        return found, values, table
+
+
+def _pattern() -> Array:
+    """Return 32 places in a disc of radius 1, (64,), x then y: a hexagonal grid by rising radius, its centre twice."""
+    places = hexagonal(1.0, 1 / np.sqrt(7.0001))
+    places = places[np.lexsort(places.round(6).T[::-1])]
+    places = np.concatenate([places, places[:1]])
+    assert len(places) == 32
+    return np.concatenate([places[:, 0] * np.cos(places[:, 1]), places[:, 0] * np.sin(places[:, 1])])

@@ -1,0 +1,1 @@
+"""Lobes of an orientation function, which are the fixels of a voxel."""

@@ -1,0 +1,137 @@
+"""The lobes of a voxel, and the lobe of each direction, as they are handed out to the host."""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ..interpolate import ROW_CHUNKS
+from ..lanes import everywhere, normalised
+from ..orientation.peaks import NEIGHBOURS, NONE, VERTEX_CHUNKS
+from .lobe_peaks import amplitude, peak_of_lobe
+from .watershed import (
+    FIRST,
+    LOBES,
+    LOW_BITS,
+    LOW_MASK,
+    Half,
+    LobeRule,
+    LobeScratch,
+    grow_lobes,
+    lobe_of,
+    lobes_from,
+    put_lobes,
+    sample_lobes,
+    sort_positive,
+)
+
+TABLE = Constant("1: the lobe of each direction is handed out")
+NO_LOBE = 127  # of a direction, in what is handed out
+VALUES = 8  # numbers of a lobe: mean direction, integral, amplitude of the peak, direction of the peak
+
+
+class Found(Record):
+    """What is handed out: ``counts`` of lobes, -1 where there are more than LOBES; VALUES numbers, as bits, of each.
+
+    Each voxel has room for ``slots`` lobes.  ``table`` has the lobe of each direction, four to a word.
+    """
+
+    counts: Ints
+    values: Ints
+    table: Ints
+    slots: i32
+
+
+@func
+def hand_out(scratch: LobeScratch, item: i32, found: Found, number: i32, mean: vec3, peak: vec3, high: real):
+    """Write the numbers of a lobe."""
+    if number < found.slots:
+        place = VALUES * (found.slots * item + number)
+        found.values[place] = bits(mean[0])
+        found.values[place + 1] = bits(mean[1])
+        found.values[place + 2] = bits(mean[2])
+        found.values[place + 3] = bits(scratch.integrals[number])
+        found.values[place + 4] = bits(high)
+        found.values[place + 5] = bits(peak[0])
+        found.values[place + 6] = bits(peak[1])
+        found.values[place + 7] = bits(peak[2])
+
+
+@func
+def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, found: Found, count: i32) -> i32:
+    """Hand out the lobes that reach the thresholds, by falling peaks; return how many there are."""
+    number = 0
+    for lobe in range(count):
+        seed = scratch.seeds[lobe]
+        scratch.kept[lobe] = NO_LOBE
+        # no peak is twice as high as the nearest direction, which is at most 2.8 degrees away
+        if (lobe_of(scratch, seed) == lobe) & (2.0 * scratch.amplitudes[seed] >= rule.peak_value):
+            mean = vec3(scratch.sums[4 * lobe], scratch.sums[4 * lobe + 1], scratch.sums[4 * lobe + 2])
+            whole = scratch.sums[4 * lobe + 3]
+            if whole >= rule.integral:
+                peak = peak_of_lobe(half, scratch, lobe, count)
+                high = maximum(scratch.amplitudes[seed], team_max(amplitude(scratch.row, everywhere(peak))))
+                if high >= rule.peak_value:
+                    scratch.kept[lobe] = number
+                    scratch.integrals[number] = whole
+                    hand_out(scratch, item, found, number, normalised(mean), peak, high)
+                    number = number + 1
+    return number
+
+
+@func
+def spread_lobes(half: Half, scratch: LobeScratch):
+    """Give each direction that is in no lobe that of a neighbour, ring by ring; of several, that of the greatest integral."""
+    left = 1.0
+    while left > 0.0:
+        rest = lanes(0.0)
+        for chunk in range(VERTEX_CHUNKS):
+            c = 32 * chunk
+            own = lobes_from(scratch, c)
+            best = own
+            most = lanes(-1.0)
+            for pair in unrolled(NEIGHBOURS // 2):
+                both = at(half.sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + c)
+                for side in unrolled(2):
+                    lobe = (take(scratch.visits, (both >> (16 * side)) & 0xFFFF) >> LOW_BITS) - FIRST
+                    size = where(lobe < NO_LOBE, take(scratch.integrals, minimum(lobe, LOBES - 1)), -1.0)
+                    best = where((own == NO_LOBE) & (size > most), lobe, best)
+                    most = maximum(most, size)
+            put(scratch.visits, c, best | ((own + FIRST) << LOW_BITS))
+            rest = maximum(rest, where((best == NO_LOBE) & (lane() + c < half.sphere.count), 1.0, 0.0))
+        left = team_max(rest)
+        barrier()
+        for chunk in range(VERTEX_CHUNKS):
+            put_lobes(scratch, 32 * chunk, at(scratch.visits, 32 * chunk) & LOW_MASK)
+        barrier()
+
+
+@func
+def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: Found):
+    """Write the lobe of each direction."""
+    for chunk in range(VERTEX_CHUNKS):
+        lobe = lobes_from(scratch, 32 * chunk)
+        kept = take(scratch.kept, maximum(lobe, 0))
+        put_lobes(scratch, 32 * chunk, where(lobe >= 0, kept, NO_LOBE))
+    barrier()
+    spread_lobes(half, scratch)
+    for k in each(8 * VERTEX_CHUNKS):
+        low = lobe_of(scratch, 4 * k) | (lobe_of(scratch, 4 * k + 1) << 8)
+        high = lobe_of(scratch, 4 * k + 2) | (lobe_of(scratch, 4 * k + 3) << 8)
+        found.table[8 * VERTEX_CHUNKS * item + k] = low | (high << 16)
+
+
+@func
+def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scratch: LobeScratch, found: Found):
+    """Find the lobes of a voxel, whose function has ROW_CHUNKS * 32 coefficients of ``polynomials.monomials``."""
+    barrier()
+    for chunk in unrolled(ROW_CHUNKS):
+        put(scratch.row, 32 * chunk, at(coefficients, 32 * (ROW_CHUNKS * item + chunk)))
+    barrier()
+    sample_lobes(half, scratch)
+    count = grow_lobes(half, rule, scratch, sort_positive(half, scratch))
+    number = NONE
+    if count <= LOBES:
+        number = keep_lobes(item, half, rule, scratch, found, count)
+        if TABLE:
+            if number > 0:
+                hand_out_table(item, half, scratch, found)
+    found.counts[item] = number

@@ -1,0 +1,247 @@
+"""Fixels of fibre orientation distributions: the lobes in each voxel, as MRtrix3's ``fod2fixel`` finds them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends import take_compiler
+from ..devices import choose
+from ..errors import InputError, ParameterError
+from ..fit.frames import axes_are_scanners, frame_of_orientations
+from ..fit.lobes import Lobes, Thresholds, find_lobes
+from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
+from ..io.images import LARGEST, open_image
+from ..io.in_memory import InMemory, source_of
+from ..io.nifti import load_mask
+from ..io.orientations import Orientations, load_sh
+from ..option import flag, listed
+from ..options.parameters import Parameters
+from ..space.batch import Space
+from ..space.harmonics import basis_of, frame_of, turned
+
+if TYPE_CHECKING:
+    from ..option import ImageLike, PathLike
+
+MRTRIX_BASIS = "tournier07"  # of a .mif, unless another one is given
+MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
+DENSITY, PEAK, DISPERSION = "afd", "peak_amp", "disp"  # images of fod2fixel
+
+
+@dataclass(frozen=True, eq=False)
+class Fixels:
+    """Fixels: fibre populations within voxels.
+
+    Parameters
+    ----------
+    index : (x, y, z, 2) uint32
+        Number of fixels of each voxel, and the number of the first one.
+    directions : (n, 3) float32, RAS
+        Unit vector of each fixel along the scanner's axes: mean direction of the lobe weighted by amplitude, or that of
+        its peak. The sign means nothing.
+    densities : (n,) float32
+        Apparent fibre density (AFD): the integral of the lobe and its opposite.
+    peaks : (n,) float32
+        Amplitude of the peak of the lobe.
+    space : Space
+        Grid of the voxels.
+    lobe_of_direction : (voxels, 1281) uint8 or None
+        If it is asked for: of each voxel with fixels, in the order of their first fixels, the number within the voxel
+        of the fixel to which each direction of ``tistreamlines.space.geodesic.half_sphere()`` belongs, along the
+        scanner's axes. Directions outside all lobes belong to a lobe nearby.
+    """
+
+    index: npt.NDArray[np.uint32]
+    directions: npt.NDArray[np.float32]
+    densities: npt.NDArray[np.float32]
+    peaks: npt.NDArray[np.float32]
+    space: Space
+    lobe_of_direction: npt.NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of fixels."""
+        return len(self.densities)
+
+    @property
+    def dispersions(self) -> npt.NDArray[np.float32]:
+        """Density over amplitude of the peak, ``(n,)`` float32: the wider a lobe, the greater."""
+        return self.densities / self.peaks
+
+
+def fixels(
+    fod: ImageLike, folder: PathLike | None = None, *, sh_basis: str | None = None, sh_frame: str | None = None,
+    mask: ImageLike | None = None, fmls_peak_value: float = Thresholds.peak_value,
+    fmls_integral: float = Thresholds.integral, fmls_merge_ratio: float = Thresholds.merge_ratio,
+    maxnum: int | None = None, dirpeak: bool = False, peak_amp: bool = False, disp: bool = False,
+    format: str = FORMATS[0], directions_table: bool = False, arch: str = "cpu", compiler: str = "auto",
+    threads: int | None = None, force: bool = False,
+) -> Fixels:  # fmt: skip
+    """Find the fixels of fibre orientation distributions (FODs), as MRtrix3's ``fod2fixel``.
+
+    Parameters
+    ----------
+    fod : str, Path or nibabel image
+        Spherical harmonics, one coefficient per volume, of even degrees.
+    folder : str or Path, optional
+        Folder to write, in MRtrix3's format of fixels: ``index``, ``directions`` and ``afd``.
+    sh_basis : str, optional
+        Basis of the harmonics, such as 'tournier07' (MRtrix3), which is the default of a .mif, or 'descoteaux07_legacy'
+        (DIPY). Other files need it.
+    sh_frame : str, optional
+        Axes of the harmonics: 'scanner', by default with tournier07, or 'voxel', with descoteaux07.
+    mask : str, Path or nibabel image, optional
+        Voxels that may have fixels: those of at least 0.5.
+    fmls_peak_value, fmls_integral : float
+        Lobes whose peak has a lower amplitude, or whose integral is lower, are dropped.
+    fmls_merge_ratio : float
+        From 0 to 1: two lobes are one where the amplitude between them exceeds this part of the lower peak.
+    maxnum : int, optional
+        Most fixels of a voxel: those of the highest peaks.
+    dirpeak : bool
+        The direction of a fixel is that of the peak, not the mean.
+    peak_amp, disp : bool
+        Also write the amplitudes of the peaks, and the dispersions.
+    format : str
+        'mif', 'nii' or 'nii.gz'.
+    directions_table : bool
+        Also return the fixel of each direction of the half sphere (``lobe_of_direction``).
+    arch : str
+        Where lobes are found: 'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU.
+        The result is the same, bit for bit.
+    compiler, threads : str, int
+        As for :func:`track`.
+    force : bool
+        Replace fixels in a folder.
+
+    Returns
+    -------
+    Fixels
+        An index of the voxels, and direction, density and peak of each fixel.
+
+    Raises
+    ------
+    ParameterError
+        If an option is out of bounds, or if options cannot be combined.
+    InputError
+        If the image or the mask is missing or damaged, or if no voxel has a fixel.
+    OutputError
+        If the folder is not empty, or cannot be written.
+    DeviceError
+        If the device is unavailable, or lacks the memory.
+
+    Warns
+    -----
+    UserWarning
+        If another basis, or other axes, fit the image better.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> found = ts.fixels("wmfod.mif", "fixels")  # doctest: +SKIP
+    >>> first, count = found.index[40, 50, 30, ::-1]  # doctest: +SKIP
+    >>> found.densities[first : first + count]  # doctest: +SKIP
+    """
+    thresholds = Thresholds(
+        _number("fmls_peak_value", fmls_peak_value), _number("fmls_integral", fmls_integral),
+        _number("fmls_merge_ratio", fmls_merge_ratio, 1.0),
+    )  # fmt: skip
+    _check(maxnum, format, directions_table=directions_table)
+    running = Parameters.given({"arch": arch, "compiler": compiler, "threads": threads})
+    given, basis = _source(fod, sh_basis, sh_frame)
+    names = [DENSITY] + [PEAK] * peak_amp + [DISPERSION] * disp
+    target = None if folder is None else Path(folder)
+    if target is not None:
+        check_folder(target, (DIRECTIONS, *names, INDEX), format, force=force)
+    take_compiler(running.compiler)
+    device = choose(running.arch)
+    harmonics = load_sh(open_image(given), basis)
+    inside = harmonics.values[..., 0] > 0
+    if mask is not None:
+        tell = partial(warnings.warn, stacklevel=2)
+        inside &= load_mask(source_of("mask", mask), harmonics.space, warn=tell)
+    functions = _along_scanner_axes(harmonics, inside, sh_frame or frame_of(basis), str(given))
+    lobes = find_lobes(functions, basis, thresholds, device, table=directions_table, threads=running.threads)
+    if not len(lobes.integrals):
+        raise InputError(f"{given}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
+    made = _fixels(lobes, inside, harmonics.space, maxnum, dirpeak=dirpeak)
+    if target is not None:
+        known = {DENSITY: made.densities, PEAK: made.peaks, DISPERSION: made.dispersions}
+        images = {DIRECTIONS: made.directions} | {name: known[name] for name in names}
+        write_fixels(target, made.index, images, made.space, format, force=force)
+    return made
+
+
+def _check(maxnum: int | None, suffix: str, *, directions_table: bool) -> None:
+    if suffix not in FORMATS:
+        raise ParameterError(f"--format is {suffix!r}: give {listed(FORMATS)}")
+    if maxnum is not None and (not isinstance(maxnum, numbers.Integral) or maxnum < 1):
+        raise ParameterError(f"--maxnum is {maxnum!r}: give a whole number of at least 1")
+    if maxnum is not None and directions_table:
+        raise ParameterError("directions_table is of all fixels: leave maxnum out")
+
+
+def _number(name: str, value: Any, high: float = math.inf) -> float:
+    """Return a threshold; raise a ParameterError if it is no number from 0 on."""
+    given = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    if not 0 <= given <= min(high, LARGEST):  # "not <=" also catches NaN
+        raise ParameterError(f"{flag(name)} is {value!r}: give a number from 0 {'on' if high > 1 else f'to {high:g}'}")
+    return given
+
+
+def _source(fod: Any, basis: str | None, frame: str | None) -> tuple[Any, str]:
+    """Return the image that is given and its basis."""
+    given = source_of("fod", fod)
+    if isinstance(given, InMemory) and given.affine is None:
+        raise ParameterError("fod is an array: give a nibabel image, or the path of one")
+    if basis is None:
+        if not str(given).lower().endswith(MRTRIX_SUFFIXES):
+            raise ParameterError(f"--sh-basis is needed, since {given} does not say it: tournier07 of MRtrix3, or "
+                                 "descoteaux07_legacy, DIPY's default")  # fmt: skip
+        basis = MRTRIX_BASIS
+    if basis_of(basis).full:
+        raise ParameterError(f"--sh-basis {basis} keeps opposite directions apart, and a fixel does not: give a "
+                             "symmetric basis and functions of even degrees")  # fmt: skip
+    if frame not in (None, "scanner", "voxel"):
+        raise ParameterError(f"--sh-frame is {frame!r}: give scanner or voxel")
+    return given, basis
+
+
+def _along_scanner_axes(
+    harmonics: Orientations, inside: npt.NDArray[np.bool_], frame: str, name: str
+) -> npt.NDArray[np.float32]:
+    """Return coefficients along the scanner's axes, (voxels, n), and warn if another frame or basis fits better.
+
+    Lobes depend a little on the directions in which functions are sampled. Along these axes, these are MRtrix3's,
+    however the voxels are stored.
+    """
+    placing = frame_of_orientations(harmonics, frame, name)
+    for text in placing.warnings:
+        warnings.warn(text, stacklevel=3)
+    if frame == "scanner" or axes_are_scanners(harmonics.space):
+        return harmonics.values[inside]
+    assert harmonics.basis is not None
+    return turned(harmonics.values[inside], harmonics.space.axes.T, harmonics.basis)
+
+
+def _fixels(
+    lobes: Lobes, inside: npt.NDArray[np.bool_], space: Space, maxnum: int | None, *, dirpeak: bool
+) -> Fixels:
+    """Number the fixels voxel by voxel, and leave out those of low peaks where a voxel has too many."""
+    begins = np.cumsum(lobes.counts) - lobes.counts
+    rank = np.arange(len(lobes.integrals)) - np.repeat(begins, lobes.counts)
+    kept = slice(None) if maxnum is None else rank < maxnum
+    counts = lobes.counts if maxnum is None else np.minimum(lobes.counts, maxnum)
+    index = np.zeros((*inside.shape, 2), np.uint32)
+    index[inside, 0] = counts
+    index[inside, 1] = np.where(counts > 0, np.cumsum(counts) - counts, 0)
+    table = None if lobes.table is None else lobes.table[counts > 0]
+    directions = (lobes.peaks if dirpeak else lobes.means)[kept]
+    return Fixels(index, directions, lobes.integrals[kept], lobes.amplitudes[kept], space, table)
