@@ -76,6 +76,18 @@ def take_again(
 
 
 @stage
+def step_again(
+    trail: Trail, state: State, half: i32, k: i32, count: i32, c0: u32, c2: u32, halves: Halves, rules: Rules,
+    volume: Volume, method: Method, scratch: Scratch,
+):  # fmt: skip
+    """Take step ``k`` of ``count`` steps again, after which the half is to go on."""
+    if k == count - 1:
+        last = halves.codes[half * rules.max_steps + k]
+        note_step_again(volume, trail.p, method, scratch, last, c0, u32(k + 1), c2, rules.key)
+    take_again(trail, state, half, k, 0, c0, c2, halves, rules, volume, method, scratch)
+
+
+@stage
 def go_back(
     walk: Walk, state: State, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
     method: Method, scratch: Scratch,
@@ -85,9 +97,6 @@ def go_back(
     trail = Trail()
     begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
     for k in range(count):
-        if k == count - 1:
-            last = halves.codes[half * rules.max_steps + k]
-            note_step_again(volume, trail.p, method, scratch, last, walk.seed, u32(k + 1), branch, rules.key)
-        take_again(trail, state, half, k, 0, walk.seed, branch, halves, rules, volume, method, scratch)
+        step_again(trail, state, half, k, count, walk.seed, branch, halves, rules, volume, method, scratch)
     walk.p = trail.p
     walk.code = trail.code

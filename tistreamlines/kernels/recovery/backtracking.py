@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.rng import PARTICLE
+from ..growth import load_state, store_state
 from ..halves import *
 from ..interpolate import Volume
 from ..orientation.peaks import NONE
@@ -21,7 +22,23 @@ rejects = Hole("stage: 1 if the stopping rule does not accept where a half has e
 TRIES = 3
 MOST_TIMES = 1 << 15  # what the counter has room for
 KEPT = 4  # numbers that a half keeps: the farthest it has come, steps back besides the first, tries with those, times
+STEPS_BEFORE = 48  # from the point that is kept in team memory to the one that a half has gone back to
 INVALID_END, NO_DIRECTION = int(Stop.INVALID_END), int(Stop.NO_DIRECTION)
+
+
+class Checkpoint(Record):
+    """Team memory: a point of the half, from which its steps are followed instead of from the seed, since it is nearer.
+
+    ``step``, the steps to it, 0 if there is none; ``point``; ``carried``, the state there.
+    """
+
+    step: Ints
+    point: Reals
+    carried: Reals
+
+    @staticmethod
+    def sizes(fill):
+        return {"step": 1, "point": 3, "carried": max(fill["CARRIED"], 1)}
 
 
 @func
@@ -31,7 +48,16 @@ def place_of(half: i32) -> i32:
 
 
 @stage
-def load_times(walk: Walk, half: i32, halves: Halves, recovery: Recovery):
+def load_times(walk: Walk, half: i32, halves: Halves, recovery: Checkpoint):
+    """Add the number of times that the half has gone back to the counter; no point of it is in team memory."""
+    barrier()
+    recovery.step[0] = 0
+    barrier()
+    add_times(walk, half, halves)
+
+
+@stage
+def add_times(walk: Walk, half: i32, halves: Halves):
     """Add the number of times that the half has gone back to the counter."""
     walk.branch = walk.branch + (u32(i32(halves.point[place_of(half) + 3])) << u32(PARTICLE))
 
@@ -66,9 +92,47 @@ def plan_return(half: i32, taken: i32, halves: Halves) -> i32:
 
 
 @stage
+def keep_point(state: State, p: vec3, step: i32, scratch: Scratch, recovery: Checkpoint):
+    """Keep a point in team memory."""
+    barrier()
+    recovery.step[0] = step
+    recovery.point[0] = p[0]
+    recovery.point[1] = p[1]
+    recovery.point[2] = p[2]
+    store_state(state, scratch, recovery.carried, 0, 1)
+    barrier()
+
+
+@stage
+def return_to(
+    walk: Walk, state: State, half: i32, kept: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    method: Method, scratch: Scratch, recovery: Checkpoint,
+):  # fmt: skip
+    """Bring a half back to where it was after ``kept`` steps, from the point in team memory or from the seed."""
+    branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+    trail = Trail()
+    from_seed = where((recovery.step[0] > 0) & (recovery.step[0] < kept), 0, 1)
+    first = where(from_seed == 1, 0, recovery.step[0])
+    if from_seed == 1:
+        begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    else:
+        trail.p = vec3(recovery.point[0], recovery.point[1], recovery.point[2])
+        trail.code = halves.codes[half * rules.max_steps + first - 1]
+        load_state(state, scratch, trail.code, recovery.carried, 0, 1)
+    for ahead in range(kept - first):
+        if (ahead > 0) & (first + ahead == kept - STEPS_BEFORE):
+            keep_point(state, trail.p, first + ahead, scratch, recovery)
+        step_again(
+            trail, state, half, first + ahead, kept, walk.seed, branch, halves, rules, volume, method, scratch
+        )  # fmt: skip
+    walk.p = trail.p
+    walk.code = trail.code
+
+
+@stage
 def backtrack(
     walk: Walk, state: State, memory: Memory, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch, recovery: Recovery,
+    method: Method, scratch: Scratch, recovery: Checkpoint,
 ):  # fmt: skip
     """Go on from an earlier point where a half has ended invalidly."""
     if (walk.goes_on == 0) & (walk.status != GROWING):
@@ -76,7 +140,7 @@ def backtrack(
         if invalid == 1:
             kept = plan_return(half, walk.taken, halves)
             if kept >= 0:
-                go_back(walk, state, half, kept, seeds, halves, rules, volume, method, scratch)
+                return_to(walk, state, half, kept, seeds, halves, rules, volume, method, scratch, recovery)
                 # going back counts as a step, so that a launch ends
                 walk.last = kept + maximum(walk.last - walk.taken - 1, 0)
                 walk.taken = kept
@@ -86,7 +150,7 @@ def backtrack(
                 walk.moves = 0
                 walk.attempt = 0
                 walk.branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
-                load_times(walk, half, halves, recovery)
+                add_times(walk, half, halves)
                 if walk.taken < walk.last:
                     walk.goes_on = 1
 

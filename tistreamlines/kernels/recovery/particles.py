@@ -46,6 +46,13 @@ class Particles(Record):
     place: Reals
     plan: Ints
 
+    @staticmethod
+    def sizes(fill):
+        return {
+            "codes": 32 * (fill["BACK_STEPS"] + fill["FRONT_STEPS"] + 1), "point": 96, "carried": 32 * fill["CARRIED"],
+            "weight": 32, "status": 32, "taken": 32, "white": 64, "place": 1, "plan": PLAN,
+        }  # fmt: skip
+
 
 @func
 def white_matter(row: Reals) -> real:

@@ -38,5 +38,6 @@ def backtracking_fill(options: BacktrackOptions, rejects: Stage) -> dict[str, An
     if not options.backtrack:
         return {}
     # a backward half sets out when it is certain how the forward half begins
-    own = {"FOR_RECOVERY": backtracking.KEPT, "TAKES_BACK": 1, "IN_TURN": 1, "rejects": rejects}
+    own = {"FOR_RECOVERY": backtracking.KEPT, "TAKES_BACK": 1, "IN_TURN": 1, "rejects": rejects,
+           "Recovery": backtracking.Checkpoint}  # fmt: skip
     return own | backtracking.STAGES

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import ParameterError
 from ...kernels.recovery import particle_filtering, particles
 from ...kernels.stop_reasons import KEPT, KEPT_ENDS
-from ...linker.lang import LANES
+from ...linker.lang import LANES, Record
 from ...linker.records import memory
 from ...option import SEEDS, option
 
@@ -84,12 +84,6 @@ def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
 
 
 def team_memory(fill: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Return kind and size of each array of the particles in team memory, by name; none without particle filtering."""
-    if not fill.get("PARTICLES"):
-        return {}
-    steps = fill["BACK_STEPS"] + fill["FRONT_STEPS"]
-    sizes = particles.Particles(
-        codes=LANES * (steps + 1), point=3 * LANES, carried=LANES * fill["CARRIED"], weight=LANES,
-        status=LANES, taken=LANES, white=2 * LANES, place=1, plan=particles.PLAN,
-    )  # fmt: skip
-    return memory("recovery", sizes)
+    """Return kind and size of each array of a recovery in team memory, by name; none without a recovery."""
+    record = fill.get("Recovery", Record)
+    return memory("recovery", record(**record.sizes(fill)))
