@@ -23,6 +23,12 @@ def normalised(v: vec3) -> vec3:
 
 
 @func
+def either(first: i32, a: vec3, b: vec3) -> vec3:
+    """Each lane's ``a`` where ``first`` is above 0, else its ``b``."""
+    return vec3(where(first > 0, a[0], b[0]), where(first > 0, a[1], b[1]), where(first > 0, a[2], b[2]))
+
+
+@func
 def everywhere(v: vec3) -> vec3:
     """The same vector in every lane."""
     return vec3(lanes(v[0]), lanes(v[1]), lanes(v[2]))

@@ -16,6 +16,7 @@ from ..orientation.harmonics import harmonic
 from .headings import HeadingScratch
 
 GRID_CHUNKS = Constant("directions of the grid that bounds the rejection sampling, in units of 32")
+GRID_LAST = Constant("directions of the grid in the last of these units; the other lanes try the first random directions")
 POWERED = Constant("1: probabilities are raised to a power")
 STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid
 OUTSIDE = -1.0e30  # in place of an amplitude outside the image, or where the nearest voxel has no FOD
@@ -100,6 +101,27 @@ def anywhere(w: words) -> vec3:
     a = azimuth(w[1])
     r = root(maximum(1.0 - z * z, 0.0))
     return vec3(r * a[0], r * a[1], z)
+
+
+@func
+def drawn(method: Fod, w: words) -> vec3:
+    """A random turn, uniform in the cone: the sine of half its angle, and cosine and sine of its azimuth."""
+    a = azimuth(w[1])
+    return vec3(root(uniform(w[0])) * method.sine, a[0], a[1])
+
+
+@func
+def of_grid(method: Fod, chunk: i32) -> vec3:
+    """Directions of the grid, one in each lane, as ``grid`` of :class:`Fod` has them."""
+    c = 96 * chunk
+    return vec3(at(method.grid, c), at(method.grid, c + 32), at(method.grid, c + 64))
+
+
+@func
+def draws_of(number: i32, c0: u32, c1: u32, c2: u32, rules: Rules) -> words:
+    """Random words of each lane's try of a step; those of the first one for numbers below 0."""
+    tried = u32(maximum(number, 0))
+    return philox(lanes(c0), lanes(c1), lanes(c2), tried, u32(rules.key[0]), u32(rules.key[1]))
 
 
 # ------------------------------------------------------------------------------------------------------------ amplitudes

@@ -12,19 +12,32 @@ from ...linker.maths import exp, log
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume
-from ..lanes import everywhere, normalised
+from ..lanes import either, everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE
-from .fod import GRID_CHUNKS, NUMBER_BITS, POWERED, Fod, across, azimuth, has_fod, root, start_of, turned
+from .fod import (
+    GRID_CHUNKS,
+    GRID_LAST,
+    NUMBER_BITS,
+    POWERED,
+    Fod,
+    across,
+    drawn,
+    draws_of,
+    has_fod,
+    of_grid,
+    start_of,
+    turned,
+)  # fmt: skip
 from .headings import Heading, HeadingScratch
 from .tries import coded, drawn_with, number_of
 
 
 @func
-def drawn_course(method: Fod, d: vec3, u: vec3, w: words) -> vec3:
-    """A random direction, uniform in the cone about ``d``."""
-    a = azimuth(w[1])
-    return turned(d, u, root(uniform(w[0])) * method.sine, a[0], a[1])
+def valued(scratch: HeadingScratch, d: vec3, u: vec3, turn: vec3) -> real:
+    """The FOD in each lane's direction, whose turn from ``d`` is given as those of the grid are."""
+    t = turned(d, u, turn[0], turn[1], turn[2])
+    return harmonic(scratch.row, 0, t[0], t[1], t[2])
 
 
 @func
@@ -36,30 +49,33 @@ def choose_course(
     d = everywhere(state.d)
     u = everywhere(across(state.d))
     best = 0.0
-    for chunk in range(GRID_CHUNKS):
-        c = 96 * chunk
-        t = turned(d, u, at(method.grid, c), at(method.grid, c + 32), at(method.grid, c + 64))
-        best = maximum(best, team_max(harmonic(scratch.row, 0, t[0], t[1], t[2])))
+    for chunk in range(GRID_CHUNKS - 1):
+        best = maximum(best, team_max(valued(scratch, d, u, of_grid(method, chunk))))
+    number = lane() - GRID_LAST
+    w = draws_of(number, c0, c1, c2, rules)
+    value = valued(scratch, d, u, either(0 - number, of_grid(method, GRID_CHUNKS - 1), drawn(method, w)))
+    best = maximum(best, team_max(where(number < 0, value, 0.0)))
     going = i32(team_max(real(has_fod(volume, everywhere(p)))))
     chosen = where(going == 1, NONE, LEAVES)
     going = where(best > 0.0, going, 0)
-    turn = 0
-    while (going == 1) & (turn * 32 < method.tries):
-        number = lane() + 32 * turn
-        w = philox(lanes(c0), lanes(c1), lanes(c2), u32(number), u32(rules.key[0]), u32(rules.key[1]))
-        t = drawn_course(method, d, u, w)
-        value = harmonic(scratch.row, 0, t[0], t[1], t[2])
+    first = 0 - GRID_LAST  # number that the first lane tries
+    while (going == 1) & (first < method.tries):
         bound = uniform(w[2]) * method.ratio
         if POWERED:
             part = log(maximum(value, 1.0e-30)) - log(lanes(maximum(best, 1.0e-30)))
             fit = bound < exp(maximum(minimum(method.power * part, 80.0), -80.0))
         else:
             fit = bound * best < value
-        lowest = team_min(where(fit & (value > method.threshold) & (number < method.tries), real(number), 1.0e6))
+        fit = fit & (value > method.threshold) & (number >= 0) & (number < method.tries)
+        lowest = team_min(where(fit, real(number), 1.0e6))
         if lowest < 1.0e6:
             chosen = coded(i32(lowest), NUMBER_BITS, c2)
             going = 0
-        turn = turn + 1
+        else:
+            first = first + 32
+            number = number + 32
+            w = draws_of(number, c0, c1, c2, rules)
+            value = valued(scratch, d, u, drawn(method, w))
     return chosen
 
 
@@ -71,7 +87,8 @@ def move_on_course(
     """The point one step on."""
     branch = drawn_with(code, NUMBER_BITS, c2)
     w = philox(c0, c1, branch, number_of(code, NUMBER_BITS), u32(rules.key[0]), u32(rules.key[1]))
-    state.d = normalised(drawn_course(method, state.d, across(state.d), w))
+    turn = drawn(method, w)
+    state.d = normalised(turned(state.d, across(state.d), turn[0], turn[1], turn[2]))
     return stepped(p, state.d, rules)
 
 

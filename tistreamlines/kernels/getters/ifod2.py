@@ -13,9 +13,23 @@ from ...linker.maths import exp, log, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume
-from ..lanes import everywhere, normalised
+from ..lanes import either, everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
-from .fod import GRID_CHUNKS, NUMBER_BITS, OUTSIDE, Fod, across, amplitude, azimuth, root, sideways, start_of
+from .fod import (
+    GRID_CHUNKS,
+    GRID_LAST,
+    NUMBER_BITS,
+    OUTSIDE,
+    Fod,
+    across,
+    amplitude,
+    drawn,
+    draws_of,
+    of_grid,
+    root,
+    sideways,
+    start_of,
+)  # fmt: skip
 from .headings import HeadingScratch
 from .tries import added_to, coded, drawn_with, number_of, recovery_of
 
@@ -81,13 +95,6 @@ def mixed(cosine: real, d: vec3, sine: real, s: vec3) -> vec3:
 
 
 @func
-def drawn(method: Fod, w: words) -> vec3:
-    """A random arc: the sine of half its angle, and cosine and sine of its azimuth; its end is uniform in the cone."""
-    a = azimuth(w[1])
-    return vec3(root(uniform(w[0])) * method.sine, a[0], a[1])
-
-
-@func
 def likelihood(
     method: Fod, volume: Volume, stopping: Stopping, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
 ) -> real:
@@ -131,24 +138,29 @@ def choose_arc(
         d = everywhere(state.end)
         u = everywhere(across(state.end))
         best = IMPOSSIBLE
-        for chunk in range(GRID_CHUNKS):
-            c = 96 * chunk
-            arc = vec3(at(method.grid, c), at(method.grid, c + 32), at(method.grid, c + 64))
-            best = maximum(best, team_max(likelihood(method, volume, stopping, p, d, u, arc, rules)))
+        for chunk in range(GRID_CHUNKS - 1):
+            best = maximum(best, team_max(likelihood(method, volume, stopping, p, d, u, of_grid(method, chunk), rules)))
+        number = lane() - GRID_LAST
+        w = draws_of(number, c0, c1, c2, rules)
+        arc = either(0 - number, of_grid(method, GRID_CHUNKS - 1), drawn(method, w))
+        found = likelihood(method, volume, stopping, p, d, u, arc, rules)
+        best = maximum(best, team_max(where(number < 0, found, IMPOSSIBLE)))
         chosen = where(best < LEFT, NONE, LEAVES)
-        turn = 0
         going = where((best > IMPOSSIBLE) & (best < LEFT), 1, 0)
-        while (going == 1) & (turn * 32 < method.tries):
-            number = lane() + 32 * turn
-            w = philox(lanes(c0), lanes(c1), lanes(c2), u32(number), u32(rules.key[0]), u32(rules.key[1]))
-            found = likelihood(method, volume, stopping, p, d, u, drawn(method, w), rules)
+        first = 0 - GRID_LAST  # number that the first lane tries
+        while (going == 1) & (first < method.tries):
             odds = exp(maximum(minimum(method.power * (found - best), 80.0), -80.0))
-            fit = (found < LEFT) & (found > IMPOSSIBLE) & (uniform(w[2]) * method.ratio < odds) & (number < method.tries)
+            fit = (found < LEFT) & (found > IMPOSSIBLE) & (uniform(w[2]) * method.ratio < odds)
+            fit = fit & (number >= 0) & (number < method.tries)
             lowest = team_min(where(fit, real(number), 1.0e6))
             if lowest < 1.0e6:
                 chosen = coded(i32(lowest), NUMBER_BITS, c2)
                 going = 0
-            turn = turn + 1
+            else:
+                first = first + 32
+                number = number + 32
+                w = draws_of(number, c0, c1, c2, rules)
+                found = likelihood(method, volume, stopping, p, d, u, drawn(method, w), rules)
     return chosen
 
 

@@ -6,6 +6,7 @@ from ...linker.lang import *
 from ..growth import move, set_out
 from ..halves import *
 from ..interpolate import Volume
+from ..lanes import either
 from ..orientation.peaks import NONE
 from ..trail import Trail, cropped_end
 
@@ -78,12 +79,6 @@ class Laid(Record):
     lengths: Ints
     cropped: Ints
     order: Ints
-
-
-@func
-def either(first: i32, a: vec3, b: vec3) -> vec3:
-    """Each lane's ``a`` where ``first`` is above 0, else its ``b``."""
-    return vec3(where(first > 0, a[0], b[0]), where(first > 0, a[1], b[1]), where(first > 0, a[2], b[2]))
 
 
 @func

@@ -198,7 +198,8 @@ def _prepare(
         ratio=ratio, power=power, grid=columns.ravel(),
     )  # fmt: skip
     bits = try_bits(given.stop, fod.NUMBER_BITS)
-    own = own | {"GRID_CHUNKS": chunks, "POWERED": int(power != 1), "CODE_BITS": bits}
+    last = len(grid) - 32 * (chunks - 1)
+    own = own | {"GRID_CHUNKS": chunks, "GRID_LAST": last, "POWERED": int(power != 1), "CODE_BITS": bits}
     return prepare_fods(given, order, method, headings.HeadingScratch, own, ("method_grid",))
 
 
