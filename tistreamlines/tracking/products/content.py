@@ -18,6 +18,7 @@ from ...io.trx import member_names
 from ...option import OUTPUT, flag, option
 from ...space.batch import Batch, Groups, Space
 from .samples import STATISTICS, Sampler, load_sampled
+from .thinning import downsampled
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore
@@ -97,7 +98,7 @@ class Content:
     """
 
     def __init__(self, options: ContentOptions, threads: int | None = None, note: Tell = silent) -> None:
-        self._options = options
+        self._options, self._threads = options, threads
         named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
         maps = {name: load_sampled(image, note) for name, image in named.items()}
         self._sampler = Sampler(maps, threads) if maps else None
@@ -112,7 +113,7 @@ class Content:
         elif chosen.compress is not None:
             made = compressed(made, chosen.compress, SEGMENT_MM)
         elif _every(chosen) > 1:
-            made = downsampled(made, _every(chosen))
+            made = downsampled(made, _every(chosen), self._threads)
         if self._sampler is not None:
             made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
@@ -190,26 +191,6 @@ def check_written(given: Callable[[str], bool], sampled: bool) -> None:
 def ends_of(batch: Batch) -> Batch:
     """Return streamlines of their first and last point; one of a single point keeps that."""
     return _chosen(batch, np.zeros(len(batch.points), bool))
-
-
-def downsampled(batch: Batch, every: int) -> Batch:
-    """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
-
-    Parameters
-    ----------
-    batch : Batch
-        Streamlines with the seed among their points, but for rounding.
-    every : int
-        Which points are kept: 1 keeps all.
-    """
-    if not len(batch):
-        return batch
-    starts, lengths = batch.offsets[:-1], batch.lengths
-    aside = batch.points - np.repeat(batch.seeds, lengths, axis=0)
-    squared = np.einsum("ij,ij->i", aside, aside)
-    nearest = np.flatnonzero(squared == np.repeat(np.minimum.reduceat(squared, starts), lengths))
-    seeds = nearest[np.searchsorted(nearest, starts)]  # the first one of each streamline
-    return _chosen(batch, (np.arange(len(batch.points)) - np.repeat(seeds, lengths)) % every == 0)
 
 
 def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:

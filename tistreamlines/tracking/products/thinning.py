@@ -1,0 +1,53 @@
+"""Every n-th point of streamlines, which threads of the host copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from ...backends.program import Program
+from ...devices import usable_cores
+from ...kernels.products.thinning import find_seed, thin
+from ...linker.source import Source
+from ...space.batch import Batch
+from .density import MOST_THREADS
+
+
+@cache
+def _program(threads: int) -> Program:
+    from ...backends.numba.program import NumbaProgram
+
+    return NumbaProgram(Source([find_seed, thin], {}), threads=threads)
+
+
+def downsampled(batch: Batch, every: int, threads: int | None = None) -> Batch:
+    """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
+
+    Parameters
+    ----------
+    batch : Batch
+        Streamlines with the seed among their points, but for rounding.
+    every : int
+        Which points are kept: 1 keeps all.
+    threads : int, optional
+        How many threads copy points; by default as many as help.
+
+    Returns
+    -------
+    Batch
+        The streamlines, without values at each of their points.
+    """
+    if not len(batch):
+        return batch
+    program = _program(max(1, min(threads or usable_cores(), MOST_THREADS)))
+    found = np.zeros(len(batch), np.int32)
+    given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "found": found}
+    program.run("find_seed", len(batch), given | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
+    halves = np.stack([found, batch.lengths - 1 - found])
+    kept = 1 + (halves // every + (halves % every > 0)).sum(axis=0)
+    offsets = np.concatenate([[0], np.cumsum(kept)])
+    out = np.empty(3 * int(offsets[-1]), np.float32)
+    program.run("thin", len(batch), given | {"every": every, "places": offsets.astype(np.int32), "out": out})
+    return replace(batch, points=out.reshape(-1, 3), offsets=offsets, data_per_point={})
