@@ -102,6 +102,8 @@ class Options:
         Names of the maps in errors.
     pft, pft_back, pft_front, pft_particles, pft_max_trial, pft_min_wm : bool, float, float, int, int, float
         Options of particle filtering, as in :class:`tistreamlines.Parameters`.
+    backtrack : bool
+        DIPY has no backtracking.
     """
 
     stopping: str
@@ -109,6 +111,7 @@ class Options:
     include_map: str = "include_map"
     exclude_map: str = "exclude_map"
     stop_mask: str = "the mask of the BinaryStoppingCriterion"
+    backtrack: bool = False
     pft: bool = False
     pft_back: float = 2.0
     pft_front: float = 1.0

@@ -20,7 +20,7 @@ from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES
 from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act
-from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, take, u32
+from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, real, take, u32
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
 from tistreamlines.space.sphere import load_sphere
@@ -139,7 +139,7 @@ def test_each_step_is_that_of_dipys_algorithm(dialect, case, count, launches):
 def draw_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints):
     """The particles that are drawn by whole-numbered weights."""
     for i in range(32):
-        recovery.weight[i] = 1.0 * weights[i]
+        recovery.weight[i] = real(weights[i])
     barrier()
     put(out, 32 * item, drawn(recovery, u32(item), u32(1), u32(2), 0, key))
 
@@ -148,7 +148,7 @@ def draw_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints
 def balance_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints):
     """The weights after ``balance`` in millionths, and the particles' sources."""
     for i in range(32):
-        recovery.weight[i] = 1.0 * weights[32 * item + i]
+        recovery.weight[i] = real(weights[32 * item + i])
         recovery.status[i] = 0
     put(recovery.codes, 0, lane())
     balance(recovery, 1, u32(item), u32(1), u32(2), key)

@@ -11,12 +11,13 @@ from ...linker.maths import floored, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
-from ..lanes import cross, everywhere, row_of
+from ..lanes import corner_row, cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
 from .headings import HeadingScratch
 
 GRID_CHUNKS = Constant("directions of the grid that bounds the rejection sampling, in units of 32")
 GRID_LAST = Constant("directions of the grid in the last of these units; the other lanes try the first random directions")
+GATHERS = Constant("1: each lane reads rows of its own, as threads of a GPU do at once, 0: the team reads one row after the other")
 POWERED = Constant("1: probabilities are raised to a power")
 STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid
 OUTSIDE = -1.0e30  # in place of an amplitude outside the image, or where the nearest voxel has no FOD
@@ -139,11 +140,42 @@ def has_fod(volume: Volume, p: vec3) -> i32:
 
 @func
 def amplitude(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
-    """The FOD at each lane's point in its direction, or OUTSIDE.
+    """The FOD at each lane's point in its direction, or OUTSIDE; the points lie less than 16 voxels from ``centre``."""
+    if GATHERS:
+        value = amplitude_by_lanes(volume, p, d)
+    else:
+        value = amplitude_by_cells(volume, centre, p, d)
+    return value
 
-    The points lie less than 16 voxels from ``centre``.  Lanes whose points lie between the same eight voxels read them
-    together; most often all do.
-    """
+
+@func
+def amplitude_by_lanes(volume: Volume, p: vec3, d: vec3) -> real:
+    """The same; each lane reads the rows of the eight voxels around its own point."""
+    total = lanes(0.0)
+    for corner in range(8):
+        i = corner >> 2
+        j = (corner >> 1) & 1
+        k = corner & 1
+        start = corner_row(volume, p, i, j, k)
+        weight = corner_weight(p, i, j, k)
+        share = weight * harmonic(volume.rows, start, d[0], d[1], d[2])
+        total = where(start > 0, total + share, total)
+    return where(has_fod(volume, p) == 1, total, OUTSIDE)
+
+
+@func
+def corner_weight(p: vec3, i: i32, j: i32, k: i32) -> real:
+    """Weight of one of the eight voxels around each lane's point; i, j, k are 1 for the farther one along an axis."""
+    x = p[0] - floored(p[0])
+    y = p[1] - floored(p[1])
+    z = p[2] - floored(p[2])
+    weight = where(i == 1, x, 1.0 - x) * where(j == 1, y, 1.0 - y)
+    return weight * where(k == 1, z, 1.0 - z)
+
+
+@func
+def amplitude_by_cells(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
+    """The same; lanes whose points lie between the same eight voxels read them together, and most often all do."""
     fx = floored(p[0])
     fy = floored(p[1])
     fz = floored(p[2])
@@ -151,9 +183,6 @@ def amplitude(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
     y = i32(floor(centre[1])) - 16
     z = i32(floor(centre[2])) - 16
     cell = ((i32(fx) - x) * 32 + (i32(fy) - y)) * 32 + (i32(fz) - z)
-    x1 = p[0] - fx
-    y1 = p[1] - fy
-    z1 = p[2] - fz
     there = has_fod(volume, p) == 1
     value = where(there, 0.0, OUTSIDE)
     left = where(there, real(cell), 1.0e6)
@@ -167,9 +196,7 @@ def amplitude(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
             k = corner & 1
             start = row_start(volume, x + (one >> 10) + i, y + ((one >> 5) & 31) + j, z + (one & 31) + k)
             if start > 0:
-                weight = where(i == 1, x1, 1.0 - x1) * where(j == 1, y1, 1.0 - y1)
-                weight = weight * where(k == 1, z1, 1.0 - z1)
-                total = total + weight * harmonic(volume.rows, start, d[0], d[1], d[2])
+                total = total + corner_weight(p, i, j, k) * harmonic(volume.rows, start, d[0], d[1], d[2])
         own = left == lowest
         value = where(own, total, value)
         left = where(own, 1.0e6, left)

@@ -30,7 +30,7 @@ from .fod import (
     turned,
 )  # fmt: skip
 from .headings import Heading, HeadingScratch
-from .tries import coded, drawn_with, number_of
+from .tries import coded, drawn_with, try_number
 
 
 @func
@@ -86,7 +86,7 @@ def move_on_course(
 ) -> vec3:  # fmt: skip
     """The point one step on."""
     branch = drawn_with(code, NUMBER_BITS, c2)
-    w = philox(c0, c1, branch, number_of(code, NUMBER_BITS), u32(rules.key[0]), u32(rules.key[1]))
+    w = philox(c0, c1, branch, try_number(code, NUMBER_BITS), u32(rules.key[0]), u32(rules.key[1]))
     turn = drawn(method, w)
     state.d = normalised(turned(state.d, across(state.d), turn[0], turn[1], turn[2]))
     return stepped(p, state.d, rules)

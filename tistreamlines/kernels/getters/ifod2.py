@@ -31,7 +31,7 @@ from .fod import (
     start_of,
 )  # fmt: skip
 from .headings import HeadingScratch
-from .tries import added_to, coded, drawn_with, number_of, recovery_of
+from .tries import added_to, coded, drawn_with, recovery_of, try_number
 
 SHUNS_FLUID = Constant("1: no arc ends where there is more fluid than anything else")
 fluid_at = Hole("share of fluid at each lane's point, above 1 outside the image of tissues")
@@ -179,7 +179,7 @@ def move_along_arc(
         where(begins, state.end[0], state.d[0]), where(begins, state.end[1], state.d[1]), where(begins, state.end[2], state.d[2])
     )
     branch = drawn_with(code, NUMBER_BITS, c2)
-    number = number_of(code, NUMBER_BITS)
+    number = try_number(code, NUMBER_BITS)
     arc = drawn(method, philox(c0, c1 - u32(part), branch, number, u32(rules.key[0]), u32(rules.key[1])))
     turn = half_part(arc[0])
     s = sideways(state.d, across(state.d), arc[1], arc[2])

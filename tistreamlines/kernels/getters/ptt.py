@@ -17,7 +17,7 @@ from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
 from .arcs import binormal_after, onward, settled, tangent_after
 from .probes import STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
-from .tries import coded, drawn_with, number_of
+from .tries import coded, drawn_with, try_number
 
 whole_sphere = Hole("amplitudes of the orientation function at one point, at all vertices of the sphere")
 SAMPLES = 10
@@ -125,7 +125,7 @@ def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2:
     step = c1
     if ABREAST:
         step = lanes(c1)
-    number = number_of(code, NUMBER_BITS)
+    number = try_number(code, NUMBER_BITS)
     branch = drawn_with(code, NUMBER_BITS, c2)
     if i32(c1) == 1:
         b = sideways(t, c0, step, branch, number, key)
@@ -201,7 +201,7 @@ def support_of(
     t = everywhere(held(scratch, 0))
     n = everywhere(held(scratch, 3))
     b = everywhere(held(scratch, 6))
-    number = lanes(number_of(code, NUMBER_BITS))
+    number = lanes(try_number(code, NUMBER_BITS))
     branch = lanes(drawn_with(code, NUMBER_BITS, c2))
     if i32(c1) == 1:
         b = sideways(t, lanes(c0), lanes(c1), branch, number, key)

@@ -22,7 +22,7 @@ def coded(number: i32, bits: i32, c2: u32) -> i32:
 
 
 @func
-def number_of(code: i32, bits: i32) -> u32:
+def try_number(code: i32, bits: i32) -> u32:
     """Number of the try."""
     return u32(code & ((1 << bits) - 1))
 

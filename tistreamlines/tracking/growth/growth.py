@@ -20,7 +20,7 @@ from ...linker.records import spread
 from ..tables.given import Prepared
 from .chunk import Chunk
 from .linking import filled, source_of
-from .memory import CPU_SEEDS, FEWEST_SEEDS, MOST_SEEDS, Buffers, Capacity, capacity_for, memory_for
+from .memory import CPU_SEEDS, FEWEST_SEEDS, MOST_RECOVERED, MOST_SEEDS, Buffers, Capacity, capacity_for, memory_for
 from .ordering import exclusive_sum, near_together
 from .pace import Pace
 from .settings import Settings
@@ -59,7 +59,8 @@ class Growth:
         demands: dict[str, Any], roots: Sequence[Func], held: int = 0,
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
-        own = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0))} | settings.fill | selection
+        own = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0)), "GATHERS": int(not device.on_host)}
+        own |= settings.fill | selection
         fill = filled(prepared.fill, own)
         self.has_bits = fill["HAS_BITS"]
         self.takes_back = fill["TAKES_BACK"]
@@ -94,13 +95,13 @@ class Growth:
     def _fit(self, tables: int, fill: dict[str, Any]) -> Capacity:
         """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
         chosen, free = self.settings, None
-        cpu = self.device.on_host
+        cpu, most = self.device.on_host, MOST_RECOVERED if fill["FOR_RECOVERY"] else MOST_SEEDS
         if not cpu and chosen.memory_limit is None:
             free = free_memory(self.device) or 2**30
         return capacity_for(
             self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
             limit=chosen.memory_limit, free=free,
-            most_seeds=CPU_SEEDS if cpu or self.device.software else MOST_SEEDS,
+            most_seeds=CPU_SEEDS if cpu or self.device.software else most,
         )  # fmt: skip
 
     def _most_streamlines(self) -> int:

@@ -17,6 +17,7 @@ from ...linker.records import INTS, memory
 # and kernels and Taichi index elements with signed 32-bit integers.
 MOST_ELEMENTS = 2**29 - 1
 MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
+MOST_RECOVERED = 400_000  # the same with a recovery: a few halves need many tries, for which the others wait
 CPU_SEEDS = 4096  # of a chunk on a CPU, or on a device emulated by one
 FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
