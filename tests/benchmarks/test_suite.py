@@ -276,13 +276,13 @@ def command(*arguments: str, folder: Path):
 def test_the_command_writes_three_reports(tmp_path):
     """With a software Vulkan device, where there is one, beside the CPU."""
     archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
-    done = command("--nseeds", "80", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det,ptt",
+    done = command("--nseeds", "40", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det",
                    "--sweeps", "threads", "--repeat", "1", folder=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}
     results = json.loads((tmp_path / "found" / "results.json").read_text())
     assert [(run["dg"], run["target"], run["status"]) for run in results["runs"]] == [
-        (dg, name, "ok") for dg in ("det", "ptt") for name in (*archs, "dipy-threads")
+        ("det", name, "ok") for name in (*archs, "dipy-threads")
     ]
     assert all(run["identical"] == {"cpu": 1.0} for run in results["runs"] if run["target"] == "vulkan")
     assert set(results["limits"]) == set(archs)

@@ -163,7 +163,7 @@ def test_every_getter(head, tmp_path, dg):
     equal(series | {"nseeds": 60, "dg": dg, "threads": 2, "cache_dir": head.cache}, tmp_path)
 
 
-@pytest.mark.parametrize("dg", ["prob", "ptt"])
+@pytest.mark.parametrize("dg", ["prob"])
 def test_particles(head, fractions, tmp_path, dg):
     series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
     named = {name: str(path) for name, path in fractions.items() if name.startswith("pve")}

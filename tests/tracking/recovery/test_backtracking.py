@@ -77,7 +77,7 @@ def head(tmp_path_factory):
     return make_head(tmp_path_factory.mktemp("backtrack"))
 
 
-@pytest.mark.parametrize("dg", ["ifod1", "ifod2", "prob", "ptt"])
+@pytest.mark.parametrize("dg", ["ifod1", "ifod2", "ptt"])
 def test_more_streamlines_end_validly(head, dg):
     """Those that ended validly without it are the same, since they draw the same numbers."""
     settings = {"dg": dg, "nseeds": 300}

@@ -322,7 +322,7 @@ def compute(arch: str) -> dict[str, np.ndarray]:
     found = {}
     cases = ("act", "prob", {}), ("cmc", "prob", {"pft_min_wm": 0.9, "pft_particles": 20}), ("act", "ptt", {})
     for rule, dg, more in cases:
-        batch = grown(tracker(rule, arch, named={"pft": True} | more, dg=dg), 12)
+        batch = grown(tracker(rule, arch, named={"pft": True} | more, dg=dg), 6)
         found |= {f"{rule}_{dg}_{name}": getattr(batch, name) for name in ("points", "offsets", "stop_reasons")}
     return found
 

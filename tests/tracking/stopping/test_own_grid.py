@@ -125,7 +125,7 @@ def ruled(points: np.ndarray, path, rule) -> tuple[int, int, bool]:
     return 99, Stop.GROWING, clear
 
 
-@pytest.mark.parametrize("dg", ["det", "prob", "ptt"])
+@pytest.mark.parametrize("dg", ["prob", "ptt"])
 def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     """As halves that nothing but the lack of a direction ends would be cut by numpy."""
     brain = head.folder / "everywhere.nii.gz"
