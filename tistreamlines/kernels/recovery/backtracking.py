@@ -47,12 +47,18 @@ def place_of(half: i32) -> i32:
     return POINT * half + 3 + CARRIED + FOR_RULE
 
 
-@stage
-def load_times(walk: Walk, half: i32, halves: Halves, recovery: Checkpoint):
-    """Add the number of times that the half has gone back to the counter; no point of it is in team memory."""
+@func
+def forget_point(recovery: Checkpoint):
+    """Have no point in team memory."""
     barrier()
     recovery.step[0] = 0
     barrier()
+
+
+@stage
+def load_times(walk: Walk, half: i32, halves: Halves, recovery: Checkpoint):
+    """Add the number of times that the half has gone back to the counter; no point of it is in team memory."""
+    forget_point(recovery)
     add_times(walk, half, halves)
 
 
@@ -114,6 +120,7 @@ def return_to(
     from_seed = where((recovery.step[0] > 0) & (recovery.step[0] < kept), 0, 1)
     first = where(from_seed == 1, 0, recovery.step[0])
     if from_seed == 1:
+        forget_point(recovery)  # which lies beyond, so other steps lead on there
         begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
     else:
         trail.p = vec3(recovery.point[0], recovery.point[1], recovery.point[2])
