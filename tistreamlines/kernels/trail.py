@@ -10,8 +10,9 @@ from .interpolate import Volume
 note_step_again = Hole("the getter's part that notes what a step that is taken again does not tell, or None")
 PARTS = 1024  # of a segment, at which an end may lie
 PART = 1.0 / PARTS
-TENSION = 0.05  # half of that of MRtrix3's Hermite curves; sums with it are rounded once
-OUTER, ONCE, TWICE, THRICE = 0.5 - TENSION, 1.5 + TENSION, 2.0 + 2.0 * TENSION, 2.5 + TENSION
+TENSION = 0.05  # half of that of MRtrix3's Hermite curves
+# factors of the curve's polynomials, computed here so that every device has the same ones
+SLOPE, CUBIC, SQUARE, SQUARE_BEFORE = 0.5 - TENSION, 1.5 + TENSION, 2.0 + 2.0 * TENSION, 2.5 + TENSION
 
 
 class Trail(Record):
@@ -48,10 +49,10 @@ def cropped_end(trail: Trail, part: i32) -> vec3:
     mu = real(part) * PART
     square = mu * mu
     cube = square * mu
-    beyond = OUTER * (cube - square)
-    a = OUTER * ((2.0 * square - cube) - mu) + beyond
-    b = (ONCE * cube + 1.0) - (THRICE * square + 3.0 * beyond)
-    c = (TWICE * square + OUTER * mu) - (ONCE * cube - 3.0 * beyond)
+    beyond = SLOPE * (cube - square)
+    a = SLOPE * ((2.0 * square - cube) - mu) + beyond
+    b = (CUBIC * cube + 1.0) - (SQUARE_BEFORE * square + 3.0 * beyond)
+    c = (SQUARE * square + SLOPE * mu) - (CUBIC * cube - 3.0 * beyond)
     return vec3(
         (a * trail.earlier[0] + b * trail.before[0]) + c * trail.p[0],
         (a * trail.earlier[1] + b * trail.before[1]) + c * trail.p[1],

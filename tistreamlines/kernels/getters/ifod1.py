@@ -28,7 +28,7 @@ from .fod import (
     of_grid,
     start_of,
     turned,
-)  # fmt: skip
+)
 from .headings import Heading, HeadingScratch
 from .tries import coded, drawn_with, try_number
 

@@ -29,7 +29,7 @@ from .fod import (
     root,
     sideways,
     start_of,
-)  # fmt: skip
+)
 from .headings import HeadingScratch
 from .tries import added_to, coded, drawn_with, recovery_of, try_number
 

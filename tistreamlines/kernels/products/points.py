@@ -66,7 +66,8 @@ class Laid(Record):
 
     For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
     direction and of the forward half's first step, its seed (voxel), its first point's place in ``out``.  For each half: its
-    first word, its steps, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``order`` lists the halves in the order of the work; if ABREAST, always 32 of one side together.
+    first word, its steps, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``order`` lists
+    the halves in the order of the work; if ABREAST, always 32 of one side together.
     """
 
     seed: Ints
