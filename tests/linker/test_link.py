@@ -23,7 +23,7 @@ from tistreamlines.backends.numba import dialect as _numba
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker import lang
-from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, func, i32, lanes, put, real, stage, unrolled
+from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, func, i32, lanes, put, real, rolled, stage, unrolled
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
 
@@ -44,6 +44,15 @@ def lane_sums(item: i32, out: Reals):
     """Sum the same number a few times in every lane."""
     total = lanes(0.0)
     for k in unrolled(3):
+        total = total + real(k) * 0.1
+    put(out, 0, total)
+
+
+@func
+def lane_sums_in_a_loop(item: i32, out: Reals):
+    """The same, in a loop that is not unrolled."""
+    total = lanes(0.0)
+    for k in rolled(3):
         total = total + real(k) * 0.1
     put(out, 0, total)
 
@@ -259,6 +268,13 @@ def test_literals_have_the_dialects_precision():
     assert np.array_equal(single, np.full(32, expected, np.float32))
     double = run("numba64", lane_sums, 1, {"out": reals(32)})["out"]
     assert np.array_equal(double, np.full(32, 0.1 + 2 * 0.1))
+
+
+def test_gpus_do_not_know_how_often_a_rolled_loop_runs():
+    """So their compilers cannot unroll it."""
+    assert "for k in range(3 + _zero):" in link([lane_sums_in_a_loop], _taichi.dialect("vulkan"), {}).text
+    found = [run("numba32", kernel, 1, {"out": reals(32)})["out"] for kernel in (lane_sums, lane_sums_in_a_loop)]
+    assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect(32), _numba.dialect(64)], ids=lambda f: f.name)

@@ -8,11 +8,20 @@ from distributions import unit
 from tistreamlines.kernels.getters.fod import Fod, across, amplitude
 from tistreamlines.kernels.getters.headings import Heading, HeadingScratch
 from tistreamlines.kernels.getters.ifod1 import move_on_course
-from tistreamlines.kernels.getters.ifod2 import ARC, Arc, drawn, likelihood, move_along_arc
+from tistreamlines.kernels.getters.ifod2 import (
+    ARC,
+    Arc,
+    ArcScratch,
+    arc_of_lane,
+    drawn,
+    heading_of,
+    likelihood,
+    move_along_arc,
+)
 from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.kernels.lanes import everywhere
-from tistreamlines.linker.lang import Reals, at, func, i32, lane, lanes, put, u32, vec3
+from tistreamlines.linker.lang import Reals, at, func, i32, lanes, put, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.space.harmonics import sampling_matrix
 
@@ -31,32 +40,34 @@ def amplitudes(item: i32, volume: Volume, centres: Reals, points: Reals, directi
 
 @func
 def likelihoods(
-    item: i32, volume: Volume, method: Fod, stopping: Stopping, rules: Rules, centres: Reals, directions: Reals,
-    out: Reals,
+    item: i32, volume: Volume, method: Fod, stopping: Stopping, scratch: ArcScratch, rules: Rules, centres: Reals,
+    directions: Reals, out: Reals,
 ):  # fmt: skip
-    """The likelihood of 32 random arcs; their half sines, cosines and sines; the vector from which azimuths count."""
+    """In each lane: likelihood, half sine, cosine and sine of its random arc; the vector from which azimuths count."""
     centre = vec3(centres[3 * item], centres[3 * item + 1], centres[3 * item + 2])
     d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
     u = across(d)
-    w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(0)), u32(lane()), u32(rules.key[0]), u32(rules.key[1]))
+    w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(0)), u32(arc_of_lane()), u32(rules.key[0]), u32(rules.key[1]))
     arc = drawn(method, w)
-    put(out, 224 * item, likelihood(method, volume, stopping, centre, everywhere(d), everywhere(u), arc, rules))
+    found = likelihood(method, volume, stopping, scratch, centre, everywhere(d), everywhere(u), arc, rules)
+    put(out, 224 * item, found)
     for i in range(3):
         put(out, 224 * item + 32 + 32 * i, arc[i])
         put(out, 224 * item + 128 + 32 * i, lanes(u[i]))
 
 
 @func
-def arcs(item: i32, volume: Volume, method: Fod, scratch: HeadingScratch, rules: Rules, directions: Reals, out: Reals):
+def arcs(item: i32, volume: Volume, method: Fod, scratch: ArcScratch, rules: Rules, directions: Reals, out: Reals):
     """The points of an arc from the origin, and the directions at them."""
     state = Arc()
-    state.end = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
+    state.d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
     p = vec3(0.0, 0.0, 0.0)
     for part in range(ARC):
         p = move_along_arc(state, scratch, p, item, volume, method, u32(7), u32(part + 1), u32(0), rules)
+        d = heading_of(state)
         for i in range(3):
             out[(item * ARC + part) * 6 + i] = p[i]
-            out[(item * ARC + part) * 6 + 3 + i] = state.end[i]
+            out[(item * ARC + part) * 6 + 3 + i] = d[i]
 
 
 @func

@@ -1,6 +1,6 @@
 """A made-up head: fibres along x, fluid at their begin, cortex at their end, deep grey matter in the middle.
 
-Deep grey matter lies in one half of y.
+Deep grey matter lies in one half of y.  And a maze, whose fibres turn at random between pockets of fluid and of cortex.
 """
 
 from pathlib import Path
@@ -29,7 +29,23 @@ def make_head(folder: Path) -> Path:
     kinds = np.where(x < 4, 3, np.where(x >= 26, 0, np.where((np.abs(x - 15) < 2.5) & (y < 8), 1, 2)))
     tissues = np.stack([gaussian_filter((kinds == k).astype(float), 0.4) for k in range(5)], axis=-1)
     tissues /= tissues.sum(axis=-1, keepdims=True)
-    for name, values in (("fod", straight_fod()), ("5tt", tissues), ("mask", np.ones(SHAPE))):
+    return _written(folder, straight_fod(), tissues)
+
+
+def make_maze(folder: Path) -> Path:
+    """Write the same files of the maze."""
+    rng = np.random.default_rng(0)
+    directions = np.stack([gaussian_filter(rng.normal(size=SHAPE), 2.0) for _ in range(3)], axis=-1)
+    directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
+    fod = 2.0 * sampling_matrix(directions.reshape(-1, 3), 4, "tournier07").reshape(*SHAPE, 15)
+    noise = gaussian_filter(rng.normal(size=SHAPE), 0.8)
+    fluid, cortex = noise > np.quantile(noise, 0.8), noise < np.quantile(noise, 0.1)
+    kinds = (cortex, 0 * fluid, ~(fluid | cortex), fluid, 0 * fluid)
+    return _written(folder, fod, np.stack([gaussian_filter(kind.astype(float), 0.4) for kind in kinds], axis=-1))
+
+
+def _written(folder: Path, fod: np.ndarray, tissues: np.ndarray) -> Path:
+    for name, values in (("fod", fod), ("5tt", tissues), ("mask", np.ones(SHAPE))):
         image = nib.Nifti1Image(values.astype(np.float32), np.diag([SIDE, SIDE, SIDE, 1]))
         nib.save(image, folder / f"{name}.nii.gz")
     return folder

@@ -47,8 +47,8 @@ def grow(dialect: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5)
         "halves_point": linked.array(reals(6 * count)),
     }
     linked.run("enlist", n, values)
-    linked.run("advance", count, values | {"stride": 2, "offset": 0, "steps": 1})
-    linked.run("advance", 2 * count, values | {"stride": 1, "offset": 0, "steps": LIMIT})
+    linked.run("advance", count, values | {"stride": 2, "sides": 1, "steps": 1})
+    linked.run("advance", 2 * count, values | {"stride": 1, "sides": 1, "steps": LIMIT})
     return values
 
 

@@ -9,12 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+from ..devices.threads import thread_pool
 from ..space.batch import Batch, Space
 from .tck import Fields
 from .writer import open_writer
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 WAITING = 2  # batches in the queue at most, besides the one being written
+MAKERS = 3  # threads that make of batches what is written of them
 POLL_SECONDS = 0.1
 
 
@@ -49,7 +55,7 @@ class WriterThread:
         self._writer = open_writer(
             path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields
         )
-        self._queue: Queue[Batch | None] = Queue(WAITING)
+        self._queue: Queue[Batch | Future[Batch] | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="writer")
@@ -61,7 +67,7 @@ class WriterThread:
 
     def put(self, batch: Batch) -> None:
         """Queue a batch; wait if two others are queued."""
-        self._hand_over(batch)
+        self._hand_over(batch if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch))
 
     def finish(self) -> None:
         """Wait until the file is complete under its hidden name; the end of the block only renames it."""
@@ -71,7 +77,7 @@ class WriterThread:
         if self._error is not None:
             raise self._error
 
-    def _hand_over(self, batch: Batch | None) -> None:
+    def _hand_over(self, batch: Batch | Future[Batch] | None) -> None:
         """Queue a batch; a first None completes the file, a second renames it."""
         while True:
             if self._error is not None:
@@ -101,7 +107,7 @@ class WriterThread:
             with self._writer as writer:
                 while (batch := self._next()) is not None:
                     begun = time.perf_counter()
-                    writer.write(batch if self._content is None else self._content(batch))
+                    writer.write(batch if isinstance(batch, Batch) else batch.result())
                     self.seconds += time.perf_counter() - begun
                 begun = time.perf_counter()
                 writer.finish()
@@ -116,7 +122,7 @@ class WriterThread:
             self._finished.set()
             self._ended.set()
 
-    def _next(self) -> Batch | None:
+    def _next(self) -> Batch | Future[Batch] | None:
         while not self._abandoned.is_set():
             with suppress(Empty):
                 return self._queue.get(timeout=POLL_SECONDS)

@@ -26,6 +26,7 @@ classify = Hole("the reason to stop at a point, or GROWING")
 load_memory = Hole("stage: restores what the rule remembers of a half, or None")
 remember = Hole("stage: notes a point that is looked at; may change what the rule says, or end a half at its seed; or None")
 conclude = Hole("stage: the rule's verdict on a half that has ended: its reason, and how many steps are kept; or None")
+note_point = Hole("stage: keeps a point that a step leads on from, or None")
 crop = Hole("stage: says where a half that has ended lies within its last segment, or None")
 store_memory = Hole("stage: stores what the rule remembers, or None")
 KEPT_POINTS = Constant("one bit for each stop reason: 1 if the point that it ends a half at is kept")
@@ -111,6 +112,7 @@ def load(
 @stage
 def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
     """Keep the step and the point that it has led to; note the forward half's first step if it may be taken back."""
+    note_point(walk.p, walk.taken, half, halves)
     walk.p = walk.ahead
     halves.codes[half * rules.max_steps + walk.taken] = walk.code
     walk.taken = walk.taken + 1
@@ -127,7 +129,7 @@ def store(
     """Ask for the rule's verdict on a half that has ended, and store where it stands."""
     if walk.status != GROWING:
         conclude(walk, memory, stopping, rules)
-        crop(walk, half, seeds, halves, rules, volume, stopping, method, scratch)
+        crop(walk, half, halves, stopping)
     store_memory(memory, half, halves)
     store_recovery(half, halves, recovery)
     store_bits(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
@@ -212,8 +214,15 @@ def grow(
 
 @func
 def advance(
-    item: i32, stride: i32, offset: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
+    item: i32, stride: i32, sides: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
     stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
 ):  # fmt: skip
-    """Grow half ``item * stride + offset``."""
-    grow(item * stride + offset, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery)
+    """Grow half ``item * stride`` and, if there are two ``sides``, the next one when that half has ended."""
+    for side in range(sides):
+        half = item * stride + side
+        barrier()
+        ended = 1
+        if side == 1:
+            ended = where(halves.state[2 * half - 1] == GROWING, 0, 1)
+        if ended == 1:
+            grow(half, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery)

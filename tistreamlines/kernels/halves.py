@@ -51,7 +51,8 @@ class Halves(Record):
     half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the
     stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step; ``visited``, the bits of all
     points but the last one, those of the last one, and for getters that drop dead ends those of the last but one; ``more``, what
-    ``beyond`` keeps of it; ``cropped``, see :func:`.trail.cropped_end`.
+    ``beyond`` keeps of it; ``before``, where ends are cropped, the two points before the last one, that after an even number of
+    steps first; ``cropped``, see :func:`.trail.cropped_end`.
     """
 
     seed: Ints
@@ -63,6 +64,7 @@ class Halves(Record):
     codes: Ints
     visited: Ints
     more: Ints
+    before: Reals
     cropped: Ints
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..linker.lang import *
-from .growth import move, set_out
+from .growth import move, note_point, set_out
 from .halves import *
 from .interpolate import Volume
 
@@ -82,6 +82,7 @@ def step_again(
     volume: Volume, method: Method, scratch: Scratch,
 ):  # fmt: skip
     """Take step ``k`` of ``count`` steps again, after which the half is to go on."""
+    note_point(trail.p, k, half, halves)
     if k == count - 1:
         last = halves.codes[half * rules.max_steps + k]
         note_step_again(volume, trail.p, method, scratch, last, c0, u32(k + 1), c2, rules.key)

@@ -21,7 +21,7 @@ class Dialect:
     hidden : parameters that every function passes on (the zero of the guard, the lane, the team's pool).
     guard : function from the text of a real expression to the guarded text; None where no guard is needed.
     wrap_words : True if 32-bit words do not wrap by themselves.
-    each, unroll : functions from the loop's target and count to the lines that open the loop.
+    each, unroll, roll : functions from the loop's target and count to the lines that open the loop.
     parameter : function from a parameter's name and kind to its text.
     logic : function from (left, symbol, right) to the text of ``&`` or ``|`` between two comparisons.
     replaced : names of kernel functions that the dialect implements itself, so that they are not rewritten.
@@ -38,6 +38,7 @@ class Dialect:
     wrap_words: bool = False
     each: Callable[[str, str], list[str]] | None = None
     unroll: Callable[[str], str] = lambda n: f"range({n})"
+    roll: Callable[[str], str] = lambda n: f"range({n})"
     parameter: Callable[[str, str], str] = lambda name, kind: name
     logic: Callable[[str, str, str], str] = lambda left, symbol, right: f"({left} {symbol} {right})"
     replaced: tuple[str, ...] = ()

@@ -26,8 +26,8 @@ import numpy as np
 LANES = 32
 __all__ = [  # what a kernel file imports
     "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
-    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "spread", "stage", "take", "team_max", "team_min",
-    "func", "u32", "umulhi", "unrolled", "vec3", "where", "words",
+    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "rolled", "spread", "stage", "take", "team_max",
+    "team_min", "func", "u32", "umulhi", "unrolled", "vec3", "where", "words",
 ]  # fmt: skip
 
 
@@ -286,4 +286,9 @@ def each(n):
 
 def unrolled(n):
     """``range(n)`` that the compiler unrolls; ``n`` is a constant."""
+    return range(n)
+
+
+def rolled(n):
+    """``range(n)`` that compilers for GPUs leave a loop: they wait less for instructions where the text is short."""
     return range(n)

@@ -201,7 +201,8 @@ class Rewriter(ast.NodeVisitor):
             body = self.block(node.body)
             pad = "    " * (len(opening) - 1 - sum(not line.rstrip().endswith(":") for line in opening))
             return opening + [pad + line for line in body]
-        header = self.dialect.unroll(count) if style == "unrolled" else f"range({count})"
+        styles = {"unrolled": self.dialect.unroll, "rolled": self.dialect.roll}
+        header = styles[style](count) if style in styles else f"range({count})"
         return [f"for {target.id} in {header}:", *self.block(node.body)]
 
     # -- expressions

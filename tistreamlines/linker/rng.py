@@ -33,7 +33,7 @@ PARTICLE, TRIAL = 17, 23  # places in the counter's third word; below are 2 bran
 @func
 def philox(c0: u32, c1: u32, c2: u32, c3: u32, k0: u32, k1: u32) -> words:
     """Four random words for a counter of four words and a key of two."""
-    for _ in unrolled(10):
+    for _ in rolled(10):
         high0 = umulhi(u32(0xD2511F53), c0)
         low0 = u32(0xD2511F53) * c0
         high1 = umulhi(u32(0xCD9E8D57), c2)

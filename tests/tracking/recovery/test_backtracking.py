@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from dialects import DIALECTS, ints
 from dialects import run as run_kernel
-from head import make_head, tracked
+from head import make_head, make_maze, tracked
 
 import tistreamlines as ts
 from tistreamlines.errors import ParameterError, TrackingError
 from tistreamlines.kernels.halves import Halves
+from tistreamlines.kernels.recovery import backtracking
 from tistreamlines.kernels.recovery.backtracking import KEPT, plan_return
 from tistreamlines.kernels.stop_reasons import VALID
 from tistreamlines.linker.lang import Ints, func, i32
@@ -87,6 +88,18 @@ def test_more_streamlines_end_validly(head, dg):
     assert set(other.stop_reasons.ravel().tolist()) <= {int(reason) for reason in VALID}
     lines = {(seed, line.tobytes()) for seed, line in zip(other.seed_number, other, strict=True)}
     assert {(seed, line.tobytes()) for seed, line in zip(one.seed_number, one, strict=True)} <= lines
+
+
+@pytest.mark.parametrize("dg", ["prob", "ifod2"])
+def test_from_where_steps_are_followed_again_makes_no_difference(tmp_path, dg, monkeypatch):
+    """In a maze, halves go back below the point that is kept in team memory, and pass it again on another way."""
+    maze, found = make_maze(tmp_path), []
+    for steps in (backtracking.STEPS_BEFORE, 4):
+        monkeypatch.setattr(backtracking, "STEPS_BEFORE", steps)
+        run = tracked(maze, dg=dg, max_steps=300, nseeds=400, backtrack=True, crop_at_gmwmi=True, keep="all", min_length=0)
+        assert run.stop_reasons["entered_cortex"] > 50 and run.stop_reasons["invalid_end"] > 50
+        found.append(ts.Batch.concatenate(list(run.batches)))
+    np.testing.assert_array_equal(found[0].points, found[1].points)
 
 
 @pytest.mark.parametrize("dg", ["ifod2", "ptt"])

@@ -82,9 +82,9 @@ def walks(dialect: str, count: int, max_steps: int, launches: tuple[int, ...], *
     memory = {"scratch_row": ("reals", ROW)} | team_memory(fill)
     linked = program(dialect, [growth.advance], fill, memory)
     held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-    linked.run("advance", count, held | {"steps": 1, "stride": 2, "offset": 0})
+    linked.run("advance", count, held | {"steps": 1, "stride": 2, "sides": 1})
     for steps in launches:
-        linked.run("advance", 2 * count, held | {"steps": steps, "stride": 1, "offset": 0})
+        linked.run("advance", 2 * count, held | {"steps": steps, "stride": 1, "sides": 1})
     codes = held["halves_codes"].reshape(-1, max_steps)
     return [(c[:n].tolist(), Stop(r)) for c, (n, r) in zip(codes, held["halves_state"].reshape(-1, 2), strict=True)]
 

@@ -120,7 +120,7 @@ def arguments(max_steps: int = STEPS) -> dict[str, Any]:
     rows[:, FIRST:] = maps()
     streamlines = np.arange(HALVES // 2, dtype=np.int32)
     return {
-        "stride": 1, "offset": 0, "steps": max_steps, "rules_max_steps": max_steps, "rules_key": KEY,
+        "stride": 1, "sides": 1, "steps": max_steps, "rules_max_steps": max_steps, "rules_key": KEY,
         "rules_first_seed": 3,
         "halves_seed": streamlines % 5, "halves_branch": streamlines // 5,
         "halves_initial": ints(HALVES // 2), "halves_first": ints(HALVES // 2) - 1,

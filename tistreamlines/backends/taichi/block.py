@@ -12,6 +12,7 @@ from .team import BARRIERS
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
 MOST_TEAMS = {"warp": 8, "subgroup": 16}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
 TEAMS_OF_REGIONS = 4  # with CUDA, if halves carry nothing
+TEAMS_OF_RECOVERY = 16  # with CUDA
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 
 
@@ -38,13 +39,17 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
     teams are fastest (4: 40 % slower, 12 and 16: 10 %), but their threads have at most 128 registers, so that kernels with
     regions, which need more, stall a third of the time that they work: with four teams prob is 11 % faster, det 3 %, boot
     as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
+    Kernels with a recovery are long, and wait for instructions most of the time: 16 teams are 10 % faster.
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """
     if kind == "block" or not sliced:
         return Block(kind, 1, (), not device.software, sliced)
     team = sum(4 * size for name, (_, size) in source.scratch.items() if name not in source.shares) + 4
-    few = kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]
-    most = TEAMS_OF_REGIONS if few else MOST_TEAMS[kind]
+    most = MOST_TEAMS[kind]
+    if kind == "warp" and source.fill.get("FOR_RECOVERY"):
+        most = TEAMS_OF_RECOVERY
+    elif kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]:
+        most = TEAMS_OF_REGIONS
     teams = max(1, min(most, 2 * SHARED_BYTES // 3 // team))
     room = SHARED_BYTES - 4 - teams * team
     tables: tuple[str, ...] = ()

@@ -93,6 +93,7 @@ def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True)
         guard=(lambda text: f"_guard({text}, _zero)") if exact else None,
         each=_each,
         unroll=lambda n: f"ti.static(range({n}))",
+        roll=lambda n: f"range({n} + _zero)",
         parameter=lambda name, kind: f"{name}: ti.template()" if kind in (REALS, INTS) else name,
     )
 

@@ -15,8 +15,9 @@ from ..lanes import corner_row, cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
 from .headings import HeadingScratch
 
-GRID_CHUNKS = Constant("directions of the grid that bounds the rejection sampling, in units of 32")
-GRID_LAST = Constant("directions of the grid in the last of these units; the other lanes try the first random directions")
+AT_ONCE = Constant("directions, or arcs, that a team tries together")
+GRID = Constant("directions of the grid that bounds the rejection sampling")
+GRID_CHUNKS = Constant("the same in units of AT_ONCE; lanes that are left free in the last one try the first random directions")
 GATHERS = Constant("1: each lane reads rows of its own, as threads of a GPU do at once, 0: the team reads one row after the other")
 POWERED = Constant("1: probabilities are raised to a power")
 STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid

@@ -16,8 +16,9 @@ from ..lanes import either, everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE
 from .fod import (
+    AT_ONCE,
+    GRID,
     GRID_CHUNKS,
-    GRID_LAST,
     NUMBER_BITS,
     POWERED,
     Fod,
@@ -48,35 +49,41 @@ def choose_course(
     """Number of the direction to take, NONE, or LEAVES where there is no FOD."""
     d = everywhere(state.d)
     u = everywhere(across(state.d))
+    number = lane() - GRID
     best = 0.0
-    for chunk in range(GRID_CHUNKS - 1):
-        best = maximum(best, team_max(valued(scratch, d, u, of_grid(method, chunk))))
-    number = lane() - GRID_LAST
-    w = draws_of(number, c0, c1, c2, rules)
-    value = valued(scratch, d, u, either(0 - number, of_grid(method, GRID_CHUNKS - 1), drawn(method, w)))
-    best = maximum(best, team_max(where(number < 0, value, 0.0)))
-    going = i32(team_max(real(has_fod(volume, everywhere(p)))))
-    chosen = where(going == 1, NONE, LEAVES)
-    going = where(best > 0.0, going, 0)
-    first = 0 - GRID_LAST  # number that the first lane tries
-    while (going == 1) & (first < method.tries):
-        bound = uniform(w[2]) * method.ratio
-        if POWERED:
-            part = log(maximum(value, 1.0e-30)) - log(lanes(maximum(best, 1.0e-30)))
-            fit = bound < exp(maximum(minimum(method.power * part, 80.0), -80.0))
-        else:
-            fit = bound * best < value
-        fit = fit & (value > method.threshold) & (number >= 0) & (number < method.tries)
-        lowest = team_min(where(fit, real(number), 1.0e6))
-        if lowest < 1.0e6:
-            chosen = coded(i32(lowest), NUMBER_BITS, c2)
-            going = 0
-        else:
-            first = first + 32
-            number = number + 32
-            w = draws_of(number, c0, c1, c2, rules)
-            value = valued(scratch, d, u, drawn(method, w))
+    chosen = where(team_max(real(has_fod(volume, everywhere(p)))) > 0.0, NONE, LEAVES)
+    going = where(chosen == NONE, 1, 0)
+    chunk = 0
+    while going == 1:
+        w = draws_of(number, c0, c1, c2, rules)
+        turn = drawn(method, w)
+        if chunk < GRID_CHUNKS:
+            turn = either(0 - number, of_grid(method, chunk), turn)
+        value = valued(scratch, d, u, turn)
+        if chunk < GRID_CHUNKS:
+            best = maximum(best, team_max(where(number < 0, value, 0.0)))
+        chunk = chunk + 1
+        if chunk >= GRID_CHUNKS:
+            lowest = first_fit(method, value, best, uniform(w[2]), number)
+            going = where((best > 0.0) & (AT_ONCE * chunk < GRID + method.tries), 1, 0)
+            if (best > 0.0) & (lowest < 1.0e6):
+                chosen = coded(i32(lowest), NUMBER_BITS, c2)
+                going = 0
+        number = number + AT_ONCE
     return chosen
+
+
+@func
+def first_fit(method: Fod, value: real, best: real, share: real, number: i32) -> real:
+    """The least number of a random direction that is accepted, given the FOD in all and in the best one of the grid."""
+    bound = share * method.ratio
+    if POWERED:
+        part = log(maximum(value, 1.0e-30)) - log(lanes(maximum(best, 1.0e-30)))
+        fit = bound < exp(maximum(minimum(method.power * part, 80.0), -80.0))
+    else:
+        fit = bound * best < value
+    fit = fit & (value > method.threshold) & (number >= 0) & (number < method.tries)
+    return team_min(where(fit, real(number), 1.0e6))
 
 
 @stage

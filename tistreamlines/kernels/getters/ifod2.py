@@ -1,9 +1,10 @@
 """iFOD2: a step is an arc, whose probability is the product of the FOD's amplitudes along it (Tournier et al. 2010).
 
 An arc is drawn from all that turn by at most the greatest angle, by rejection: the most probable arc of a grid of arcs
-bounds the probability, and the first of the random arcs that is accepted is followed, as in MRtrix3's tckgen.  Each lane
-tries one arc.  Stopping rules and regions look at each point of an arc, so a step of the engine is one of its ARC parts, and
-all of them have the number of the accepted arc as their code: the host draws the same arc from it.
+bounds the probability, and the first of the random arcs that is accepted is followed, as in MRtrix3's tckgen.  The team
+tries AT_ONCE arcs together, of which each lane has one part.  Stopping rules and regions look at each point of an arc, so a step
+of the engine is one of its ARC parts, and all of them have the number of the accepted arc as their code: the host draws the
+same arc from it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
 from .fod import (
+    AT_ONCE,
+    GRID,
     GRID_CHUNKS,
-    GRID_LAST,
     NUMBER_BITS,
     OUTSIDE,
     Fod,
@@ -44,14 +46,29 @@ QUARTER = 0.6366197723675814  # quarter turns in a radian
 class Arc(Record):
     """What a half carries.
 
-    ``d``, the direction at the begin of its last arc; ``end``, that at its last point; ``part``, the number of the next part, 0 for
-    that of a new arc; ``tried``, what a recovery had added to the counter when the arc was drawn.
+    ``d``, the direction at the begin of its last arc, or, after the last part of that, the one at its end; ``s``, the
+    direction across it that the arc bends to; ``turn``, what :func:`half_part` says of the arc; ``cosine`` and ``sine`` of the
+    angle by which the arc has turned; ``part``, the number of the next part, 0 for that of a new arc; ``tried``, what a recovery
+    had added to the counter when the arc was drawn.
     """
 
     d: vec3
-    end: vec3
+    s: vec3
+    turn: vec3
+    cosine: real
+    sine: real
     part: i32
     tried: i32
+
+
+class ArcScratch(HeadingScratch):
+    """Team memory; ``shares`` has the logarithm of each lane's amplitude, and the verdict on each lane's point."""
+
+    shares: Reals
+
+    @staticmethod
+    def sizes(fill):
+        return HeadingScratch.sizes(fill) | {"shares": 64}
 
 
 # ------------------------------------------------------------------------------------------------------------- an arc
@@ -95,17 +112,29 @@ def mixed(cosine: real, d: vec3, sine: real, s: vec3) -> vec3:
 
 
 @func
+def arc_of_lane() -> i32:
+    """Which of the arcs that the team tries at once each lane has a part of; lanes that are left over repeat the last arc."""
+    return minimum((lane() * (1023 // ARC + 1)) >> 10, AT_ONCE - 1)  # lane // ARC, as lane values are not divided
+
+
+@func
 def likelihood(
-    method: Fod, volume: Volume, stopping: Stopping, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
-) -> real:
-    """Logarithm of the probability of each lane's arc without the amplitude at its begin, which all have in common."""
+    method: Fod, volume: Volume, stopping: Stopping, scratch: ArcScratch, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
+) -> real:  # fmt: skip
+    """Logarithm of the probability of each lane's arc without the amplitude at its begin, which all have in common.
+
+    The lanes of an arc look at the end of one of its parts each, and then add up what all of them have found.
+    """
+    own = minimum(lane() - ARC * arc_of_lane(), ARC - 1)
     turn = half_part(arc[0])
     s = sideways(d, u, arc[1], arc[2])
     p = everywhere(centre)
+    q = p
     c = lanes(1.0)
     b = lanes(0.0)
-    total = lanes(0.0)
-    for part in range(ARC):
+    along = c
+    aside = b
+    for part in rolled(ARC):
         middle = onward(c, b, turn)
         way = mixed(middle[0], d, middle[1], s)
         p = vec3(
@@ -115,120 +144,174 @@ def likelihood(
         ahead = onward(middle[0], middle[1], turn)
         c = ahead[0]
         b = ahead[1]
-        value = amplitude(volume, centre, p, mixed(c, d, b, s))
-        share = where(part == ARC - 1, 0.5, 1.0)
-        more = total + share * log(maximum(value, method.threshold))
-        more = where(value == OUTSIDE, LEFT, where(value < method.threshold, IMPOSSIBLE, more))
-        total = where(absolute(total) >= LEFT, total, more)
+        here = where(own == part, 1, 0)
+        q = either(here, p, q)
+        along = where(here > 0, c, along)
+        aside = where(here > 0, b, aside)
+    value = amplitude(volume, centre, q, mixed(along, d, aside, s))
+    share = where(own == ARC - 1, 0.5, 1.0) * log(maximum(value, method.threshold))
+    share = where(value == OUTSIDE, LEFT, where(value < method.threshold, IMPOSSIBLE, share))
+    return whole(share, no_arc_into(stopping, q), scratch)
+
+
+@func
+def no_arc_into(stopping: Stopping, p: vec3) -> real:
+    """LEFT or IMPOSSIBLE in the lanes at whose point no arc may end, else 0."""
+    verdict = lanes(0.0)
     if SHUNS_FLUID:
         fluid = fluid_at(stopping, p)
-        total = where(fluid > 1.0, LEFT, where(fluid >= MOST_FLUID, IMPOSSIBLE, total))
-    return total
+        verdict = where(fluid > 1.0, LEFT, where(fluid >= MOST_FLUID, IMPOSSIBLE, 0.0))
+    return verdict
+
+
+@func
+def whole(share: real, verdict: real, scratch: ArcScratch) -> real:
+    """The likelihood of each lane's arc, from those of all parts and the verdict on its end."""
+    barrier()
+    put(scratch.shares, 0, share)
+    put(scratch.shares, 32, verdict)
+    barrier()
+    first = ARC * arc_of_lane()
+    total = lanes(0.0)
+    for part in range(ARC):
+        more = take(scratch.shares, first + part)
+        more = where(absolute(more) >= LEFT, more, total + more)
+        total = where(absolute(total) >= LEFT, total, more)
+    at_end = take(scratch.shares, first + (31 + ARC))
+    return where(absolute(at_end) >= LEFT, at_end, total)
 
 
 # ------------------------------------------------------------------------------------------------------------- a step
 @func
 def choose_arc(
-    volume: Volume, p: vec3, code: i32, state: Arc, method: Fod, scratch: HeadingScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules, stopping: Stopping,
+    volume: Volume, p: vec3, code: i32, state: Arc, method: Fod, scratch: ArcScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
+    rules: Rules, stopping: Stopping,
 ) -> i32:  # fmt: skip
     """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
     chosen = code
     if (state.part == 0) | (state.tried != added_to(c2)):
-        d = everywhere(state.end)
-        u = everywhere(across(state.end))
+        forward = heading_of(state)
+        d = everywhere(forward)
+        u = everywhere(across(forward))
+        number = arc_of_lane() - GRID
         best = IMPOSSIBLE
-        for chunk in range(GRID_CHUNKS - 1):
-            best = maximum(best, team_max(likelihood(method, volume, stopping, p, d, u, of_grid(method, chunk), rules)))
-        number = lane() - GRID_LAST
-        w = draws_of(number, c0, c1, c2, rules)
-        arc = either(0 - number, of_grid(method, GRID_CHUNKS - 1), drawn(method, w))
-        found = likelihood(method, volume, stopping, p, d, u, arc, rules)
-        best = maximum(best, team_max(where(number < 0, found, IMPOSSIBLE)))
-        chosen = where(best < LEFT, NONE, LEAVES)
-        going = where((best > IMPOSSIBLE) & (best < LEFT), 1, 0)
-        first = 0 - GRID_LAST  # number that the first lane tries
-        while (going == 1) & (first < method.tries):
-            odds = exp(maximum(minimum(method.power * (found - best), 80.0), -80.0))
-            fit = (found < LEFT) & (found > IMPOSSIBLE) & (uniform(w[2]) * method.ratio < odds)
-            fit = fit & (number >= 0) & (number < method.tries)
-            lowest = team_min(where(fit, real(number), 1.0e6))
-            if lowest < 1.0e6:
-                chosen = coded(i32(lowest), NUMBER_BITS, c2)
-                going = 0
-            else:
-                first = first + 32
-                number = number + 32
-                w = draws_of(number, c0, c1, c2, rules)
-                found = likelihood(method, volume, stopping, p, d, u, drawn(method, w), rules)
+        chosen = NONE
+        going = 1
+        chunk = 0
+        while going == 1:
+            w = draws_of(number, c0, c1, c2, rules)
+            arc = drawn(method, w)
+            if chunk < GRID_CHUNKS:
+                arc = either(0 - number, of_grid(method, chunk), arc)
+            found = likelihood(method, volume, stopping, scratch, p, d, u, arc, rules)
+            if chunk < GRID_CHUNKS:
+                best = maximum(best, team_max(where(number < 0, found, IMPOSSIBLE)))
+            chunk = chunk + 1
+            if chunk >= GRID_CHUNKS:
+                lowest = first_fit(method, found, best, uniform(w[2]), number)
+                going = where((best > IMPOSSIBLE) & (best < LEFT) & (AT_ONCE * chunk < GRID + method.tries), 1, 0)
+                if best == LEFT:
+                    chosen = LEAVES
+                elif (best > IMPOSSIBLE) & (lowest < 1.0e6):
+                    chosen = coded(i32(lowest), NUMBER_BITS, c2)
+                    going = 0
+            number = number + AT_ONCE
     return chosen
+
+
+@func
+def first_fit(method: Fod, found: real, best: real, share: real, number: i32) -> real:
+    """The least number of a random arc that is accepted, given the likelihoods of all and of the best one of the grid."""
+    odds = exp(maximum(minimum(method.power * (found - best), 80.0), -80.0))
+    fit = (found < LEFT) & (found > IMPOSSIBLE) & (share * method.ratio < odds)
+    return team_min(where(fit & (number >= 0) & (number < method.tries), real(number), 1.0e6))
+
+
+@func
+def heading_of(state: Arc) -> vec3:
+    """The direction at the last point."""
+    d = state.d
+    if state.part > 0:
+        d = normalised(mixed(state.cosine, state.d, state.sine, state.s))
+    return d
+
+
+@stage
+def begin_arc(state: Arc, code: i32, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules):
+    """Draw the arc of a code, which begins in the direction at the last point."""
+    state.d = heading_of(state)
+    branch = drawn_with(code, NUMBER_BITS, c2)
+    number = try_number(code, NUMBER_BITS)
+    arc = drawn(method, philox(c0, c1, branch, number, u32(rules.key[0]), u32(rules.key[1])))
+    state.turn = half_part(arc[0])
+    state.s = sideways(state.d, across(state.d), arc[1], arc[2])
+    state.cosine = 1.0
+    state.sine = 0.0
+    state.part = 0
+    state.tried = recovery_of(code, NUMBER_BITS)
 
 
 @stage
 def move_along_arc(
-    state: Arc, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
+    state: Arc, scratch: ArcScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules
 ) -> vec3:  # fmt: skip
-    """The end of the next part of an arc; a new arc begins in the direction at the last point."""
-    tried = recovery_of(code, NUMBER_BITS)
-    part = where(tried == state.tried, state.part, 0)
-    state.tried = tried
-    state.part = where(part + 1 == ARC, 0, part + 1)
-    begins = part == 0
-    state.d = vec3(
-        where(begins, state.end[0], state.d[0]), where(begins, state.end[1], state.d[1]), where(begins, state.end[2], state.d[2])
-    )
-    branch = drawn_with(code, NUMBER_BITS, c2)
-    number = try_number(code, NUMBER_BITS)
-    arc = drawn(method, philox(c0, c1 - u32(part), branch, number, u32(rules.key[0]), u32(rules.key[1])))
-    turn = half_part(arc[0])
-    s = sideways(state.d, across(state.d), arc[1], arc[2])
-    c = real(1.0)
-    b = real(0.0)
-    for _ in range(part):
-        middle = onward(c, b, turn)
-        ahead = onward(middle[0], middle[1], turn)
-        c = ahead[0]
-        b = ahead[1]
-    middle = onward(c, b, turn)
-    way = mixed(middle[0], state.d, middle[1], s)
-    ahead = onward(middle[0], middle[1], turn)
-    state.end = normalised(mixed(ahead[0], state.d, ahead[1], s))
+    """The end of the next part of an arc."""
+    if (state.part == 0) | (state.tried != recovery_of(code, NUMBER_BITS)):
+        begin_arc(state, code, method, c0, c1, c2, rules)
+    middle = onward(state.cosine, state.sine, state.turn)
+    way = mixed(middle[0], state.d, middle[1], state.s)
+    ahead = onward(middle[0], middle[1], state.turn)
+    state.cosine = ahead[0]
+    state.sine = ahead[1]
+    chord = state.turn[2]
+    state.part = state.part + 1
+    if state.part == ARC:
+        state.d = heading_of(state)
+        state.part = 0
     return vec3(
-        p[0] + (turn[2] * rules.step_x) * way[0], p[1] + (turn[2] * rules.step_y) * way[1], p[2] + (turn[2] * rules.step_z) * way[2]
+        p[0] + (chord * rules.step_x) * way[0], p[1] + (chord * rules.step_y) * way[1], p[2] + (chord * rules.step_z) * way[2]
     )
 
 
 # ------------------------------------------------------------------------------------------------------------- a half
 @stage
 def set_out_on_arc(
-    state: Arc, scratch: HeadingScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
+    state: Arc, scratch: ArcScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
     c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start in the direction that was found at the seed, a backward half against it."""
     d = start_of(method, c0, u32(initial >> 1), rules.key)
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
-    state.end = vec3(sense * d[0], sense * d[1], sense * d[2])
-    state.d = state.end
+    state.d = vec3(sense * d[0], sense * d[1], sense * d[2])
+    state.s = state.d
+    state.turn = state.d
+    state.cosine = 1.0
+    state.sine = 0.0
     state.part = 0
     state.tried = 0
     return initial ^ side
 
 
 @stage
-def load_arc(state: Arc, scratch: HeadingScratch, code: i32, held: Reals, place: i32, stride: i32):
+def load_arc(state: Arc, scratch: ArcScratch, code: i32, held: Reals, place: i32, stride: i32):
     """Restore what the half carries."""
     state.d = vec3(held[place], held[place + stride], held[place + 2 * stride])
-    state.end = vec3(held[place + 3 * stride], held[place + 4 * stride], held[place + 5 * stride])
-    state.part = i32(held[place + 6 * stride])
-    state.tried = i32(held[place + 7 * stride])
+    state.s = vec3(held[place + 3 * stride], held[place + 4 * stride], held[place + 5 * stride])
+    state.turn = vec3(held[place + 6 * stride], held[place + 7 * stride], held[place + 8 * stride])
+    state.cosine = held[place + 9 * stride]
+    state.sine = held[place + 10 * stride]
+    state.part = i32(held[place + 11 * stride])
+    state.tried = i32(held[place + 12 * stride])
 
 
 @stage
-def store_arc(state: Arc, scratch: HeadingScratch, held: Reals, place: i32, stride: i32):
+def store_arc(state: Arc, scratch: ArcScratch, held: Reals, place: i32, stride: i32):
     """Store it."""
-    held[place + 6 * stride] = real(state.part)
-    held[place + 7 * stride] = real(state.tried)
     for i in each(3):
         held[place + stride * i] = where(i == 0, state.d[0], where(i == 1, state.d[1], state.d[2]))
-        held[place + stride * (3 + i)] = where(i == 0, state.end[0], where(i == 1, state.end[1], state.end[2]))
+        held[place + stride * (3 + i)] = where(i == 0, state.s[0], where(i == 1, state.s[1], state.s[2]))
+        held[place + stride * (6 + i)] = where(i == 0, state.turn[0], where(i == 1, state.turn[1], state.turn[2]))
+    held[place + 9 * stride] = state.cosine
+    held[place + 10 * stride] = state.sine
+    held[place + 11 * stride] = real(state.part)
+    held[place + 12 * stride] = real(state.tried)

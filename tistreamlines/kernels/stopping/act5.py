@@ -23,6 +23,7 @@ NO_DIRECTION = int(Stop.NO_DIRECTION)
 ENTERED_CORTEX, LEFT_SUBCORTEX = int(Stop.ENTERED_CORTEX), int(Stop.LEFT_SUBCORTEX)
 IN_SUBCORTEX, NOT_GROWN = int(Stop.IN_SUBCORTEX), int(Stop.NOT_GROWN)
 TISSUES = 5
+VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
 WHITES, FLUIDS = 2, 3  # numbers of white matter and fluid among them
 OUTSIDE_TISSUES = 2.0
 KEPT = 7  # numbers that a half keeps
@@ -36,7 +37,7 @@ NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
 
 
 class Act5(OwnGrid):
-    """The five tissues on a grid of their own, and the sides of a voxel of the tracked image."""
+    """The five tissues and their sum on a grid of their own, and the sides of a voxel of the tracked image."""
 
     side_x: real
     side_y: real
@@ -67,23 +68,23 @@ class Passed(Record):
 def tissues_at(own: Act5, p: vec3) -> real:
     """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
     q = on_own_grid(own, p)
-    number = minimum(lane(), TISSUES - 1)
+    number = minimum(lane(), VALUES - 1)
     value = lanes(0.0)
     if inside(own.sides, q) == 1:
         x = i32(floor(q[0] + 0.5))
         y = i32(floor(q[1] + 0.5))
         z = i32(floor(q[2] + 0.5))
-        nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES + number)
+        nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES + number)
         # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
         if team_max(absolute(nearest)) > 0.0:
-            for corner in range(8):
+            for corner in rolled(8):
                 i = (corner >> 2) & 1
                 j = (corner >> 1) & 1
                 k = corner & 1
                 x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
                 y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
                 z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
-                place = ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES
+                place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
                 weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
                 value = value + weight * take(own.maps, place + number)
     return minimum(maximum(value, 0.0), 1.0)
@@ -146,26 +147,21 @@ def fluid_at(own: Act5, p: vec3) -> real:
     y = i32(floored(q[1] + 0.5))
     z = i32(floored(q[2] + 0.5))
     there = (x >= 0) & (y >= 0) & (z >= 0) & (x < own.sides[0]) & (y < own.sides[1]) & (z < own.sides[2])
-    nearest = where(there, ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES, 0)
-    most = lanes(0.0)
+    most = take(own.maps, where(there, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES, 0) + TISSUES)
     total = lanes(0.0)
     fluid = lanes(0.0)
-    for number in range(TISSUES):
-        most = maximum(most, absolute(take(own.maps, nearest + number)))
-    for corner in range(8):
+    for corner in rolled(8):
         i = (corner >> 2) & 1
         j = (corner >> 1) & 1
         k = corner & 1
         x = minimum(maximum(i32(fx) + i, 0), own.sides[0] - 1)
         y = minimum(maximum(i32(fy) + j, 0), own.sides[1] - 1)
         z = minimum(maximum(i32(fz) + k, 0), own.sides[2] - 1)
-        place = ((x * own.sides[1] + y) * own.sides[2] + z) * TISSUES
+        place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
         weight = where(i == 1, q[0] - fx, 1.0 - (q[0] - fx)) * where(j == 1, q[1] - fy, 1.0 - (q[1] - fy))
         weight = weight * where(k == 1, q[2] - fz, 1.0 - (q[2] - fz))
-        for number in range(TISSUES):
-            share = weight * take(own.maps, place + number)
-            total = total + share
-            fluid = fluid + where(number == FLUIDS, share, 0.0)
+        total = total + weight * take(own.maps, place + TISSUES)
+        fluid = fluid + weight * take(own.maps, place + FLUIDS)
     return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
 
 

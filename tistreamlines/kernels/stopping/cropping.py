@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import *
-from ..interpolate import Volume
 from ..trail import *
 from .act5 import ENTERED_CORTEX, NEAR, Act5, excess_at
 
@@ -12,19 +11,31 @@ ROUNDS = 10  # of bisection, whose places are 1/1024 of a segment apart
 
 
 @stage
-def crop_at_interface(
-    walk: Walk, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, stopping: Act5, method: Method,
-    scratch: Scratch,
-):  # fmt: skip
+def keep_point_before(p: vec3, steps: i32, half: i32, halves: Halves):
+    """Keep the point of a half after so many steps, from which a step leads on."""
+    place = 6 * half + 3 * (steps & 1)
+    for axis in each(3):
+        halves.before[place + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
+
+
+@func
+def point_before(half: i32, steps: i32, halves: Halves) -> vec3:
+    """The point of a half after so many steps, one or two before its last one."""
+    place = 6 * half + 3 * (steps & 1)
+    return vec3(halves.before[place], halves.before[place + 1], halves.before[place + 2])
+
+
+@stage
+def crop_at_interface(walk: Walk, half: i32, halves: Halves, stopping: Act5):
     """Find where the last segment of a half leaves white matter, by bisection of the curve through its last points."""
     high = PARTS
     if (walk.status == ENTERED_CORTEX) & (walk.taken > 0):
-        branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+        barrier()
         trail = Trail()
-        repeated = State()
-        begin_again(trail, repeated, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
-        for k in range(walk.taken):
-            take_again(trail, repeated, half, k, 0, walk.seed, branch, halves, rules, volume, method, scratch)
+        trail.p = walk.p
+        trail.code = walk.code
+        trail.before = point_before(half, walk.taken - 1, halves)
+        trail.earlier = point_before(half, maximum(walk.taken - 2, 0), halves)
         if (excess_at(stopping, trail.p) >= NEAR) & (excess_at(stopping, trail.before) < 0.0):
             low = 0
             for _ in range(ROUNDS):

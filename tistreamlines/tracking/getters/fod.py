@@ -39,11 +39,11 @@ HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_
 FIRST = HOLES | {
     "State": headings.Heading, "read": read_row, "set_out": ifod1.set_out_on_course,
     "load_state": headings.load_heading, "store_state": headings.store_heading, "choose": ifod1.choose_course,
-    "move": ifod1.move_on_course, "CARRIED": 3,
+    "move": ifod1.move_on_course, "CARRIED": 3, "ARC": 1,
 }  # fmt: skip
 SECOND = HOLES | {
     "State": ifod2.Arc, "read": lanes.read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
-    "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 8,
+    "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 13,
     "SHUNS_FLUID": 0, "fluid_at": fod.no_fluid,
 }  # fmt: skip
 
@@ -92,7 +92,7 @@ def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
     amplitude = _lobe(order)
     power = options.power or 1.0
     made = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
-    return _prepare(given, options, order, made, power, FIRST)
+    return _prepare(given, options, order, made, power, FIRST, headings.HeadingScratch)
 
 
 def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
@@ -104,7 +104,7 @@ def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
         raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
     probability = _arc_probability(_lobe(order), parts, parts * given.step_mm / side, power)
     made = cone_grid(math.radians(options.max_angle), probability)
-    return _prepare(given, options, order, made, power, SECOND | {"ARC": parts})
+    return _prepare(given, options, order, made, power, SECOND | {"ARC": parts}, ifod2.ArcScratch)
 
 
 def order_of_fods(given: Given) -> int:
@@ -165,7 +165,8 @@ def _arc_probability(
 
 
 def _prepare(
-    given: Given, options: Ifod1Options, order: int, made: tuple[Array, float], power: float, own: dict[str, Any]
+    given: Given, options: Ifod1Options, order: int, made: tuple[Array, float], power: float, own: dict[str, Any],
+    team: type[headings.HeadingScratch],
 ) -> Prepared:  # fmt: skip
     """Make the tables of a method that draws directions from a cone.
 
@@ -183,6 +184,8 @@ def _prepare(
         Power of a step's probability.
     own : dict
         Constants and holes of the method.
+    team : type
+        The record of its team memory.
 
     Returns
     -------
@@ -190,17 +193,21 @@ def _prepare(
         The tables; see :func:`prepare_fods`.
     """
     grid, ratio = made
-    chunks = -(-len(grid) // 32)
-    angles = np.concatenate([grid, np.repeat(grid[:1], 32 * chunks - len(grid), axis=0)]).reshape(chunks, 32, 2)
+    at_once = 32 // own["ARC"]
+    chunks = -(-len(grid) // at_once)
+    lanes_of = np.minimum(np.arange(32) // own["ARC"], at_once - 1)
+    place = np.arange(chunks)[:, None] * at_once + lanes_of
+    angles = grid[np.where(place < len(grid), place, 0)]
     columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
     method = fod.Fod(
         threshold=options.least(given.stop), sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
         ratio=ratio, power=power, grid=columns.ravel(),
     )  # fmt: skip
     bits = try_bits(given.stop, fod.NUMBER_BITS)
-    last = len(grid) - 32 * (chunks - 1)
-    own = own | {"GRID_CHUNKS": chunks, "GRID_LAST": last, "POWERED": int(power != 1), "CODE_BITS": bits}
-    return prepare_fods(given, order, method, headings.HeadingScratch, own, ("method_grid",))
+    own = own | {
+        "AT_ONCE": at_once, "GRID": len(grid), "GRID_CHUNKS": chunks, "POWERED": int(power != 1), "CODE_BITS": bits,
+    }  # fmt: skip
+    return prepare_fods(given, order, method, team, own, ("method_grid",))
 
 
 def prepare_fods(
@@ -261,10 +268,10 @@ def prepare_fods(
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
     """Return a lower bound of the bytes read and the operations done for a step.
 
-    At least 32 directions or arcs are tried after those of the grid. iFOD1 interpolates one row; iFOD2 evaluates the
-    FODs of eight voxels for each of them.
+    Lanes that the grid leaves free try the first directions or arcs. iFOD1 interpolates one row; iFOD2 evaluates the
+    FODs of eight voxels in each lane.
     """
-    tried, channels = 32 * (fill["GRID_CHUNKS"] + 1), 32 * fill["ROW_CHUNKS"]
-    if "ARC" not in fill:
+    tried, channels = 32 * fill["GRID_CHUNKS"], 32 * fill["ROW_CHUNKS"]
+    if fill["ARC"] == 1:
         return 32 * channels, 16 * channels + tried * harmonic_operations(fill)
     return 32 * channels, tried * (8 * harmonic_operations(fill) + ARC_OPERATIONS)

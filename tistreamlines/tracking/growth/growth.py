@@ -64,9 +64,10 @@ class Growth:
         fill = filled(prepared.fill, own)
         self.has_bits = fill["HAS_BITS"]
         self.takes_back = fill["TAKES_BACK"]
-        noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"], "cropped": fill["CROPS"]}
+        noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"]}
+        noted |= dict.fromkeys(("before", "cropped"), fill["CROPS"])
         self.noted = tuple(name for name, needed in noted.items() if needed)
-        self.turns = (0,) if settings.one_way else (0, 1) if fill["IN_TURN"] else (None,)  # see _advance
+        self.in_turn, self.sides = bool(settings.one_way or fill["IN_TURN"]), 1 if settings.one_way else 2
         roots = [*ROOTS, *([streamlines.judge] if self.has_bits else []), *roots]
         self.program = open_program(
             device, source_of(roots, prepared, **own), exact=settings.exact, threads=settings.threads,
@@ -178,48 +179,44 @@ class Growth:
         if self.has_bits:
             self.buffers.hold("verdict", count)
         self.program.run("enlist", len(slot), self.values)
-        turn = self.turns[0]
-        if turn is None:
-            # the backward halves need to know whether the first step stands
-            first = 1 + self.prepared.fill["DROPS_DEAD_END"]
-            steps = self._begin(2 * count, first, anew=True)
-            self._advance(count, first, 0)
-        else:
-            steps = self._begin(count, anew=True)
-        self._advance(count, steps, turn)
+        # the backward halves need to know whether the first step stands
+        first = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
+        times = self.pace.ahead() if self.device.on_gpu else 1
+        steps = self._begin(self.sides * count, first, anew=True, times=times)
+        if first:
+            self._advance(count, first, sides=1)
+        for _ in range(times):
+            self._advance(count, steps)
 
-    def _advance(self, count: int, steps: int, turn: int | None) -> None:
-        """Launch the forward halves of streamlines (turn 0), their backward halves (1) or both (None)."""
-        stride, offset = (1, 0) if turn is None else (2, turn)
+    def _advance(self, count: int, steps: int, sides: int | None = None) -> None:
+        """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
+        in_turn = self.in_turn or sides == 1
+        stride, sides = (2, sides or self.sides) if in_turn else (1, 1)
         # halves that have ended stand still
         self.program.run(
-            "advance", 2 * count // stride, self.values | {"stride": stride, "offset": offset, "steps": steps}
+            "advance", 2 * count // stride, self.values | {"stride": stride, "sides": sides, "steps": steps}
         )
 
-    def _begin(self, growing: int, first: int = 0, *, anew: bool = False) -> int:
-        """Note the start of a launch; return how many steps it may take, after ``first`` steps in a launch before."""
+    def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> int:
+        """Note the start of so many launches; return how many steps each may take, after ``first`` in one before."""
         steps = min(self.pace.steps(growing), self.settings.max_steps)
-        self.pace.begin(growing, first + steps, anew=anew)
+        self.pace.begin(growing, first + times * steps, anew=anew)
         return steps
 
-    def _settle(self, count: int, turn: int | None) -> tuple[Array, int]:
+    def _settle(self, count: int) -> tuple[Array, int]:
         """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
         state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
         self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
-        growing = state[..., 1] == Stop.GROWING if turn is None else state[:, turn : turn + 1, 1] == Stop.GROWING
-        return state, int(np.count_nonzero(growing))
+        return state, int(np.count_nonzero(state[:, : self.sides, 1] == Stop.GROWING))
 
     def finish(self, chunk: Chunk) -> Chunk:
         """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
         count = len(chunk.seed)
         with self.statistics.stage("grow"):
-            for turn in self.turns:
-                if turn == 1:
-                    self._advance(count, self._begin(count), turn)
-                state, growing = self._settle(count, turn)
-                while growing:
-                    self._advance(count, self._begin(growing), turn)
-                    state, growing = self._settle(count, turn)
+            state, growing = self._settle(count)
+            while growing:
+                self._advance(count, self._begin(growing))
+                state, growing = self._settle(count)
         verdict = np.zeros((count, 0), np.int32)
         if self.has_bits:
             self.program.run("judge", count, self.values)
@@ -259,7 +256,7 @@ class Growth:
             return
         for _ in range(1 if self.device.software else IDLE):
             with self.pace.idle():
-                self._advance(1, 1, None)
+                self._advance(1, 1)
                 self.fetch(self.values["halves_state"], 4)
         for count in () if self.device.software else TRIALS:
             begun = time.perf_counter()

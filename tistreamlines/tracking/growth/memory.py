@@ -55,7 +55,7 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
     visited, more = 2 * fill["WORDS"] * fill["HAS_BITS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
     halves = Halves(
         seed=1, branch=1, initial=1, first=fill["TAKES_BACK"], point=2 * fill["POINT"], state=4, codes=2 * max_steps,
-        visited=visited, more=more, cropped=2 * fill["CROPS"],
+        visited=visited, more=more, before=12 * fill["CROPS"], cropped=2 * fill["CROPS"],
     )
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     return seed, memory("halves", halves) | {

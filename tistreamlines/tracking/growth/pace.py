@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+AHEAD, MOST_AHEAD = 4, 8  # launches that are queued before the first of them is waited for: as yet, and at most
 LEFT = 8  # the steps are assumed to take at least one eighth of a launch, or of the time that they may take
 
 
@@ -28,6 +29,7 @@ class Pace:
         self._rate, self._latency, self._overhead = 0.0, float("inf"), 0.0
         self._begun = self._away = self._expected = 0.0
         self._taken = self._deepest = 0
+        self._absence, self._usual, self._number = 0.0, float("inf"), 0
 
     def steps(self, growing: int) -> int:
         """Return how many steps ``growing`` halves may take in a launch; 1 before the first measurement."""
@@ -36,6 +38,13 @@ class Pace:
     def halves(self) -> int | None:
         """Return how many halves can take a step in a launch; None before the first measurement."""
         return int(self.seconds * self._rate) if self._rate else None
+
+    def ahead(self) -> int:
+        """Return how many launches to queue at the start of a chunk, for which the device needs no answer of the host.
+
+        They give it work while the caller is away, for as long as the caller was at the start of the last chunk.
+        """
+        return min(MOST_AHEAD, 1 + int(self._absence / self._usual)) if self._absence else AHEAD
 
     def _step(self, growing: int) -> float:
         return self._latency + growing / self._rate
@@ -50,6 +59,7 @@ class Pace:
 
     def begin(self, growing: int, steps: int, *, anew: bool = False) -> None:
         """Note the start of a launch; ``anew`` if it is a chunk's first, whose halves have taken no step yet."""
+        self._number = 0 if anew else self._number + 1
         if anew:
             self._taken = self._deepest = 0
         self._begun, self._away = self._clock(), 0.0
@@ -68,6 +78,10 @@ class Pace:
         """Note the end of a launch; ``taken``: steps of all halves so far, ``deepest``: of the half with most steps."""
         whole = max(self._clock() - self._begun, 1e-9)
         self._overhead = min(self._overhead, whole)
+        if self._number == 0 and self._away:
+            self._absence = self._away
+        elif self._number == 1:
+            self._usual = whole
         # the overhead varies, so what is left after subtracting it may be too little
         seconds = max(whole - self._overhead, min(whole, self.seconds) / LEFT)
         slower = (seconds - self._away) / self._expected

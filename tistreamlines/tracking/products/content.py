@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...devices import usable_cores
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
@@ -98,7 +99,7 @@ class Content:
     """
 
     def __init__(self, options: ContentOptions, threads: int | None = None, note: Tell = silent) -> None:
-        self._options, self._threads = options, threads
+        self._options, self._threads = options, threads or usable_cores()
         named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
         maps = {name: load_sampled(image, note) for name, image in named.items()}
         self._sampler = Sampler(maps, threads) if maps else None

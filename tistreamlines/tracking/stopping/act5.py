@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
@@ -13,6 +14,7 @@ from ...kernels.stopping import act5, cropping
 from ...option import SEEDS, option
 from ..recovery.backtracking import BacktrackOptions, backtracking_fill
 from ..tables.given import StopTables
+from .own_grid import OwnMap
 
 if TYPE_CHECKING:
     from ...option import ImageLike
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 NAME = "act5"
 HOLES = {
-    "classify": act5.classify, "MAPS": act5.TISSUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT, "TAKES_BACK": 1,
+    "classify": act5.classify, "MAPS": act5.VALUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT, "TAKES_BACK": 1,
     "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
     "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
     "fluid_at": act5.fluid_at,
@@ -75,8 +77,9 @@ def prepare(
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")  # fmt: skip
     x, y, z = map(float, sides)
-    rule = act5.Act5(side_x=x, side_y=y, side_z=z, **own.fields())
+    values = np.concatenate([own.values, own.values.sum(axis=-1, keepdims=True)], axis=-1)
+    rule = act5.Act5(side_x=x, side_y=y, side_z=z, **OwnMap(values, own.to_grid).fields())
     fill = HOLES | backtracking_fill(options, act5.rejects_end)
     if options.crop_at_gmwmi:
-        fill |= {"CROPS": 1, "crop": cropping.crop_at_interface}
+        fill |= {"CROPS": 1, "crop": cropping.crop_at_interface, "note_point": cropping.keep_point_before}
     return StopTables(rule, None, None, fill)
