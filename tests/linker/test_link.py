@@ -21,9 +21,24 @@ from places import ROOT, SUPPORT
 import tistreamlines.kernels
 from tistreamlines.backends.numba import dialect as _numba
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
+from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker import lang
-from tistreamlines.linker.lang import Constant, Hole, Ints, Reals, Record, func, i32, lanes, put, real, rolled, stage, unrolled
+from tistreamlines.linker.lang import (
+    Constant,
+    Hole,
+    Ints,
+    Reals,
+    Record,
+    func,
+    i32,
+    lanes,
+    put,
+    real,
+    rolled,
+    stage,
+    unrolled,
+)
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
 

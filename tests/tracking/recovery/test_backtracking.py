@@ -96,7 +96,9 @@ def test_from_where_steps_are_followed_again_makes_no_difference(tmp_path, dg, m
     maze, found = make_maze(tmp_path), []
     for steps in (backtracking.STEPS_BEFORE, 4):
         monkeypatch.setattr(backtracking, "STEPS_BEFORE", steps)
-        run = tracked(maze, dg=dg, max_steps=300, nseeds=400, backtrack=True, crop_at_gmwmi=True, keep="all", min_length=0)
+        run = tracked(
+            maze, dg=dg, max_steps=300, nseeds=400, backtrack=True, crop_at_gmwmi=True, keep="all", min_length=0,
+        )  # fmt: skip
         assert run.stop_reasons["entered_cortex"] > 50 and run.stop_reasons["invalid_end"] > 50
         found.append(ts.Batch.concatenate(list(run.batches)))
     np.testing.assert_array_equal(found[0].points, found[1].points)
