@@ -287,7 +287,7 @@ def test_literals_have_the_dialects_precision():
 
 def test_gpus_do_not_know_how_often_a_rolled_loop_runs():
     """So their compilers cannot unroll it."""
-    assert "for k in range(3 + _zero):" in link([lane_sums_in_a_loop], _taichi.dialect("vulkan"), {}).text
+    assert "for k in range(3 + _zero):" in link([lane_sums_in_a_loop], _taichi.dialect("vulkan", True), {}).text
     found = [run("numba32", kernel, 1, {"out": reals(32)})["out"] for kernel in (lane_sums, lane_sums_in_a_loop)]
     assert np.array_equal(*found)
 

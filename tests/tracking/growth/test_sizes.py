@@ -34,7 +34,7 @@ from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import memory as memory_module
 from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.growth.memory import MOST_ELEMENTS, PART_WORDS, capacity_for, sizes, total
-from tistreamlines.tracking.growth.pace import Pace
+from tistreamlines.tracking.growth.pace import AHEAD, MOST_AHEAD, Pace
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.seeding.seeds import RandomSeeds
 from tistreamlines.tracking.tables.rows import build_volume
@@ -274,6 +274,15 @@ def test_a_callers_time_is_not_the_devices():
     for _ in range(5):
         device.chunk(lengths(2000), away=600.0)
     assert device.pace.steps(100_000) == before
+
+
+def test_a_device_has_work_while_the_caller_is_away():
+    """Launches are queued for as long as the caller was away at the start of the last chunk, but few of them."""
+    device = Simulated(1e6, 1e-5)
+    assert device.pace.ahead() == AHEAD  # for all that is known
+    for seed, (away, expected) in enumerate([(0.0, AHEAD), (0.0, AHEAD), (1.0, 4), (60.0, MOST_AHEAD), (0.1, 1)]):
+        device.chunk(lengths(20_000, seed), away=away)
+        assert device.pace.ahead() == expected
 
 
 def test_a_device_that_slows_down_is_given_less():
