@@ -189,7 +189,7 @@ def values(folder: Path) -> dict[str, Any]:
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
         "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
-        "too_long": "truncate", "keep": "valid-ends", "arch": "cpu", "compiler": "taichi", "devices": "0",
+        "too_long": "truncate", "keep": "valid-ends", "sgm_truncation": "exit", "arch": "cpu", "compiler": "taichi", "devices": "0",
         "part": "1/2", "json_stats": str(folder / "stats.json"), "bids_out": str(folder / "bids"),
         "report": str(folder / "page.html"),
         "cache_dir": str(folder / "cache"), "density": str(folder / "d.nii.gz"), "density_grid": d["mask"],

@@ -92,7 +92,7 @@ ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name i
 # options of tckgen with the same name and meaning, but one dash
 ALIKE = (
     "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "downsample",
-    "backtrack", "crop-at-gmwmi", "force", "quiet", "help",
+    "backtrack", "crop-at-gmwmi", "sgm-truncation", "force", "quiet", "help",
 )  # fmt: skip
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {

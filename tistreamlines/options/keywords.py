@@ -60,6 +60,7 @@ class Options(TypedDict, total=False):
     backtrack: bool | None
     act: ImageLike | None
     crop_at_gmwmi: bool | None
+    sgm_truncation: Literal["entry", "exit", "minimum", "random", "roulette"] | None
     # Model and directions
     like: Literal["dipy"] | None
     dg: str | Choice | None

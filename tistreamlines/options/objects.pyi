@@ -263,6 +263,7 @@ class ACT5(Choice):
         backtrack: bool | None = ...,
         act: ImageLike | None = ...,
         crop_at_gmwmi: bool | None = ...,
+        sgm_truncation: Literal["entry", "exit", "minimum", "random", "roulette"] | None = ...,
     ) -> None: ...
 
 class OPDT(Choice):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from dialects import DIALECTS, ints, reals
 from dialects import run as run_kernel
-from head import make_head, sampled, tracked
+from distributions import unit
+from head import make_head, sampled, straight_fod, tracked
+from scipy.stats import kstest
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, list_devices
@@ -21,6 +23,7 @@ from tistreamlines.kernels.stopping.act5 import (
     NOWHERE,
     PATHOLOGY,
     SUBCORTEX,
+    VALUES,
     WHITE,
     Act5,
     fluid_at,
@@ -29,7 +32,9 @@ from tistreamlines.kernels.stopping.act5 import (
     tissues_at,
 )
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
+from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.tracking.growth.pace import Pace
+from tistreamlines.tracking.stopping.act5 import CUTS, with_sum
 from tistreamlines.tracking.stopping.own_grid import OwnMap
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
@@ -73,7 +78,7 @@ def expected(shares: np.ndarray) -> tuple[int, int]:
 def test_tissues_at_a_point(dialect):
     rng = np.random.default_rng(3)
     values = rng.dirichlet(np.full(5, 0.4), (9, 12, 14)).astype(np.float32) * (rng.random((9, 12, 14, 1)) > 0.15)
-    own, count = OwnMap(values, TURN), 700
+    own, count = with_sum(OwnMap(values, TURN)), 700
     points = rng.uniform(-5, 30, (count, 3))
     points[:350] = (rng.uniform(-0.4, [8.4, 11.4, 13.4], (350, 3)) - TURN[:3, 3]) @ np.linalg.inv(TURN[:3, :3]).T
     fields = {f"own_{name}": array for name, array in own.fields().items()} | {f"own_side_{x}": 1.0 for x in "xyz"}
@@ -81,7 +86,7 @@ def test_tissues_at_a_point(dialect):
         dialect, looked_at, count, fields | {
             "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
             "fluids": reals(32 * count),
-        }, {"MAPS": 5},
+        }, {"MAPS": VALUES},
     )  # fmt: skip
     q = points @ TURN[:3, :3].T + TURN[:3, 3]
     inside = ((q >= -0.5) & (q < np.array([9, 12, 14]) - 0.5)).all(axis=1)
@@ -158,6 +163,42 @@ def test_a_seed_in_deep_grey_matter_leaves_it_once(head):
     backward, forward = batch.stop_reasons.T
     assert np.mean(forward == Stop.ENTERED_CORTEX) > 0.1 and np.mean(forward == Stop.LEFT_SUBCORTEX) < 0.1
     assert np.mean(backward == Stop.LEFT_SUBCORTEX) > 0.4
+
+
+def halves_of(run):
+    """Points of each half from the seed on, and its stop reason, by the numbers of its seed and side."""
+    found, batch = {}, ts.Batch.concatenate(list(run.batches))
+    for i, line in enumerate(batch):
+        seed = int(np.linalg.norm(line - batch.seeds[i], axis=1).argmin())
+        for side, half in enumerate((line[: seed + 1][::-1], line[seed:])):
+            found[int(batch.seed_number[i]), side] = half, int(batch.stop_reasons[i, side])
+    return found
+
+
+def test_where_halves_end_in_subcortical_grey_matter(head):
+    """As the choices of MRtrix3's -sgm_truncation say; both draws are uniform, given the chances of the points."""
+    rng = np.random.default_rng(4)
+    seeds = np.column_stack([rng.uniform(14, 24, 500), rng.uniform(4, 12, 500), rng.uniform(6, 24, 500)])
+    more = {"dg": "ifod1", "seed_mask": None, "nseeds": None, "seeds": seeds, "keep": "all", "min_length": 0}
+    runs = {cut: halves_of(tracked(head, sgm_truncation=cut, **more)) for cut in CUTS}
+    assert halves_of(tracked(head, **more)).keys() == runs["minimum"].keys()
+    fod, drawn = straight_fod()[0, 0, 0], {"random": [], "roulette": []}
+    for key, (whole, reason) in runs["exit"].items():
+        if reason == Stop.LEFT_SUBCORTEX:
+            ends = {cut: len(found[key][0]) - 1 if key in found else 0 for cut, found in runs.items()}
+            first, last = ends["entry"], ends["exit"]
+            for cut, end in ends.items():
+                assert first + (cut in ("minimum", "roulette")) <= end <= last
+                np.testing.assert_array_equal(runs[cut].get(key, (whole[:1],))[0], whole[: end + 1])
+            values = sampling_matrix(unit(np.diff(whole[first:], axis=0)), 4, "tournier07") @ fod
+            assert ends["minimum"] == first + 1 + int(np.argmin(values))
+            steps, chances = last - first, np.exp(1 - values / 0.05)
+            back = np.clip([last - ends["random"] - 0.5, last - ends["random"] + 0.5], 0, steps) / steps
+            sums = np.concatenate([[0], np.cumsum(chances)]) / chances.sum()
+            place = ends["roulette"] - first
+            drawn["random"].append(rng.uniform(*back))
+            drawn["roulette"].append(rng.uniform(sums[place - 1], sums[place]))
+    assert all(len(some) > 100 and kstest(some, "uniform").pvalue > 1e-3 for some in drawn.values())
 
 
 def test_a_seed_beyond_the_interface_goes_one_way(head):

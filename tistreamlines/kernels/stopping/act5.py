@@ -1,7 +1,7 @@
 """Anatomically constrained tractography on five tissues: cortical and subcortical grey matter, white matter, fluid, pathology.
 
 Smith et al. 2012, as MRtrix3's tckgen has it.  A half ends in cortical grey matter, or where it leaves subcortical grey
-matter, and is then cut back to the point there at which the getter's function is least along it.  Ends in fluid, and those
+matter, and is then cut back to a point there (CUT), such as the one at which the getter's function is least along it.  Ends in fluid, and those
 without a direction in white matter, are not valid.  A half of a seed in subcortical grey matter may leave it once; the
 backward half grows after the forward half, to know whether that one has.
 """
@@ -9,7 +9,8 @@ backward half grows after the forward half, to know whether that one has.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import floored, reciprocal_root
+from ...linker.maths import exp, floored, reciprocal_root
+from ...linker.rng import STOPPING, STREAM, philox, uniform
 from ..growth import OUTSIDE_IMAGE
 from ..halves import *
 from ..interpolate import Volume, inside
@@ -18,6 +19,9 @@ from ..stop_reasons import Stop
 from .own_grid import OwnGrid, on_own_grid, share_of
 
 along = Hole("the getter's function at a point in a direction, which tells where a half is cut; the same in all lanes")
+CUT = Constant("where a half is cut back to that has left subcortical grey matter, one of CUTS")
+CUTS = AT_ENTRY, AT_EXIT, AT_LEAST, AT_RANDOM, BY_CHANCE = 0, 1, 2, 3, 4
+SHARPNESS = Constant("one over the value of the getter's function below which it follows no direction")
 VALID_END, INVALID_END = int(Stop.VALID_END), int(Stop.INVALID_END)
 NO_DIRECTION = int(Stop.NO_DIRECTION)
 ENTERED_CORTEX, LEFT_SUBCORTEX = int(Stop.ENTERED_CORTEX), int(Stop.LEFT_SUBCORTEX)
@@ -47,8 +51,8 @@ class Act5(OwnGrid):
 class Passed(Record):
     """What a half remembers.
 
-    ``depth``, points in the subcortical grey matter in which it is; ``least``, the least value there, and ``step``, the number of
-    the step to that point; ``began``, 1 if its seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has
+    ``depth``, points in the subcortical grey matter in which it is; ``step``, the number of the step to the point to which it
+    would be cut back, and ``least``, what tells that: the least value there, or the sum of the points' weights; ``began``, 1 if its seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has
     left that; ``pathology``, 1 if its last point lies in pathological tissue; ``beyond``, 1 if its seed lies on the grey side of
     the interface to the cortex; ``backward``, 1 if it is the second half.
     """
@@ -257,10 +261,7 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
         elif kind == CORTEX:
             walk.reason = ENTERED_CORTEX
         elif kind == SUBCORTEX:
-            value = along(volume, walk.ahead, heading(stopping, walk.p, walk.ahead))
-            if (memory.depth == 0) | (value < memory.least):
-                memory.least = value
-                memory.step = walk.taken + 1
+            choose_cut(walk, memory, volume, stopping, rules)
             memory.depth = memory.depth + 1
         elif memory.depth > 0:
             if (memory.began == 1) & (memory.freed == 0):
@@ -273,6 +274,45 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
             d = heading(stopping, walk.p, walk.ahead)
             if excess(stopping, walk.p, d, ASIDE) > excess(stopping, walk.p, d, 0.0 - ASIDE):
                 walk.reason = NOT_GROWN
+
+
+@stage
+def choose_cut(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, rules: Rules):
+    """Say which of the points in subcortical grey matter so far a half would be cut back to."""
+    if CUT == AT_ENTRY:
+        if memory.depth == 0:
+            memory.step = walk.taken
+    if CUT == AT_EXIT:
+        memory.step = walk.taken + 1
+    if (CUT == AT_LEAST) | (CUT == BY_CHANCE):
+        value = along(volume, walk.ahead, heading(stopping, walk.p, walk.ahead))
+    if CUT == AT_LEAST:
+        if (memory.depth == 0) | (value < memory.least):
+            memory.least = value
+            memory.step = walk.taken + 1
+    if CUT == BY_CHANCE:
+        cut_by_chance(walk, memory, value, rules)
+
+
+@stage
+def cut_by_chance(walk: Walk, memory: Passed, value: real, rules: Rules):
+    """Draw one of the points by weights, which rise exponentially as the value falls; of those without a value, any.
+
+    The new point takes the place of the one drawn so far with its share of all weights.  ``least`` is the sum of the weights,
+    or less than 0: minus the number of points without a value.
+    """
+    before = where(memory.depth == 0, 0.0, memory.least)
+    if value > 0.0:
+        weight = exp(maximum(1.0 - value * SHARPNESS, -80.0))
+        total = where(before < 0.0, before, before + weight)
+    else:
+        weight = 1.0
+        total = minimum(before, 0.0) - 1.0
+    w = philox(walk.seed, u32(walk.taken + 1), walk.branch, u32(STOPPING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
+    counts = where((value > 0.0) & (before < 0.0), 0, 1)
+    if (counts == 1) & (uniform(w[0]) * absolute(total) < weight):
+        memory.step = walk.taken + 1
+    memory.least = total
 
 
 @stage
@@ -291,6 +331,9 @@ def judge_end(walk: Walk, memory: Passed, stopping: Act5, rules: Rules):
         elif (walk.status == NO_DIRECTION) & (memory.pathology == 1):
             walk.status = VALID_END
     if walk.status == LEFT_SUBCORTEX:
+        if CUT == AT_RANDOM:
+            w = philox(walk.seed, u32(walk.taken), walk.branch, u32(STOPPING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
+            memory.step = walk.taken - i32(real(memory.depth) * uniform(w[0]) + 0.5)
         walk.taken = memory.step
     if (walk.status == NOT_GROWN) & (memory.beyond == 1):
         walk.taken = 0

@@ -251,7 +251,7 @@ def prepare_fods(
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     width = padded(function.values.shape[3] + given.stop.count)
     fill = own | stop_fill(given.stop, width) | {
-        "HALF_ORDER": order // 2, "SYMMETRIC": 1, "along": fod.amplitude_along,
+        "HALF_ORDER": order // 2, "SYMMETRIC": 1, "along": fod.amplitude_along, "SHARPNESS": 1.0 / method.threshold,
     }  # fmt: skip
     scratch = team(**team.sizes(fill), peaks=headings.Kept(**headings.Kept.sizes(fill)))
     change = from_harmonics(order).T

@@ -25,8 +25,9 @@ HOLES = {
     "classify": act5.classify, "MAPS": act5.VALUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT, "TAKES_BACK": 1,
     "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
     "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
-    "fluid_at": act5.fluid_at,
+    "fluid_at": act5.fluid_at, "SHARPNESS": 0.0,
 }  # fmt: skip
+CUTS = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Act5Options(BacktrackOptions):
     )  # fmt: skip
     crop_at_gmwmi: bool = option(
         False, SEEDS, "Move ends in cortical grey matter back to its interface with white matter.", requires=("act",),
+    )  # fmt: skip
+    sgm_truncation: str | None = option(
+        None, SEEDS, "Where a streamline ends that has passed through subcortical grey matter: before it enters, where "
+        "it leaves, at the least amplitude of the FOD, at any point, or at a point drawn by its amplitude.",
+        choices=tuple(CUTS), absent="minimum", requires=("act",),
     )  # fmt: skip
 
 
@@ -77,9 +83,14 @@ def prepare(
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")  # fmt: skip
     x, y, z = map(float, sides)
-    values = np.concatenate([own.values, own.values.sum(axis=-1, keepdims=True)], axis=-1)
-    rule = act5.Act5(side_x=x, side_y=y, side_z=z, **OwnMap(values, own.to_grid).fields())
-    fill = HOLES | backtracking_fill(options, act5.rejects_end)
+    rule = act5.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
+    fill = HOLES | backtracking_fill(options, act5.rejects_end) | {"CUT": CUTS[options.sgm_truncation or "minimum"]}
     if options.crop_at_gmwmi:
         fill |= {"CROPS": 1, "crop": cropping.crop_at_interface, "note_point": cropping.keep_point_before}
     return StopTables(rule, None, None, fill)
+
+
+def with_sum(tissues: OwnMap) -> OwnMap:
+    """Return the five tissues and their sum, which kernels look up as well."""
+    values = tissues.values
+    return OwnMap(np.concatenate([values, values.sum(axis=-1, keepdims=True)], axis=-1), tissues.to_grid)
