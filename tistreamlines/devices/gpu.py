@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from .host import Device, MissingError, load, missing, text
 
@@ -34,9 +35,8 @@ def _cuda() -> tuple[c.CDLL, int]:
         advice = "make it with multiprocessing's method 'spawn'"
         raise MissingError(f"this process was forked from one that uses CUDA: {advice}")
     if code:
-        name = c.c_char_p()
-        label = name.value.decode() if lib.cuGetErrorName(code, c.byref(name)) == 0 and name.value else "error"
-        raise MissingError(f"NVIDIA's driver does not start ({label}, {code}): check that nvidia-smi works")
+        told = f"{_cuda_error(lib, code)}, {code}"
+        raise MissingError(f"NVIDIA's driver does not start ({told}): check that nvidia-smi works")
     return lib, count.value
 
 
@@ -90,6 +90,28 @@ def cuda_free(device: Device) -> int | None:
         if nvml is None or nvml.nvmlDeviceGetHandleByPciBusId_v2(bus, c.byref(nvml_handle)):
             return None
         return memory[1] if nvml.nvmlDeviceGetMemoryInfo(nvml_handle, c.byref(memory)) == 0 else None
+
+
+def cuda_copies() -> tuple[Callable[[int, int, int], None], Callable[[int, int, int], None]]:
+    """Return functions that copy bytes to the current context's device, and from it: to and from an address, a number.
+
+    They raise RuntimeError with the name of CUDA's error.
+    """
+    lib = _cuda()[0]
+
+    def copier(function: Any) -> Callable[[int, int, int], None]:
+        def copy(to: int, source: int, count: int) -> None:
+            if code := function(c.c_uint64(to), c.c_uint64(source), c.c_size_t(count)):
+                raise RuntimeError(f"CUDA Error {_cuda_error(lib, code)} while copying")
+
+        return copy
+
+    return copier(lib.cuMemcpyHtoD_v2), copier(lib.cuMemcpyDtoH_v2)
+
+
+def _cuda_error(lib: c.CDLL, code: int) -> str:
+    name = c.c_char_p()
+    return name.value.decode() if lib.cuGetErrorName(code, c.byref(name)) == 0 and name.value else f"error {code}"
 
 
 def cuda_context_entry() -> Callable[[], object] | None:

@@ -184,9 +184,11 @@ class Rewriter(ast.NodeVisitor):
         return [f"return {self.argument(node.value)}"]
 
     def known(self, test: ast.expr) -> Any:
-        """Value of a test that depends on constants alone; None for other tests."""
+        """Value of a test that depends on constants and on numbers of its module alone; None for other tests."""
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
-        values = {n: self.fill[n] for n in names if isinstance(self.scope.get(n), lang.Constant) and n not in self.env}
+        known = {n: self.scope.get(n) for n in names if n not in self.env}
+        values = {n: self.fill[n] for n, value in known.items() if isinstance(value, lang.Constant)}
+        values |= {n: value for n, value in known.items() if isinstance(value, (int, float))}
         if not names or names != set(values):
             return None
         return eval(compile(ast.Expression(test), self.tree.name, "eval"), {}, values)

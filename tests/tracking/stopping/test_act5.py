@@ -10,7 +10,7 @@ import pytest
 from dialects import DIALECTS, ints, reals
 from dialects import run as run_kernel
 from distributions import unit
-from head import make_head, sampled, straight_fod, tracked
+from head import make_head, make_maze, sampled, straight_fod, tracked
 from scipy.stats import kstest
 
 import tistreamlines as ts
@@ -220,14 +220,14 @@ def test_a_seed_beyond_the_interface_goes_one_way(head):
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_give_the_cpus_bits(head, arch):
-    """With all that the rule can do."""
+def test_devices_give_the_cpus_bits(tmp_path, arch, monkeypatch):
+    """With all that the rule can do, where halves go back many times, in long launches."""
     if arch not in PRESENT:
         pytest.skip(f"no {arch} device")
-    one, other = (
-        ts.Batch.concatenate(list(tracked(head, nseeds=4, keep="all", min_length=0, arch=one, **RECOVERED).batches))
-        for one in ("cpu", arch)
-    )
+    more = RECOVERED | {"dg": "ifod1", "nseeds": 40, "keep": "all", "min_length": 0, "sgm_truncation": "roulette"}
+    maze = make_maze(tmp_path)
+    monkeypatch.setattr(Pace, "steps", lambda *_: 10_000)
+    one, other = (ts.Batch.concatenate(list(tracked(maze, arch=one, **more).batches)) for one in ("cpu", arch))
     np.testing.assert_array_equal(one.points, other.points)
     np.testing.assert_array_equal(one.stop_reasons, other.stop_reasons)
 

@@ -19,6 +19,7 @@ from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from .block import entry_text, lay_out
+from .copies import copies
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
@@ -93,7 +94,8 @@ def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True)
         guard=(lambda text: f"_guard({text}, _zero)") if exact else None,
         each=_each,
         unroll=lambda n: f"ti.static(range({n}))",
-        roll=lambda n: f"range({n} + _zero)",
+        # lavapipe loses values of threads around such a loop in a long kernel, such as that of ifod1 with backtracking
+        roll=lambda n: f"range({n})" if kind == "block" else f"range({n} + _zero)",
         parameter=lambda name, kind: f"{name}: ti.template()" if kind in (REALS, INTS) else name,
     )
 
@@ -126,6 +128,7 @@ class TaichiProgram:
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, source, self.block)
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
+        self._to_device, self._to_host = copies(self.runtime, self._transfers)
         self._queue = self.empty(1, INTS)
         self._gathered, self._gathered_size = None, 0
 
@@ -145,14 +148,14 @@ class TaichiProgram:
     def upload(self, array: Any, values: np.ndarray) -> Any:
         """Copy values to the front of an array, and return it."""
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
-        copy = self._transfers.upload_reals if dtype is np.float32 else self._transfers.upload_ints
-        with self.runtime.turn(self.exact):
-            copy(len(values), np.ascontiguousarray(values, dtype), array)
+        if len(values):
+            with self.runtime.turn(self.exact):
+                self._to_device(array, np.ascontiguousarray(values, dtype))
         return array
 
     def _download(self, array: Any, out: np.ndarray) -> None:
         with self.runtime.turn(self.exact):
-            self._transfers.download_ints(len(out), array, out)  # waits for the device
+            self._to_host(array, out)
             if self.runtime.device.arch == "vulkan":
                 # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
                 self._queue.fill(0)

@@ -302,12 +302,12 @@ def cut_by_chance(walk: Walk, memory: Passed, value: real, rules: Rules):
     or less than 0: minus the number of points without a value.
     """
     before = where(memory.depth == 0, 0.0, memory.least)
-    if value > 0.0:
-        weight = exp(maximum(1.0 - value * SHARPNESS, -80.0))
-        total = where(before < 0.0, before, before + weight)
-    else:
-        weight = 1.0
+    weight = where(value > 0.0, exp(maximum(1.0 - value * SHARPNESS, -80.0)), 1.0)
+    total = before + weight
+    if value <= 0.0:
         total = minimum(before, 0.0) - 1.0
+    elif before < 0.0:
+        total = before
     w = philox(walk.seed, u32(walk.taken + 1), walk.branch, u32(STOPPING << STREAM), u32(rules.key[0]), u32(rules.key[1]))
     counts = where((value > 0.0) & (before < 0.0), 0, 1)
     if (counts == 1) & (uniform(w[0]) * absolute(total) < weight):

@@ -19,7 +19,6 @@ from ...kernels import lanes
 from ...kernels.getters import fod, headings, ifod1, ifod2
 from ...kernels.getters.dead_ends import KEPT
 from ...kernels.getters.vertex_steps import read_row
-from ...linker.lang import Record
 from ...option import MODEL, option
 from ...space.cone_grid import cone_grid
 from ...space.harmonics import basis_of, order_of, to_descoteaux
@@ -211,7 +210,7 @@ def _prepare(
 
 
 def prepare_fods(
-    given: Given, order: int, method: Record, team: type[headings.HeadingScratch], own: dict[str, Any],
+    given: Given, order: int, method: Any, team: type[headings.HeadingScratch], own: dict[str, Any],
     often_read: tuple[str, ...],
 ) -> Prepared:  # fmt: skip
     """Make the tables of FODs and their rows.
@@ -223,7 +222,7 @@ def prepare_fods(
     order : int
         Order of the coefficients.
     method : Record
-        The kernels' record of the method.
+        The kernels' record of the method, which has a ``threshold``.
     team : type
         The record of its team memory.
     own : dict

@@ -27,7 +27,7 @@ HOLES = {
     "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
     "fluid_at": act5.fluid_at, "SHARPNESS": 0.0,
 }  # fmt: skip
-CUTS = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
+CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
 @dataclass(frozen=True)

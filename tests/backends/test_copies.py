@@ -1,0 +1,48 @@
+"""Copies between the host and a device: by a driver's functions as by kernels."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tistreamlines.backends.taichi.copies import by_driver, by_kernels
+
+
+class Kernels:
+    """What copies on a device whose arrays are the host's."""
+
+    @staticmethod
+    def upload_reals(n, values, out):
+        assert values.dtype == out.dtype == np.float32
+        out[:n] = values
+
+    @staticmethod
+    def upload_ints(n, values, out):
+        assert values.dtype == out.dtype == np.int32
+        out[:n] = values
+
+    @staticmethod
+    def download_ints(n, values, out):
+        out[:] = values[:n]
+
+
+@pytest.mark.parametrize("way", ["driver", "kernels"])
+def test_the_front_of_an_array_is_copied(way):
+    waits = []
+    if way == "driver":
+        to_device, to_host = by_driver(
+            lambda array: array.ctypes.data, ctypes.memmove, ctypes.memmove, lambda: waits.append(1)
+        )
+    else:
+        to_device, to_host = by_kernels(Kernels)
+    for dtype in (np.float32, np.int32):
+        array = np.full(9, 7, dtype)
+        to_device(array, np.arange(4, dtype=dtype))
+        assert array.tolist() == [0, 1, 2, 3, 7, 7, 7, 7, 7]
+    assert not waits  # the device takes up its next kernel after the copy
+    out = np.zeros(5, np.int32)
+    to_host(array, out)
+    assert out.tolist() == [0, 1, 2, 3, 7]
+    assert len(waits) == (way == "driver")
