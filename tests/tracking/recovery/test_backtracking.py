@@ -90,14 +90,13 @@ def test_more_streamlines_end_validly(head, dg):
     assert {(seed, line.tobytes()) for seed, line in zip(one.seed_number, one, strict=True)} <= lines
 
 
-@pytest.mark.parametrize("dg", ["prob", "ifod2"])
-def test_from_where_steps_are_followed_again_makes_no_difference(tmp_path, dg, monkeypatch):
+def test_from_where_steps_are_followed_again_makes_no_difference(tmp_path, monkeypatch):
     """In a maze, halves go back below the point that is kept in team memory, and pass it again on another way."""
     maze, found = make_maze(tmp_path), []
     for steps in (backtracking.STEPS_BEFORE, 4):
         monkeypatch.setattr(backtracking, "STEPS_BEFORE", steps)
         run = tracked(
-            maze, dg=dg, max_steps=300, nseeds=400, backtrack=True, crop_at_gmwmi=True, keep="all", min_length=0,
+            maze, dg="prob", max_steps=300, nseeds=400, backtrack=True, crop_at_gmwmi=True, keep="all", min_length=0,
         )  # fmt: skip
         assert run.stop_reasons["entered_cortex"] > 50 and run.stop_reasons["invalid_end"] > 50
         found.append(ts.Batch.concatenate(list(run.batches)))

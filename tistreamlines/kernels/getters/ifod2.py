@@ -10,12 +10,13 @@ same arc from it.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import exp, log, quarter_turn, reciprocal_root
+from ...linker.maths import exp, log
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
+from .circles import half_part, mixed, onward
 from .fod import (
     AT_ONCE,
     GRID,
@@ -28,7 +29,6 @@ from .fod import (
     drawn,
     draws_of,
     of_grid,
-    root,
     sideways,
     start_of,
 )
@@ -40,7 +40,6 @@ fluid_at = Hole("share of fluid at each lane's point, above 1 outside the image 
 MOST_FLUID = 0.5
 IMPOSSIBLE = -1.0e30  # logarithm of the probability of an arc along which the FOD is too small
 LEFT = 1.0e30  # in place of it where an arc leaves the image
-QUARTER = 0.6366197723675814  # quarter turns in a radian
 
 
 class Arc(Record):
@@ -72,45 +71,6 @@ class ArcScratch(HeadingScratch):
 
 
 # ------------------------------------------------------------------------------------------------------------- an arc
-@func
-def arc_sine(x: real) -> real:
-    """Angle whose sine is ``x``, for 0 to 1/2 (the minimax polynomial of Cephes' ``asinf``, Moshier 1989)."""
-    z = x * x
-    y = 4.2163199048e-2 * z + 2.4181311049e-2
-    y = y * z + 4.5470025998e-2
-    y = y * z + 7.4953002686e-2
-    y = y * z + 1.6666752422e-1
-    return (y * z) * x + x
-
-
-@func
-def half_part(half_sine: real) -> vec3:
-    """Cosine and sine of half the angle by which a part of an arc turns, and its chord, as a share of its length.
-
-    ``half_sine`` is the sine of half the angle of the whole arc, at most sqrt(1/2); a quarter's is at most 0.39.
-    """
-    squared = half_sine * half_sine
-    cosine = root(1.0 - squared)
-    fourth = half_sine * reciprocal_root(2.0 * (1.0 + cosine))
-    x = arc_sine(fourth) * (2.0 / real(ARC))
-    t = quarter_turn(x * QUARTER)
-    z = x * x
-    chord = z * (z * (1.0 / 120.0 - z * (1.0 / 5040.0)) - 1.0 / 6.0) + 1.0
-    return vec3(t[0], t[1], chord)
-
-
-@func
-def onward(cosine: real, sine: real, turn: vec3) -> vec3:
-    """Cosine and sine of an angle, half a part of the arc farther."""
-    return vec3(cosine * turn[0] - sine * turn[1], sine * turn[0] + cosine * turn[1], 0.0)
-
-
-@func
-def mixed(cosine: real, d: vec3, sine: real, s: vec3) -> vec3:
-    """The direction at an angle from ``d`` towards ``s``."""
-    return vec3(cosine * d[0] + sine * s[0], cosine * d[1] + sine * s[1], cosine * d[2] + sine * s[2])
-
-
 @func
 def arc_of_lane() -> i32:
     """Which of the arcs that the team tries at once each lane has a part of; lanes that are left over repeat the last arc."""

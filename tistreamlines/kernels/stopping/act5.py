@@ -1,22 +1,36 @@
 """Anatomically constrained tractography on five tissues: cortical and subcortical grey matter, white matter, fluid, pathology.
 
 Smith et al. 2012, as MRtrix3's tckgen has it.  A half ends in cortical grey matter, or where it leaves subcortical grey
-matter, and is then cut back to a point there (CUT), such as the one at which the getter's function is least along it.  Ends in fluid, and those
-without a direction in white matter, are not valid.  A half of a seed in subcortical grey matter may leave it once; the
-backward half grows after the forward half, to know whether that one has.
+matter, and is then cut back to a point there (CUT), such as the one at which the getter's function is least along it.  Ends in
+fluid, and those without a direction in white matter, are not valid.  A half of a seed in subcortical grey matter may leave it
+once; the backward half grows after the forward half, to know whether that one has.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import exp, floored, reciprocal_root
+from ...linker.maths import exp, reciprocal_root
 from ...linker.rng import STOPPING, STREAM, philox, uniform
 from ..growth import OUTSIDE_IMAGE
 from ..halves import *
-from ..interpolate import Volume, inside
+from ..interpolate import Volume
 from ..lanes import normalised
 from ..stop_reasons import Stop
-from .own_grid import OwnGrid, on_own_grid, share_of
+from .five_tissues import (
+    BEYOND,
+    CORTEX,
+    FLUID,
+    IN_DEEP_GREY,
+    NOWHERE,
+    PATHOLOGY,
+    REFUSED,
+    SUBCORTEX,
+    Act5,
+    excess_at,
+    kind_of,
+    may_begin,
+    tissues_at,
+)
 
 along = Hole("the getter's function at a point in a direction, which tells where a half is cut; the same in all lanes")
 CUT = Constant("where a half is cut back to that has left subcortical grey matter, one of CUTS")
@@ -26,35 +40,18 @@ VALID_END, INVALID_END = int(Stop.VALID_END), int(Stop.INVALID_END)
 NO_DIRECTION = int(Stop.NO_DIRECTION)
 ENTERED_CORTEX, LEFT_SUBCORTEX = int(Stop.ENTERED_CORTEX), int(Stop.LEFT_SUBCORTEX)
 IN_SUBCORTEX, NOT_GROWN = int(Stop.IN_SUBCORTEX), int(Stop.NOT_GROWN)
-TISSUES = 5
-VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
-WHITES, FLUIDS = 2, 3  # numbers of white matter and fluid among them
-OUTSIDE_TISSUES = 2.0
 KEPT = 7  # numbers that a half keeps
-LEAST_SUM = 0.5  # of all tissues inside the image
-NEAR = 0.01  # difference of grey and white matter at which their interface is found
-ASIDE = 0.001  # mm from a seed at which this difference is compared
-# where a streamline may begin
-REFUSED, IN_WHITE, IN_DEEP_GREY, BEYOND = 0, 1, 2, 3
-# kinds of a point
-NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
-
-
-class Act5(OwnGrid):
-    """The five tissues and their sum on a grid of their own, and the sides of a voxel of the tracked image."""
-
-    side_x: real
-    side_y: real
-    side_z: real
+ASIDE = 0.001  # mm from a seed at which the difference of grey and white matter is compared
 
 
 class Passed(Record):
     """What a half remembers.
 
     ``depth``, points in the subcortical grey matter in which it is; ``step``, the number of the step to the point to which it
-    would be cut back, and ``least``, what tells that: the least value there, or the sum of the points' weights; ``began``, 1 if its seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has
-    left that; ``pathology``, 1 if its last point lies in pathological tissue; ``beyond``, 1 if its seed lies on the grey side of
-    the interface to the cortex; ``backward``, 1 if it is the second half.
+    would be cut back, and ``least``, what tells that: the least value there, or the sum of the points' weights; ``began``, 1 if its
+    seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has left that; ``pathology``, 1 if its last point
+    lies in pathological tissue; ``beyond``, 1 if its seed lies on the grey side of the interface to the cortex; ``backward``, 1
+    if it is the second half.
     """
 
     depth: i32
@@ -65,108 +62,6 @@ class Passed(Record):
     pathology: i32
     beyond: i32
     backward: i32
-
-
-# ------------------------------------------------------------------------------------------------------------- tissues
-@func
-def tissues_at(own: Act5, p: vec3) -> real:
-    """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
-    q = on_own_grid(own, p)
-    number = minimum(lane(), VALUES - 1)
-    value = lanes(0.0)
-    if inside(own.sides, q) == 1:
-        x = i32(floor(q[0] + 0.5))
-        y = i32(floor(q[1] + 0.5))
-        z = i32(floor(q[2] + 0.5))
-        nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES + number)
-        # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
-        if team_max(absolute(nearest)) > 0.0:
-            for corner in rolled(8):
-                i = (corner >> 2) & 1
-                j = (corner >> 1) & 1
-                k = corner & 1
-                x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
-                y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
-                z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
-                place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
-                weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
-                value = value + weight * take(own.maps, place + number)
-    return minimum(maximum(value, 0.0), 1.0)
-
-
-@func
-def tissue(shares: real, number: i32) -> real:
-    """The share of one tissue."""
-    return team_max(where(lane() == number, shares, -1.0))
-
-
-@func
-def kind_of(shares: real) -> i32:
-    """What a point with these shares lies in."""
-    cortical = tissue(shares, 0)
-    subcortical = tissue(shares, 1)
-    white = tissue(shares, 2)
-    fluid = tissue(shares, 3)
-    pathology = tissue(shares, 4)
-    grey = cortical + subcortical
-    kind = WHITE
-    if ((cortical + subcortical) + white) + (fluid + pathology) < LEAST_SUM:
-        kind = NOWHERE
-    elif (fluid >= cortical) & (fluid >= subcortical) & (fluid >= white) & (fluid >= pathology):
-        kind = FLUID
-    elif (grey >= white) & (grey > fluid) & (grey > pathology):
-        kind = where(cortical >= subcortical, CORTEX, SUBCORTEX)
-    elif (pathology >= cortical) & (pathology >= subcortical) & (pathology >= white) & (pathology > fluid):
-        kind = PATHOLOGY
-    return kind
-
-
-@func
-def may_begin(shares: real) -> i32:
-    """Whether a streamline may begin at a point with these shares: in which matter, BEYOND the interface, or REFUSED."""
-    cortical = tissue(shares, 0)
-    subcortical = tissue(shares, 1)
-    white = tissue(shares, 2)
-    fluid = tissue(shares, 3)
-    pathology = tissue(shares, 4)
-    begins = REFUSED
-    if ((cortical + subcortical) + white) + (fluid + pathology) >= LEAST_SUM:
-        if (subcortical > cortical) & (subcortical >= white) & (subcortical > fluid) & (subcortical > pathology):
-            begins = IN_DEEP_GREY
-        elif (kind_of(shares) != FLUID) & (white > 0.0) & ((cortical + subcortical) - white < NEAR):
-            begins = IN_WHITE
-            if ((cortical + subcortical) > white) & (cortical > subcortical):
-                begins = BEYOND
-    return begins
-
-
-@func
-def fluid_at(own: Act5, p: vec3) -> real:
-    """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image."""
-    q = on_own_grid(own, p)
-    fx = floored(q[0])
-    fy = floored(q[1])
-    fz = floored(q[2])
-    x = i32(floored(q[0] + 0.5))
-    y = i32(floored(q[1] + 0.5))
-    z = i32(floored(q[2] + 0.5))
-    there = (x >= 0) & (y >= 0) & (z >= 0) & (x < own.sides[0]) & (y < own.sides[1]) & (z < own.sides[2])
-    most = take(own.maps, where(there, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES, 0) + TISSUES)
-    total = lanes(0.0)
-    fluid = lanes(0.0)
-    for corner in rolled(8):
-        i = (corner >> 2) & 1
-        j = (corner >> 1) & 1
-        k = corner & 1
-        x = minimum(maximum(i32(fx) + i, 0), own.sides[0] - 1)
-        y = minimum(maximum(i32(fy) + j, 0), own.sides[1] - 1)
-        z = minimum(maximum(i32(fz) + k, 0), own.sides[2] - 1)
-        place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
-        weight = where(i == 1, q[0] - fx, 1.0 - (q[0] - fx)) * where(j == 1, q[1] - fy, 1.0 - (q[1] - fy))
-        weight = weight * where(k == 1, q[2] - fz, 1.0 - (q[2] - fz))
-        total = total + weight * take(own.maps, place + TISSUES)
-        fluid = fluid + weight * take(own.maps, place + FLUIDS)
-    return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
 
 
 @func
@@ -223,13 +118,6 @@ def heading(stopping: Act5, p: vec3, ahead: vec3) -> vec3:
 def divided(a: real, side: real) -> real:
     """A part of a direction in voxels a mm."""
     return a * reciprocal_root(side * side)
-
-
-@func
-def excess_at(stopping: Act5, p: vec3) -> real:
-    """Grey less white matter at a point."""
-    shares = tissues_at(stopping, p)
-    return (tissue(shares, 0) + tissue(shares, 1)) - tissue(shares, 2)
 
 
 @func

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import *
 from ..trail import *
-from .act5 import ENTERED_CORTEX, NEAR, Act5, excess_at
+from .act5 import ENTERED_CORTEX
+from .five_tissues import NEAR, Act5, excess_at
 
 ROUNDS = 10  # of bisection, whose places are 1/1024 of a segment apart
 

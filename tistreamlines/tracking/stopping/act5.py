@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
-from ...kernels.stopping import act5, cropping
+from ...kernels.stopping import act5, cropping, five_tissues
 from ...option import SEEDS, option
 from ..recovery.backtracking import BacktrackOptions, backtracking_fill
 from ..tables.given import StopTables
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 NAME = "act5"
 HOLES = {
-    "classify": act5.classify, "MAPS": act5.VALUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT, "TAKES_BACK": 1,
-    "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
+    "classify": act5.classify, "MAPS": five_tissues.VALUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT,
+    "TAKES_BACK": 1, "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
     "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
-    "fluid_at": act5.fluid_at, "SHARPNESS": 0.0,
+    "fluid_at": five_tissues.fluid_at, "SHARPNESS": 0.0,
 }  # fmt: skip
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
@@ -79,11 +79,11 @@ def prepare(
     if "act" not in maps:
         raise ParameterError(f"--stopping {NAME} needs --act")
     own = maps["act"]
-    if not own.values[..., act5.WHITES].any():
+    if not own.values[..., five_tissues.WHITES].any():
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")  # fmt: skip
     x, y, z = map(float, sides)
-    rule = act5.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
+    rule = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
     fill = HOLES | backtracking_fill(options, act5.rejects_end) | {"CUT": CUTS[options.sgm_truncation or "minimum"]}
     if options.crop_at_gmwmi:
         fill |= {"CROPS": 1, "crop": cropping.crop_at_interface, "note_point": cropping.keep_point_before}

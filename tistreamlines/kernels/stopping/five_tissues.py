@@ -1,0 +1,138 @@
+"""The five tissues at a point: their shares, of which one it lies, and whether a streamline may begin there.
+
+As MRtrix3's tckgen tells them.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.maths import floored
+from ..interpolate import inside
+from .own_grid import OwnGrid, on_own_grid, share_of
+
+TISSUES = 5
+VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
+WHITES, FLUIDS = 2, 3  # numbers of white matter and fluid among them
+OUTSIDE_TISSUES = 2.0
+LEAST_SUM = 0.5  # of all tissues inside the image
+NEAR = 0.01  # difference of grey and white matter at which their interface is found
+# where a streamline may begin
+REFUSED, IN_WHITE, IN_DEEP_GREY, BEYOND = 0, 1, 2, 3
+# kinds of a point
+NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
+
+
+class Act5(OwnGrid):
+    """The five tissues and their sum on a grid of their own, and the sides of a voxel of the tracked image."""
+
+    side_x: real
+    side_y: real
+    side_z: real
+
+
+@func
+def tissues_at(own: Act5, p: vec3) -> real:
+    """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
+    q = on_own_grid(own, p)
+    number = minimum(lane(), VALUES - 1)
+    value = lanes(0.0)
+    if inside(own.sides, q) == 1:
+        x = i32(floor(q[0] + 0.5))
+        y = i32(floor(q[1] + 0.5))
+        z = i32(floor(q[2] + 0.5))
+        nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES + number)
+        # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
+        if team_max(absolute(nearest)) > 0.0:
+            for corner in rolled(8):
+                i = (corner >> 2) & 1
+                j = (corner >> 1) & 1
+                k = corner & 1
+                x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
+                y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
+                z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
+                place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
+                weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
+                value = value + weight * take(own.maps, place + number)
+    return minimum(maximum(value, 0.0), 1.0)
+
+
+@func
+def tissue(shares: real, number: i32) -> real:
+    """The share of one tissue."""
+    return team_max(where(lane() == number, shares, -1.0))
+
+
+@func
+def kind_of(shares: real) -> i32:
+    """What a point with these shares lies in."""
+    cortical = tissue(shares, 0)
+    subcortical = tissue(shares, 1)
+    white = tissue(shares, 2)
+    fluid = tissue(shares, 3)
+    pathology = tissue(shares, 4)
+    grey = cortical + subcortical
+    kind = WHITE
+    if ((cortical + subcortical) + white) + (fluid + pathology) < LEAST_SUM:
+        kind = NOWHERE
+    elif (fluid >= cortical) & (fluid >= subcortical) & (fluid >= white) & (fluid >= pathology):
+        kind = FLUID
+    elif (grey >= white) & (grey > fluid) & (grey > pathology):
+        kind = where(cortical >= subcortical, CORTEX, SUBCORTEX)
+    elif (pathology >= cortical) & (pathology >= subcortical) & (pathology >= white) & (pathology > fluid):
+        kind = PATHOLOGY
+    return kind
+
+
+@func
+def may_begin(shares: real) -> i32:
+    """Whether a streamline may begin at a point with these shares: in which matter, BEYOND the interface, or REFUSED."""
+    cortical = tissue(shares, 0)
+    subcortical = tissue(shares, 1)
+    white = tissue(shares, 2)
+    fluid = tissue(shares, 3)
+    pathology = tissue(shares, 4)
+    begins = REFUSED
+    if ((cortical + subcortical) + white) + (fluid + pathology) >= LEAST_SUM:
+        if (subcortical > cortical) & (subcortical >= white) & (subcortical > fluid) & (subcortical > pathology):
+            begins = IN_DEEP_GREY
+        elif (kind_of(shares) != FLUID) & (white > 0.0) & ((cortical + subcortical) - white < NEAR):
+            begins = IN_WHITE
+            if ((cortical + subcortical) > white) & (cortical > subcortical):
+                begins = BEYOND
+    return begins
+
+
+@func
+def fluid_at(own: Act5, p: vec3) -> real:
+    """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image."""
+    q = on_own_grid(own, p)
+    fx = floored(q[0])
+    fy = floored(q[1])
+    fz = floored(q[2])
+    x = i32(floored(q[0] + 0.5))
+    y = i32(floored(q[1] + 0.5))
+    z = i32(floored(q[2] + 0.5))
+    there = (x >= 0) & (y >= 0) & (z >= 0) & (x < own.sides[0]) & (y < own.sides[1]) & (z < own.sides[2])
+    most = take(own.maps, where(there, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES, 0) + TISSUES)
+    total = lanes(0.0)
+    fluid = lanes(0.0)
+    for corner in rolled(8):
+        i = (corner >> 2) & 1
+        j = (corner >> 1) & 1
+        k = corner & 1
+        x = minimum(maximum(i32(fx) + i, 0), own.sides[0] - 1)
+        y = minimum(maximum(i32(fy) + j, 0), own.sides[1] - 1)
+        z = minimum(maximum(i32(fz) + k, 0), own.sides[2] - 1)
+        place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
+        weight = where(i == 1, q[0] - fx, 1.0 - (q[0] - fx)) * where(j == 1, q[1] - fy, 1.0 - (q[1] - fy))
+        weight = weight * where(k == 1, q[2] - fz, 1.0 - (q[2] - fz))
+        total = total + weight * take(own.maps, place + TISSUES)
+        fluid = fluid + weight * take(own.maps, place + FLUIDS)
+    return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
+
+
+@func
+def excess_at(stopping: Act5, p: vec3) -> real:
+    """Grey less white matter at a point."""
+    shares = tissues_at(stopping, p)
+    return (tissue(shares, 0) + tissue(shares, 1)) - tissue(shares, 2)
