@@ -126,7 +126,7 @@ def test_variables_have_its_prefix():
 @pytest.mark.parametrize(
     ("dg", "options"),
     [
-        ("det", {"stopping": "cmc", "exclude": "20,20,20,8", "max_length": 90}), ("boot", {"stopping": "binary"}),
+        ("det", {"stopping": "cmc", "exclude": "20,20,20,8", "max_length": 90}),
         ("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30"}),
     ],
 )  # fmt: skip
