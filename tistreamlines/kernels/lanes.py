@@ -98,12 +98,31 @@ def row_of(volume: Volume, line: i32, z: i32) -> i32:
 
 
 @func
+def corner_voxel(shape: Ints, p: vec3, i: i32, j: i32, k: i32) -> i32:
+    """Number of one of the eight voxels around a point; i, j, k are 1 for the farther one along an axis.
+
+    A voxel beyond the border is replaced by the nearest one.
+    """
+    x = minimum(maximum(i32(floored(p[0])) + i, 0), shape[0] - 1)
+    y = minimum(maximum(i32(floored(p[1])) + j, 0), shape[1] - 1)
+    z = minimum(maximum(i32(floored(p[2])) + k, 0), shape[2] - 1)
+    return (x * shape[1] + y) * shape[2] + z
+
+
+@func
+def corner_weight(p: vec3, i: i32, j: i32, k: i32) -> real:
+    """Weight of one of the eight voxels around a point in trilinear interpolation."""
+    x = p[0] - floored(p[0])
+    y = p[1] - floored(p[1])
+    z = p[2] - floored(p[2])
+    weight = where(i == 1, x, 1.0 - x) * where(j == 1, y, 1.0 - y)
+    return weight * where(k == 1, z, 1.0 - z)
+
+
+@func
 def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
-    """First element in ``rows`` of the row of a voxel around a point; i, j, k are 1 for the farther voxel along an axis."""
-    x = minimum(maximum(i32(floored(p[0])) + i, 0), volume.shape[0] - 1)
-    y = minimum(maximum(i32(floored(p[1])) + j, 0), volume.shape[1] - 1)
-    z = minimum(maximum(i32(floored(p[2])) + k, 0), volume.shape[2] - 1)
-    return row_of(volume, x * volume.shape[1] + y, z)
+    """First element in ``rows`` of the row of one of the eight voxels around each lane's point."""
+    return (take(volume.index, corner_voxel(volume.shape, p, i, j, k)) & CHUNK_MASK) * 32
 
 
 @func

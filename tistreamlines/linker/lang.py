@@ -290,5 +290,5 @@ def unrolled(n):
 
 
 def rolled(n):
-    """``range(n)`` that compilers for GPUs leave a loop: they wait less for instructions where the text is short."""
+    """``range(n)`` that compilers for GPUs do not unroll: a GPU waits less for instructions where a kernel is short."""
     return range(n)

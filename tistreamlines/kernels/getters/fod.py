@@ -11,7 +11,7 @@ from ...linker.maths import floored, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
-from ..lanes import corner_row, cross, everywhere, row_of
+from ..lanes import corner_row, corner_weight, cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
 from .headings import HeadingScratch
 
@@ -162,16 +162,6 @@ def amplitude_by_lanes(volume: Volume, p: vec3, d: vec3) -> real:
         share = weight * harmonic(volume.rows, start, d[0], d[1], d[2])
         total = where(start > 0, total + share, total)
     return where(has_fod(volume, p) == 1, total, OUTSIDE)
-
-
-@func
-def corner_weight(p: vec3, i: i32, j: i32, k: i32) -> real:
-    """Weight of one of the eight voxels around each lane's point; i, j, k are 1 for the farther one along an axis."""
-    x = p[0] - floored(p[0])
-    y = p[1] - floored(p[1])
-    z = p[2] - floored(p[2])
-    weight = where(i == 1, x, 1.0 - x) * where(j == 1, y, 1.0 - y)
-    return weight * where(k == 1, z, 1.0 - z)
 
 
 @func

@@ -8,7 +8,8 @@ from __future__ import annotations
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
-from .own_grid import OwnGrid, on_own_grid, share_of
+from ..lanes import corner_voxel, corner_weight
+from .own_grid import OwnGrid, on_own_grid
 
 TISSUES = 5
 VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
@@ -47,12 +48,8 @@ def tissues_at(own: Act5, p: vec3) -> real:
                 i = (corner >> 2) & 1
                 j = (corner >> 1) & 1
                 k = corner & 1
-                x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
-                y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
-                z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
-                place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
-                weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
-                value = value + weight * take(own.maps, place + number)
+                place = corner_voxel(own.sides, q, i, j, k) * VALUES + number
+                value = value + corner_weight(q, i, j, k) * take(own.maps, place)
     return minimum(maximum(value, 0.0), 1.0)
 
 
@@ -106,9 +103,6 @@ def may_begin(shares: real) -> i32:
 def fluid_at(own: Act5, p: vec3) -> real:
     """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image."""
     q = on_own_grid(own, p)
-    fx = floored(q[0])
-    fy = floored(q[1])
-    fz = floored(q[2])
     x = i32(floored(q[0] + 0.5))
     y = i32(floored(q[1] + 0.5))
     z = i32(floored(q[2] + 0.5))
@@ -120,12 +114,8 @@ def fluid_at(own: Act5, p: vec3) -> real:
         i = (corner >> 2) & 1
         j = (corner >> 1) & 1
         k = corner & 1
-        x = minimum(maximum(i32(fx) + i, 0), own.sides[0] - 1)
-        y = minimum(maximum(i32(fy) + j, 0), own.sides[1] - 1)
-        z = minimum(maximum(i32(fz) + k, 0), own.sides[2] - 1)
-        place = ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES
-        weight = where(i == 1, q[0] - fx, 1.0 - (q[0] - fx)) * where(j == 1, q[1] - fy, 1.0 - (q[1] - fy))
-        weight = weight * where(k == 1, q[2] - fz, 1.0 - (q[2] - fz))
+        place = corner_voxel(own.sides, q, i, j, k) * VALUES
+        weight = corner_weight(q, i, j, k)
         total = total + weight * take(own.maps, place + TISSUES)
         fluid = fluid + weight * take(own.maps, place + FLUIDS)
     return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)

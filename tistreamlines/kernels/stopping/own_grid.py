@@ -6,6 +6,7 @@ import math
 
 from ...linker.lang import *
 from ..interpolate import coordinate, inside
+from ..lanes import corner_voxel, corner_weight
 
 MAPS = Constant("number of the rule's maps on a grid of their own")
 
@@ -34,13 +35,6 @@ def on_own_grid(own: OwnGrid, p: vec3) -> vec3:
 
 
 @func
-def share_of(x: real, far: i32) -> real:
-    """Weight of the nearer or the farther of two voxels around a coordinate along one axis."""
-    share = x - floor(x)
-    return where(far == 1, share, 1.0 - share)
-
-
-@func
 def map_at(own: OwnGrid, q: vec3, number: i32) -> real:
     """One of the maps, interpolated trilinearly at a point of the grid; 0 outside it.
 
@@ -52,10 +46,6 @@ def map_at(own: OwnGrid, q: vec3, number: i32) -> real:
             i = (corner >> 2) & 1
             j = (corner >> 1) & 1
             k = corner & 1
-            x = minimum(maximum(i32(floor(q[0])) + i, 0), own.sides[0] - 1)
-            y = minimum(maximum(i32(floor(q[1])) + j, 0), own.sides[1] - 1)
-            z = minimum(maximum(i32(floor(q[2])) + k, 0), own.sides[2] - 1)
-            place = ((x * own.sides[1] + y) * own.sides[2] + z) * MAPS + number
-            weight = (share_of(q[0], i) * share_of(q[1], j)) * share_of(q[2], k)
-            value = value + weight * own.maps[place]
+            place = corner_voxel(own.sides, q, i, j, k) * MAPS + number
+            value = value + corner_weight(q, i, j, k) * own.maps[place]
     return value
