@@ -19,8 +19,8 @@ from .writer import open_writer
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-WAITING = 2  # batches in the queue at most, besides the one being written
-MAKERS = 3  # threads that make of batches what is written of them
+WAITING = 6  # batches in the queue at most, besides the one being written
+MAKERS = 6  # threads that make of batches what is written of them
 POLL_SECONDS = 0.1
 
 
@@ -66,7 +66,7 @@ class WriterThread:
         return self
 
     def put(self, batch: Batch) -> None:
-        """Queue a batch; wait if two others are queued."""
+        """Queue a batch; wait if WAITING others are queued."""
         self._hand_over(batch if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch))
 
     def finish(self) -> None:

@@ -45,8 +45,9 @@ recover = Hole("may go on where a half has ended, from an earlier point")
 store_recovery = Hole("stores what a half keeps for it")
 
 TRUNCATES = Constant("1: a streamline ends with its greatest number of steps, 0: both halves may have as many as rules allow")
+IN_VAIN = Constant("one bit for each stop reason: 1 if no streamline is accepted whose forward half ends for it")
 OUTSIDE_IMAGE, NO_DIRECTION = int(Stop.OUTSIDE_IMAGE), int(Stop.NO_DIRECTION)
-MAX_LENGTH = int(Stop.MAX_LENGTH)
+MAX_LENGTH, NOT_GROWN = int(Stop.MAX_LENGTH), int(Stop.NOT_GROWN)
 
 
 @func
@@ -71,12 +72,18 @@ def examine(walk: Walk, memory: Memory, volume: Volume, stopping: Stopping, scra
 
 @func
 def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
-    """Greatest number of steps of a half."""
+    """Greatest number of steps of a half.
+
+    A backward half that grows when its forward half has ended needs no more steps than make the streamline too long.
+    """
     most = rules.max_steps
     if TRUNCATES:
         most = minimum(most, rules.most)
         if (half & 1) == 1:
             most = minimum(most, rules.most - halves.state[2 * half - 2])
+    elif IN_TURN:
+        if (half & 1) == 1:
+            most = minimum(most, maximum(rules.most - halves.state[2 * half - 2], 0) + 1 + DROPS_DEAD_END)
     return most
 
 
@@ -217,12 +224,18 @@ def advance(
     item: i32, stride: i32, sides: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
     stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
 ):  # fmt: skip
-    """Grow half ``item * stride`` and, if there are two ``sides``, the next one when that half has ended."""
+    """Grow half ``item * stride`` and, if there are two ``sides``, the next one when that half has ended.
+
+    As in MRtrix3's tckgen, a backward half does not grow where the forward half's end is reason enough to drop both.
+    """
     for side in range(sides):
         half = item * stride + side
         barrier()
         ended = 1
         if side == 1:
-            ended = where(halves.state[2 * half - 1] == GROWING, 0, 1)
+            reason = halves.state[2 * half - 1]
+            ended = where(reason == GROWING, 0, 1)
+            if (IN_VAIN >> reason) & 1 == 1:
+                halves.state[2 * half + 1] = NOT_GROWN
         if ended == 1:
             grow(half, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery)

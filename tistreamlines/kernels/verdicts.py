@@ -11,16 +11,17 @@ from enum import IntEnum
 class Verdict(IntEnum):
     """Reasons to drop a streamline, of which the lowest one that holds counts; the greatest number is no reason.
 
-    The first three end a streamline early, so its length is not known then.
+    The first three end a streamline early, and the next three may end its backward half early or keep it from growing, so
+    its length is not known then.
     """
 
     EXCLUDED = 0
     OUT_OF_TURN = 1
     SEED_OUTSIDE_LIMIT = 2
     NO_STEP = 3
-    TOO_SHORT = 4
-    TOO_LONG = 5
-    INVALID_ENDS = 6
+    TOO_LONG = 4
+    INVALID_ENDS = 5
+    TOO_SHORT = 6
     MISSED_INCLUDE = 7
     ENDS_ELSEWHERE = 8
     ACCEPTED = 9

@@ -16,7 +16,7 @@ from scipy.stats import kstest
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, list_devices
 from tistreamlines.errors import TrackingError
-from tistreamlines.kernels.stop_reasons import Stop
+from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping.five_tissues import (
     CORTEX,
     FLUID,
@@ -152,6 +152,25 @@ def test_accepted_streamlines_have_two_valid_ends(head, found):
     assert 20 < len(batch) < found.n_streamlines
     # a streamline of white matter before deep grey matter ends in fluid on its other side
     assert kept.dropped["invalid_ends"] > 20
+
+
+@pytest.mark.parametrize("longest", [None, 20.0])
+def test_backward_halves_do_not_grow_in_vain(head, found, longest):
+    """Those that are left out, or end early, change nothing of the streamlines that are accepted."""
+    kept = tracked(head, max_length=longest)
+    given, there = (ts.Batch.concatenate(list(run.batches)) for run in (kept, found))
+    # points are 1 mm apart, besides the last ones of both halves
+    reasons, mm = there.stop_reasons, there.lengths - 1
+    valid = np.isin(reasons, VALID).all(axis=1) & (mm > 6) & (mm <= (longest or 200.0))
+    lines = {tuple(key): line for key, line in zip(there.seeds.tolist(), there, strict=True)}
+    for seed, line in zip(given.seeds.tolist(), given, strict=True):
+        np.testing.assert_array_equal(line, lines[tuple(seed)])
+    # a backward half that is cut back to deep grey matter may have been too long before
+    missing = set(map(tuple, there.seeds[valid].tolist())) - set(map(tuple, given.seeds.tolist()))
+    cut = set(map(tuple, there.seeds[reasons[:, 0] == Stop.LEFT_SUBCORTEX].tolist()))
+    assert missing <= cut and (longest or not missing)
+    assert kept.stop_reasons["not_grown"] > 50 and (not longest or kept.dropped["too_long"] > 50)
+    assert kept.stop_reasons["invalid_end"] < found.stop_reasons["invalid_end"]
 
 
 def test_a_seed_in_deep_grey_matter_leaves_it_once(head):

@@ -14,6 +14,7 @@ from ..interpolate import Volume, row_start
 from ..lanes import corner_row, corner_weight, cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
 from .headings import HeadingScratch
+from .tries import draw_alone
 
 AT_ONCE = Constant("directions, or arcs, that a team tries together")
 GRID = Constant("directions of the grid that bounds the rejection sampling")
@@ -211,7 +212,7 @@ def no_fluid(stopping: Stopping, p: vec3) -> real:
 @func
 def start_of(method: Method, c0: u32, number: u32, key: Ints) -> vec3:
     """The direction that is tried at a seed with this number."""
-    return anywhere(philox(c0, u32(0), u32(0), number, u32(key[0]), u32(key[1])))
+    return anywhere(draw_alone(c0, u32(0), u32(0), number, key))
 
 
 @func

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import exp, log
-from ...linker.rng import philox, uniform
+from ...linker.rng import uniform
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
@@ -31,7 +31,7 @@ from .fod import (
     turned,
 )
 from .headings import Heading, HeadingScratch
-from .tries import coded, drawn_with, try_number
+from .tries import coded, draw_alone, drawn_with, try_number
 
 
 @func
@@ -93,7 +93,7 @@ def move_on_course(
 ) -> vec3:  # fmt: skip
     """The point one step on."""
     branch = drawn_with(code, NUMBER_BITS, c2)
-    w = philox(c0, c1, branch, try_number(code, NUMBER_BITS), u32(rules.key[0]), u32(rules.key[1]))
+    w = draw_alone(c0, c1, branch, try_number(code, NUMBER_BITS), rules.key)
     turn = drawn(method, w)
     state.d = normalised(turned(state.d, across(state.d), turn[0], turn[1], turn[2]))
     return stepped(p, state.d, rules)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import exp, log
-from ...linker.rng import philox, uniform
+from ...linker.rng import uniform
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
@@ -33,7 +33,7 @@ from .fod import (
     start_of,
 )
 from .headings import HeadingScratch
-from .tries import added_to, coded, drawn_with, recovery_of, try_number
+from .tries import added_to, coded, draw_alone, drawn_with, recovery_of, try_number
 
 SHUNS_FLUID = Constant("1: no arc ends where there is more fluid than anything else")
 fluid_at = Hole("share of fluid at each lane's point, above 1 outside the image of tissues")
@@ -190,25 +190,21 @@ def first_fit(method: Fod, found: real, best: real, share: real, number: i32) ->
 @func
 def heading_of(state: Arc) -> vec3:
     """The direction at the last point."""
-    d = state.d
-    if state.part > 0:
-        d = normalised(mixed(state.cosine, state.d, state.sine, state.s))
-    return d
+    return either(state.part, normalised(mixed(state.cosine, state.d, state.sine, state.s)), state.d)
 
 
 @stage
-def begin_arc(state: Arc, code: i32, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules):
-    """Draw the arc of a code, which begins in the direction at the last point."""
-    state.d = heading_of(state)
-    branch = drawn_with(code, NUMBER_BITS, c2)
-    number = try_number(code, NUMBER_BITS)
-    arc = drawn(method, philox(c0, c1, branch, number, u32(rules.key[0]), u32(rules.key[1])))
-    state.turn = half_part(arc[0])
-    state.s = sideways(state.d, across(state.d), arc[1], arc[2])
-    state.cosine = 1.0
-    state.sine = 0.0
-    state.part = 0
-    state.tried = recovery_of(code, NUMBER_BITS)
+def begin_arc(state: Arc, begins: i32, code: i32, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules):
+    """Where ``begins`` is 1, draw the arc of a code, which begins in the direction at the last point."""
+    state.d = either(begins, heading_of(state), state.d)
+    w = draw_alone(c0, c1, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), rules.key)
+    arc = drawn(method, w)
+    state.turn = either(begins, half_part(arc[0]), state.turn)
+    state.s = either(begins, sideways(state.d, across(state.d), arc[1], arc[2]), state.s)
+    state.cosine = where(begins > 0, 1.0, state.cosine)
+    state.sine = where(begins > 0, 0.0, state.sine)
+    state.part = where(begins > 0, 0, state.part)
+    state.tried = where(begins > 0, recovery_of(code, NUMBER_BITS), state.tried)
 
 
 @stage
@@ -216,8 +212,11 @@ def move_along_arc(
     state: Arc, scratch: ArcScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules
 ) -> vec3:  # fmt: skip
     """The end of the next part of an arc."""
-    if (state.part == 0) | (state.tried != recovery_of(code, NUMBER_BITS)):
-        begin_arc(state, code, method, c0, c1, c2, rules)
+    begins = where((state.part == 0) | (state.tried != recovery_of(code, NUMBER_BITS)), 1, 0)
+    if ABREAST:
+        begin_arc(state, begins, code, method, c0, c1, c2, rules)
+    elif begins == 1:
+        begin_arc(state, 1, code, method, c0, c1, c2, rules)
     middle = onward(state.cosine, state.sine, state.turn)
     way = mixed(middle[0], state.d, middle[1], state.s)
     ahead = onward(middle[0], middle[1], state.turn)
@@ -225,7 +224,11 @@ def move_along_arc(
     state.sine = ahead[1]
     chord = state.turn[2]
     state.part = state.part + 1
-    if state.part == ARC:
+    ends = where(state.part == ARC, 1, 0)
+    if ABREAST:
+        state.d = either(ends, heading_of(state), state.d)
+        state.part = where(ends == 1, 0, state.part)
+    elif ends == 1:
         state.d = heading_of(state)
         state.part = 0
     return vec3(
@@ -245,10 +248,11 @@ def set_out_on_arc(
     state.d = vec3(sense * d[0], sense * d[1], sense * d[2])
     state.s = state.d
     state.turn = state.d
-    state.cosine = 1.0
-    state.sine = 0.0
-    state.part = 0
-    state.tried = 0
+    none = initial & 0  # a lane value where 32 halves set out together
+    state.cosine = real(none + 1)
+    state.sine = real(none)
+    state.part = none
+    state.tried = none
     return initial ^ side
 
 

@@ -6,7 +6,7 @@ A recovery adds to the third word of the random numbers' counter, so that steps 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.rng import PARTICLE
+from ...linker.rng import PARTICLE, philox
 
 
 @func
@@ -37,3 +37,10 @@ def recovery_of(code: i32, bits: i32) -> i32:
 def drawn_with(code: i32, bits: i32, c2: u32) -> u32:
     """The third word of the counter with which the try was drawn."""
     return (c2 & u32((1 << PARTICLE) - 1)) | (u32(recovery_of(code, bits)) << u32(PARTICLE))
+
+
+@func
+def draw_alone(c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> words:
+    """Random words of one try; where c0 is a lane value, of one in each lane."""
+    none = c0 & u32(0)
+    return philox(c0, c1 | none, c2 | none, number, u32(key[0]), u32(key[1]))

@@ -14,9 +14,8 @@ from ..trail import *
 from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
 
 bits_at = Hole("bits of a point, see the module regions")
-IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0: both grow at the same time")
+COLLECTS = Constant("1: points that a half leaves count, 0: only a limit mask is asked for, which needs no point but that looked at")
 ONE_WAY = Constant("not 0: there are no backward halves")
-DROPS_DEAD_END = Constant("1: the last point is dropped if the getter finds no direction there, 0: it is kept")
 OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
 ALL_INCLUDED = int(Stop.ALL_INCLUDED)
 
@@ -143,7 +142,8 @@ def store_bits(
     """Store the bits; reject a half that has ended if one of its points is excluded."""
     if walk.status != GROWING:
         if TAKES_BACK:
-            collect_along(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
+            if COLLECTS:
+                collect_along(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
         bits.visited = gathered(filter, bits.visited, bits.here)
         if MORE:
             if bits.stays == 1:

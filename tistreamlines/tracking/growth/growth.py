@@ -29,6 +29,7 @@ from .statistics import Statistics
 Array = npt.NDArray[Any]
 # GPU: well under the two seconds after which desktop systems reset it.  CPU: caches are cold after each launch.
 HOST_SECONDS, GPU_SECONDS = 2.0, 0.4
+RETURNS = 8  # of the greatest number of steps: what a half may take in a launch that goes back, which counts as a step
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
@@ -63,6 +64,7 @@ class Growth:
         own |= settings.fill | selection
         fill = filled(prepared.fill, own)
         self.has_bits = fill["HAS_BITS"]
+        self._most_steps = settings.max_steps * (RETURNS if fill["FOR_RECOVERY"] else 1)
         self.takes_back = fill["TAKES_BACK"]
         noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"]}
         noted |= dict.fromkeys(("before", "cropped"), fill["CROPS"])
@@ -199,7 +201,7 @@ class Growth:
 
     def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> int:
         """Note the start of so many launches; return how many steps each may take, after ``first`` in one before."""
-        steps = min(self.pace.steps(growing), self.settings.max_steps)
+        steps = min(self.pace.steps(growing), self._most_steps)
         self.pace.begin(growing, first + times * steps, anew=anew)
         return steps
 

@@ -16,9 +16,9 @@ from ..tables.given import Prepared
 OF_RULES = ("load_memory", "remember", "conclude", "store_memory")  # holes for rules that remember points
 # without regions, a recovery and a memory of the stopping rule, and with both halves growing at the same time
 PLAIN: dict[str, Any] = dict.fromkeys((*bits.STAGES, *particle_filtering.STAGES, *OF_RULES)) | {
-    "Filter": Record, "HAS_BITS": 0, "MORE": 0, "Recovery": Record, "FOR_RECOVERY": 0,
+    "Filter": Record, "HAS_BITS": 0, "COLLECTS": 1, "MORE": 0, "Recovery": Record, "FOR_RECOVERY": 0,
     "Memory": Record, "FOR_RULE": 0, "TAKES_BACK": 0,
-    "KEPT_POINTS": KEPT, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0,
+    "KEPT_POINTS": KEPT, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0, "IN_VAIN": 0,
     "ARC": 1, "CROPS": 0, "crop": None, "note_point": None, "LISTS": 0, "SHARES": 0, "GATHERS": 0,
 }  # fmt: skip
 

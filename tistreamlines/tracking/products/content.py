@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...devices import usable_cores
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
@@ -99,7 +98,7 @@ class Content:
     """
 
     def __init__(self, options: ContentOptions, threads: int | None = None, note: Tell = silent) -> None:
-        self._options, self._threads = options, threads or usable_cores()
+        self._options = options
         named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
         maps = {name: load_sampled(image, note) for name, image in named.items()}
         self._sampler = Sampler(maps, threads) if maps else None
@@ -114,7 +113,7 @@ class Content:
         elif chosen.compress is not None:
             made = compressed(made, chosen.compress, SEGMENT_MM)
         elif _every(chosen) > 1:
-            made = downsampled(made, _every(chosen), self._threads)
+            made = downsampled(made, _every(chosen))
         if self._sampler is not None:
             made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:

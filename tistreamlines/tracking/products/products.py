@@ -29,7 +29,9 @@ from ..growth.ordering import exclusive_sum
 from .unpacking import Grown, Unpacker
 
 Array = npt.NDArray[Any]
-BATCH_POINTS = 2**20  # 12 MB, laid out by one thread: malloc asks the system for more than 32 MB anew each time
+# of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
+# 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
+FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
 
 
 class Collector(Protocol):
@@ -122,8 +124,10 @@ class Points(Collector):
 
     def lay_out(self, growth: Growth) -> None:
         """Let threads lay out what is back; called when the device has its next work, since splitting takes long."""
+        total = sum(int(packed.chunk.steps.sum()) for packed in self._back)
+        points = min(max(total // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
         for packed in self._back:
-            parts = packed.parts(BATCH_POINTS)
+            parts = packed.parts(points)
             for one in parts:
                 future = self.pool.submit(self.unpacker.batch, one, growth.rules)
                 self.waiting.append((future, packed.words if one is parts[-1] else None))

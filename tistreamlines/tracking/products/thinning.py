@@ -1,4 +1,4 @@
-"""Every n-th point of streamlines, which threads of the host copy."""
+"""Every n-th point of streamlines."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from functools import cache
 import numpy as np
 
 from ...backends.program import Program
-from ...devices import usable_cores
 from ...kernels.products.thinning import find_seed, thin
 from ...linker.source import Source
 from ...space.batch import Batch
-from .density import MOST_THREADS
 
 
 @cache
-def _program(threads: int) -> Program:
+def _program() -> Program:
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([find_seed, thin], {}), threads=threads)
+    return NumbaProgram(Source([find_seed, thin], {}), threads=1)
 
 
-def downsampled(batch: Batch, every: int, threads: int | None = None) -> Batch:
+def downsampled(batch: Batch, every: int) -> Batch:
     """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
 
     Parameters
@@ -31,8 +29,6 @@ def downsampled(batch: Batch, every: int, threads: int | None = None) -> Batch:
         Streamlines with the seed among their points, but for rounding.
     every : int
         Which points are kept: 1 keeps all.
-    threads : int, optional
-        How many threads copy points; by default as many as help.
 
     Returns
     -------
@@ -41,7 +37,7 @@ def downsampled(batch: Batch, every: int, threads: int | None = None) -> Batch:
     """
     if not len(batch):
         return batch
-    program = _program(max(1, min(threads or usable_cores(), MOST_THREADS)))
+    program = _program()
     found = np.zeros(len(batch), np.int32)
     given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "found": found}
     program.run("find_seed", len(batch), given | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})

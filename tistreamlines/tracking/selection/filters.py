@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...kernels.stop_reasons import VALID
+from ...kernels.stop_reasons import VALID, Stop
 from ...kernels.verdicts import Verdict
 from ..growth.chunk import Chunk
 
@@ -58,8 +58,13 @@ class Length(Filter):
         return found
 
 
+IN_VAIN = sum(1 << reason for reason in Stop if reason not in (*VALID, Stop.GROWING))
+
+
 class ValidEnds(Filter):
     """Accepts streamlines with two valid ends, as DIPY's trackers do unless ``return_all``."""
+
+    fill: ClassVar[Mapping[str, Any]] = {"IN_VAIN": IN_VAIN}
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""

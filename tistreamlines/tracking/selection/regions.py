@@ -47,7 +47,8 @@ class Regions(Filter):
         included = {name: _numbered(asked, name) for name in ROLES[:2]}
         words = 1 + max((word for some in included.values() for word, _ in some), default=0)
         own = {"Filter": kernels.Regions, "bits_at": kernels.bits_at, "HAS_BITS": 1, "MORE": words - 1}
-        self.fill = growing.STAGES | own
+        collects = any(asked.get(name) for name in ROLES if name != "limit_mask")
+        self.fill = growing.STAGES | own | {"COLLECTS": int(collects)}
         if stops:
             self.fill |= {"IN_TURN": 1}
         placed: list[tuple[Any, int, int]] = []
