@@ -22,7 +22,7 @@ which makes the same while it tracks.
 
 @click.command("map", cls=GroupedCommand, help=HELP)
 @click.argument("tractogram")
-@parameter_options(("force", *mapped_options()))
+@parameter_options(("force", *mapped_options()), shorten="sift2_")
 @grouped(OUTPUT)(
     "--report", metavar="FILE",
     help="Write a page about the streamlines, .html: pictures of them and of their density, a histogram of their "

@@ -88,13 +88,15 @@ HELP_ALL = click.Option(
 )  # fmt: skip
 
 
-def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any]:
+def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> Callable[[Any], Any]:
     """Add tracking parameters to a command as options.
 
     Parameters
     ----------
     names : iterable of str, optional
         Parameters to add, which the help then shows; by default all, of which it shows the common ones.
+    shorten : str
+        What names may also be given without, if they begin with it.
     """
     known = options()
     chosen = list(known if names is None else names)
@@ -103,7 +105,9 @@ def parameter_options(names: Iterable[str] | None = None) -> Callable[[Any], Any
         for name in reversed(chosen):
             option = grouped(known[name].group)
             common = names is not None or known[name].common
-            function = option(*_names(name, known[name]), common=common, **_settings(name, known[name]))(function)
+            short = (flag(name.removeprefix(shorten)),) if shorten and name.startswith(shorten) else ()
+            names_of = (*short, *_names(name, known[name]))
+            function = option(*names_of, common=common, **_settings(name, known[name]))(function)
         return function
 
     return decorate

@@ -68,9 +68,8 @@ class Lobes:
         Integral over the lobe and its opposite. The integral of the function over the whole sphere is in these units.
     amplitudes : (m,) float32
         Of the peak.
-    table : (n, 1281) uint8, or None
-        Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
-        a function has none. Directions outside all lobes belong to the nearest one.
+    words : (n, 328) int32, or None
+        The table in words of four directions, as kernels read it.
     """
 
     counts: npt.NDArray[np.int32]
@@ -78,7 +77,17 @@ class Lobes:
     peaks: npt.NDArray[np.float32]
     integrals: npt.NDArray[np.float32]
     amplitudes: npt.NDArray[np.float32]
-    table: npt.NDArray[np.uint8] | None
+    words: npt.NDArray[np.int32] | None
+
+    @property
+    def table(self) -> npt.NDArray[np.uint8]:
+        """Lobe of each direction, (n, 1281) uint8, if it was asked for.
+
+        Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
+        a function has none. Directions outside all lobes belong to the nearest one.
+        """
+        assert self.words is not None
+        return self.words.view(np.uint8)[:, : len(half_sphere()[0])]
 
 
 def find_lobes(
@@ -115,15 +124,15 @@ def find_lobes(
     """
     search = _Search(functions.shape[1], thresholds, device, table, threads)
     change = from_harmonics(order_of(functions.shape[1])).T
-    parts = []
+    parts, words = [], np.empty((len(functions), search.words if table else 0), np.int32)
     for first in range(0, len(functions), VOXELS):
         some = functions[first : first + VOXELS]
         rows = np.zeros((len(some), search.width), np.float32)
         rows[:, : some.shape[1]] = to_descoteaux(some, basis) @ change
-        parts.append(search(rows))
-    counts, values, tables = (np.concatenate(part) for part in zip(*parts, strict=True))
+        parts.append(search(rows, words[first : first + VOXELS]))
+    counts, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
-    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], tables if table else None)
+    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words if table else None)
 
 
 class _Search:
@@ -148,11 +157,11 @@ class _Search:
             name: self._program.array(one) if isinstance(one, np.ndarray) else one
             for name, one in spread("half", half).items()
         } | {f"rule_{name}": value for name, value in vars(thresholds).items()}
-        self._words = 8 * fill["VERTEX_CHUNKS"]  # of a table
+        self.words = 8 * fill["VERTEX_CHUNKS"]  # of a table
         self._values |= {
             "coefficients": self._program.empty(VOXELS * self.width, REALS),
             "found_counts": self._program.empty(VOXELS, INTS),
-            "found_table": self._program.empty(VOXELS * self._words if table else 1, INTS),
+            "found_table": self._program.empty(VOXELS * self.words if table else 1, INTS),
         }
         self._slots = 0
         self._make_room(SLOTS)
@@ -164,8 +173,8 @@ class _Search:
         values = self._program.empty(VOXELS * slots * VALUES, INTS)
         self._values |= {"found_values": values, "found_slots": slots}
 
-    def __call__(self, rows: Array) -> tuple[Array, Array, Array]:
-        """Return the numbers of lobes, what is known of each, and the table, of functions in rows (n, width)."""
+    def __call__(self, rows: Array, table: Array) -> tuple[Array, Array]:
+        """Return the numbers of lobes of functions in rows (n, width), and what is known of each; fill the table."""
         count = len(rows)
         self._program.upload(self._values["coefficients"], rows.ravel())
         while True:
@@ -177,14 +186,13 @@ class _Search:
                 break
             self._make_room(most)
         values = self._program.host(self._values["found_values"], count * self._slots * VALUES)
-        each = values.view(np.float32).reshape(count, self._slots, VALUES)
-        values = each[np.arange(self._slots) < found[:, None]]
-        if not self._table:
-            return found, values, np.zeros((count, 0), np.uint8)
-        table = self._program.host(self._values["found_table"], count * self._words).view(np.uint8)
-        table = table.reshape(count, -1)[:, : self._directions].copy()
-        table[found == 0] = NO_LOBE
-        return found, values, table
+        lobes = values.view(np.float32).reshape(count, self._slots, VALUES)
+        values = lobes[np.arange(self._slots) < found[:, None]]
+        if self._table:
+            table[:] = self._program.host(self._values["found_table"], count * self.words).reshape(count, -1)
+            each = table.view(np.uint8)
+            each[found == 0] = each[:, self._directions :] = NO_LOBE
+        return found, values
 
 
 def _pattern() -> Array:

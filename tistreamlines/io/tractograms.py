@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,21 @@ def grid_of_tractogram(path: Path) -> Space | None:
 
             header: Any = nib.streamlines.load(path, lazy_load=True).header
             return _space(header["voxel_to_rasmm"], header["dimensions"])
+    return None
+
+
+def step_of_tractogram(path: Path) -> float | None:
+    """Return the distance of the points of a streamline, mm, as the header of a TCK has it; None where it does not."""
+    if path.suffix.lower() != ".tck":
+        return None
+    import nibabel as nib
+
+    with reading(path):
+        header: Any = nib.streamlines.load(path, lazy_load=True).header
+        for name in ("output_step_size", "step_size"):  # the first one where tckgen has left points out
+            with suppress(KeyError, ValueError):
+                if 0 < (step := float(header[name])) < np.inf:
+                    return step
     return None
 
 

@@ -33,6 +33,7 @@ from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
+from ..tracking.weights.options import Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
 IMAGES = ("ImageLike", "PointsLike")  # annotations of options whose value may be in memory
@@ -41,7 +42,7 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 @dataclass(frozen=True)
 class OwnOptions(
-    WaytotalOptions, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
+    WaytotalOptions, Sift2Options, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
     RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
     Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
     SurfaceOptions, SeedOptions,

@@ -155,12 +155,33 @@ class Options(TypedDict, total=False):
     connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[TableLike] | None
     connectome_pairs: bool | None
+    weights: str | None
     connectome_zero_diagonal: bool | None
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None
     voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     voxel_matrix_min_length: float | None
+    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
+    sift2_basis: str | None
+    sift2_act: ImageLike | None
+    sift2_proc_mask: ImageLike | None
+    sift2_csv: PathLike | None
+    sift2_mu: PathLike | None
+    sift2_coeffs: PathLike | None
+    sift2_linear: bool | None
+    sift2_reg_tikhonov: float | None
+    sift2_reg_tv: float | None
+    sift2_min_td_frac: float | None
+    sift2_min_iters: int | None
+    sift2_max_iters: int | None
+    sift2_min_factor: float | None
+    sift2_max_factor: float | None
+    sift2_max_coeff_step: float | None
+    sift2_min_cf_decrease: float | None
+    sift2_fd_scale_gm: bool | None
+    sift2_fd_thresh: float | None
+    sift2_remove_untracked: bool | None
     waytotal: PathLike | None
     # Running
     part: str | None
@@ -202,10 +223,31 @@ class ProductOptions(TypedDict, total=False):
     connectome_sample: OneOrMore[ImageLike] | None
     connectome_nodes: OneOrMore[TableLike] | None
     connectome_pairs: bool | None
+    weights: str | None
     connectome_zero_diagonal: bool | None
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None
     voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     voxel_matrix_min_length: float | None
+    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
+    sift2_basis: str | None
+    sift2_act: ImageLike | None
+    sift2_proc_mask: ImageLike | None
+    sift2_csv: PathLike | None
+    sift2_mu: PathLike | None
+    sift2_coeffs: PathLike | None
+    sift2_linear: bool | None
+    sift2_reg_tikhonov: float | None
+    sift2_reg_tv: float | None
+    sift2_min_td_frac: float | None
+    sift2_min_iters: int | None
+    sift2_max_iters: int | None
+    sift2_min_factor: float | None
+    sift2_max_factor: float | None
+    sift2_max_coeff_step: float | None
+    sift2_min_cf_decrease: float | None
+    sift2_fd_scale_gm: bool | None
+    sift2_fd_thresh: float | None
+    sift2_remove_untracked: bool | None
     waytotal: PathLike | None

@@ -328,6 +328,7 @@ class Connectome(Product):
         sample: OneOrMore[ImageLike] | None = ...,
         nodes: OneOrMore[TableLike] | None = ...,
         pairs: bool | None = ...,
+        weights: str | None = ...,
         zero_diagonal: bool | None = ...,
     ) -> None: ...
 
@@ -355,6 +356,33 @@ class VoxelMatrix(Product):
         path: PathLike,
         *,
         min_length: float | None = ...,
+    ) -> None: ...
+
+class Sift2(Product):
+    """Product 'sift2': weights of streamlines by SIFT2."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        basis: str | None = ...,
+        act: ImageLike | None = ...,
+        proc_mask: ImageLike | None = ...,
+        csv: PathLike | None = ...,
+        mu: PathLike | None = ...,
+        coeffs: PathLike | None = ...,
+        linear: bool | None = ...,
+        reg_tikhonov: float | None = ...,
+        reg_tv: float | None = ...,
+        min_td_frac: float | None = ...,
+        min_iters: int | None = ...,
+        max_iters: int | None = ...,
+        min_factor: float | None = ...,
+        max_factor: float | None = ...,
+        max_coeff_step: float | None = ...,
+        min_cf_decrease: float | None = ...,
+        fd_scale_gm: bool | None = ...,
+        fd_thresh: float | None = ...,
+        remove_untracked: bool | None = ...,
     ) -> None: ...
 
 class Waytotal(Product):

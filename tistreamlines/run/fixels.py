@@ -16,23 +16,21 @@ import numpy.typing as npt
 from ..backends import take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError
-from ..fit.frames import axes_are_scanners, frame_of_orientations
+from ..fit.fod_image import along_scanner_axes, source_and_basis
 from ..fit.lobes import Lobes, Thresholds, find_lobes
 from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.images import LARGEST, open_image
-from ..io.in_memory import InMemory, source_of
+from ..io.in_memory import source_of
 from ..io.nifti import load_mask
-from ..io.orientations import Orientations, load_sh
+from ..io.orientations import load_sh
 from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..space.harmonics import basis_of, frame_of, turned
+from ..space.harmonics import frame_of
 
 if TYPE_CHECKING:
     from ..option import ImageLike, PathLike
 
-MRTRIX_BASIS = "tournier07"  # of a .mif, unless another one is given
-MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 DENSITY, PEAK, DISPERSION = "afd", "peak_amp", "disp"  # images of fod2fixel
 
 
@@ -155,7 +153,7 @@ def fixels(
     )  # fmt: skip
     _check(maxnum, format, directions_table=directions_table)
     running = Parameters.given({"arch": arch, "compiler": compiler, "threads": threads})
-    given, basis = _source(fod, sh_basis, sh_frame)
+    given, basis = source_and_basis(fod, sh_basis, sh_frame)
     names = [DENSITY] + [PEAK] * peak_amp + [DISPERSION] * disp
     target = None if folder is None else Path(folder)
     if target is not None:
@@ -163,11 +161,10 @@ def fixels(
     take_compiler(running.compiler)
     device = choose(running.arch)
     harmonics = load_sh(open_image(given), basis)
-    inside = harmonics.values[..., 0] > 0
+    inside, tell = harmonics.values[..., 0] > 0, partial(warnings.warn, stacklevel=2)
     if mask is not None:
-        tell = partial(warnings.warn, stacklevel=2)
         inside &= load_mask(source_of("mask", mask), harmonics.space, warn=tell)
-    functions = _along_scanner_axes(harmonics, inside, sh_frame or frame_of(basis), str(given))
+    functions = along_scanner_axes(harmonics, inside, sh_frame or frame_of(basis), str(given), tell)
     lobes = find_lobes(functions, basis, thresholds, device, table=directions_table, threads=running.threads)
     if not len(lobes.integrals):
         raise InputError(f"{given}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
@@ -196,41 +193,6 @@ def _number(name: str, value: Any, high: float = math.inf) -> float:
     return given
 
 
-def _source(fod: Any, basis: str | None, frame: str | None) -> tuple[Any, str]:
-    """Return the image that is given and its basis."""
-    given = source_of("fod", fod)
-    if isinstance(given, InMemory) and given.affine is None:
-        raise ParameterError("fod is an array: give a nibabel image, or the path of one")
-    if basis is None:
-        if not str(given).lower().endswith(MRTRIX_SUFFIXES):
-            raise ParameterError(f"--sh-basis is needed, since {given} does not say it: tournier07 of MRtrix3, or "
-                                 "descoteaux07_legacy, DIPY's default")  # fmt: skip
-        basis = MRTRIX_BASIS
-    if basis_of(basis).full:
-        raise ParameterError(f"--sh-basis {basis} keeps opposite directions apart, and a fixel does not: give a "
-                             "symmetric basis and functions of even degrees")  # fmt: skip
-    if frame not in (None, "scanner", "voxel"):
-        raise ParameterError(f"--sh-frame is {frame!r}: give scanner or voxel")
-    return given, basis
-
-
-def _along_scanner_axes(
-    harmonics: Orientations, inside: npt.NDArray[np.bool_], frame: str, name: str
-) -> npt.NDArray[np.float32]:
-    """Return coefficients along the scanner's axes, (voxels, n), and warn if another frame or basis fits better.
-
-    Lobes depend a little on the directions in which functions are sampled. Along these axes, these are MRtrix3's,
-    however the voxels are stored.
-    """
-    placing = frame_of_orientations(harmonics, frame, name)
-    for text in placing.warnings:
-        warnings.warn(text, stacklevel=3)
-    if frame == "scanner" or axes_are_scanners(harmonics.space):
-        return harmonics.values[inside]
-    assert harmonics.basis is not None
-    return turned(harmonics.values[inside], harmonics.space.axes.T, harmonics.basis)
-
-
 def _fixels(
     lobes: Lobes, inside: npt.NDArray[np.bool_], space: Space, maxnum: int | None, *, dirpeak: bool
 ) -> Fixels:
@@ -242,6 +204,6 @@ def _fixels(
     index = np.zeros((*inside.shape, 2), np.uint32)
     index[inside, 0] = counts
     index[inside, 1] = np.where(counts > 0, np.cumsum(counts) - counts, 0)
-    table = None if lobes.table is None else lobes.table[counts > 0]
+    table = None if lobes.words is None else lobes.table[counts > 0]
     directions = (lobes.peaks if dirpeak else lobes.means)[kept]
     return Fixels(index, directions, lobes.integrals[kept], lobes.amplitudes[kept], space, table)

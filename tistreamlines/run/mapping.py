@@ -15,7 +15,7 @@ from ..devices import Device, choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory, source_of
-from ..io.tractograms import check_tractogram, grid_of_tractogram, has_seeds, stored_batches
+from ..io.tractograms import check_tractogram, grid_of_tractogram, has_seeds, step_of_tractogram, stored_batches
 from ..option import flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
@@ -110,8 +110,9 @@ def map_tractogram(
         for name in outputs:
             PRODUCTS[name].check(chosen)
         hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
-        extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) else Extent()
-        longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else 1.0
+        step = step_of_tractogram(path) if "sift2" in outputs else 1.0
+        extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) or step is None else Extent()
+        longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else step or 1.0
         made = products_of(chosen, _covering(path, extent, chosen) if space is None else space, longest)
         shown = None if page is None else Shown(extent, longest, image, threads)
         if not device.on_host:

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ..backends.program import Program
+from ..errors import InputError
 from ..io import sidecar
+from ..io.weights import load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.files import Grouping, ProductFile
+from ..tracking.products.connectome import SIFT2
+from ..tracking.products.files import Grouping, ProductFile, Weighing, Weighted
 from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
 from ..tracking.registry import PRODUCTS
@@ -25,13 +28,16 @@ class Products:
     Parameters
     ----------
     made : each of them, by the name of its row.
+    weights : with which streamlines are weighted: SIFT2 or the name of a file; None if they are not.
     """
 
-    def __init__(self, made: Mapping[str, ProductFile]) -> None:
-        self._made = dict(made)
+    def __init__(self, made: Mapping[str, ProductFile], weights: str | None = None) -> None:
+        self._made, self._weights, self._count = dict(made), weights, 0
+        self._given = None if weights in (None, SIFT2) else load_weights(weights)
 
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
+        self._count += len(batch)
         for one in self._made.values():
             one.add(batch)
 
@@ -52,6 +58,7 @@ class Products:
 
     def write(self, *, force: bool) -> None:
         """Write all files; if one cannot be written, those that are new are removed, so that none lacks the others."""
+        self._weigh()
         new = [path for paths in self.paths.values() for path in paths if not path.exists()]
         try:
             with ThreadPoolExecutor(max(1, len(self._made))) as pool:  # those of several products at the same time
@@ -62,6 +69,19 @@ class Products:
                 with suppress(OSError):
                     path.unlink()
             raise
+
+    def _weigh(self) -> None:
+        """Hand the weights of the streamlines to the products that wait for them."""
+        if self._weights is None:
+            return
+        found = self._given
+        if found is None:
+            found = next(one.weights() for one in self._made.values() if isinstance(one, Weighing))
+        if len(found) != self._count:
+            raise InputError(f"{self._weights}: has {len(found):,} weights, but there are {self._count:,} streamlines")
+        for one in self._made.values():
+            if isinstance(one, Weighted):
+                one.take_weights(found)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -87,7 +107,7 @@ class Products:
 def products_of(parameters: Parameters, space: Space, step_mm: float) -> Products:
     """Return the products that the options ask for, of an image with this grid, tracked with this step size."""
     made = {name: PRODUCTS[name].make(parameters, space, step_mm, parameters.threads) for name in asked(parameters)}
-    return Products(made)
+    return Products(made, parameters.weights)
 
 
 def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:

@@ -21,6 +21,8 @@ from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import act5, anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
+from .weights import options as weight_options
+from .weights import product as weights
 
 if TYPE_CHECKING:
     from ..space.batch import Space
@@ -301,6 +303,10 @@ PRODUCTS: dict[str, Product] = {
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
         voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_voxel,
         voxel_matrices.voxel_files,
+    ),
+    "sift2": Product(
+        "weights of streamlines by SIFT2", weight_options.Sift2Options, weights.Sift2Weights, weight_options.SUFFIXES,
+        None, weight_options.check, weight_options.files,
     ),
     "waytotal": Product(
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES, waytotal.blank,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,14 @@ from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .connectome_options import ConnectomeOptions, files, measures_of, tables_of, written
 from .device_connectome import DeviceConnectomes
-from .matrix import EdgeSums, Matrix, Measure
+from .matrix import WEIGHT_UNITS, EdgeSums, Matrix, Measure, weighted, weighted_samples
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 from .point_kernels import launch, program_of
 from .sampled_means import SampledMeans
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 8
+SIFT2 = "sift2"  # the weights of the product of this name
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
@@ -55,16 +57,20 @@ class Connectomes:
         pairs: Any = options.connectome
         self.paths = files(options)
         parcellations, self._sampled = _CHECKED.pop(id(options), None) or inputs_of(options)
-        self._measures = measures_of(options)
+        self._measures, units = measures_of(options), self._sampled.units
+        self._held: list[_Held] | None = None  # streamlines that wait for their weights
+        if options.weights is not None:
+            self._held, units = [], [*WEIGHT_UNITS, *units]
+            self._measures = {name: weighted(one) for name, one in self._measures.items()}
         self._made = [
-            _One(parcellation, Path(path), EdgeSums(len(parcellation.nodes), self._measures, self._sampled.units))
+            _One(parcellation, Path(path), EdgeSums(len(parcellation.nodes), self._measures, units))
             for parcellation, (_, path) in zip(parcellations, pairs, strict=True)
         ]
         self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
         self._group_names = group_names(self._made)
         self._many_groups = many_groups(self._group_names) if getattr(options, "groups", False) else ()
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
-        self._waiting: deque[Future[list[Array]]] = deque()
+        self._waiting: deque[Future[_Held]] = deque()
         self._program: Program | None = None  # None: threads of the host measure
         self.value: tuple[Matrix, ...] = ()
         self.told: dict[str, Any] = {}
@@ -80,18 +86,37 @@ class Connectomes:
             self._finish_first()
         self._waiting.append(thread_pool("connectome", self._threads).submit(self._add, batch))
 
-    def _add(self, batch: Batch) -> list[Array]:
+    def _add(self, batch: Batch) -> _Held:
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
-        found = [one.parcellation.of_batch(batch) for one in self._made]
-        for one, nodes in zip(self._made, found, strict=True):
-            one.add(nodes, lengths, batch.seed_number, samples)
+        found = _Held([one.parcellation.of_batch(batch) for one in self._made], lengths, batch.seed_number, samples)
+        if self._held is None:
+            self._sum(found, samples)
         return found
+
+    def _sum(self, found: _Held, samples: Array | None) -> None:
+        for one, nodes in zip(self._made, found.nodes, strict=True):
+            one.add(nodes, found.lengths, found.numbers, samples)
 
     def _finish_first(self) -> None:
         """Wait for the first of the waiting batches, so that nodes are kept in the order of the streamlines."""
-        for one, nodes in zip(self._made, self._waiting.popleft().result(), strict=True):
+        found = self._waiting.popleft().result()
+        for one, nodes in zip(self._made, found.nodes, strict=True):
             if self._pairs:
                 one.pairs.append(nodes)
+        if self._held is not None:
+            self._held.append(found)
+
+    def take_weights(self, weights: Array) -> None:
+        """Sum the streamlines that have come, weighted, (n,); see :class:`.files.Weighted`."""
+        while self._waiting:
+            self._finish_first()
+        assert self._held is not None
+        first = 0
+        for found in self._held:
+            own = weights[first : first + len(found.lengths)]
+            self._sum(found, weighted_samples(own, found.lengths, found.samples))
+            first += len(own)
+        self._held = []
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
@@ -102,7 +127,8 @@ class Connectomes:
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
-        if self._pairs or self._sampled.maps or any(one.parcellation.needs_points for one in self._made):
+        waits = self._held is not None
+        if waits or self._pairs or self._sampled.maps or any(one.parcellation.needs_points for one in self._made):
             return None
         return DeviceConnectomes(space, self._made, self._threads)
 
@@ -125,6 +151,16 @@ class Connectomes:
         self.told |= {"samples": self._sampled.told} if self._sampled.maps else {}
         doubts = (one.doubts(made) for one, made in zip(self._made, self.value, strict=True))
         self.doubts = (*self._many_groups, *self._sampled.doubts, *(text for some in doubts for text in some))
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """What is summed of some streamlines: nodes of each parcellation, lengths, numbers of seeds, samples."""
+
+    nodes: list[Array]
+    lengths: Array
+    numbers: Array
+    samples: Array | None
 
 
 class _One:
@@ -220,13 +256,15 @@ def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMe
 def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
-    needs_points = needs_points or options.connectome_pairs
+    needs_points = needs_points or options.connectome_pairs or options.weights is not None
     return None if needs_points else DeviceConnectomes(space, ())
 
 
 def check(options: ConnectomeOptions) -> None:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
     measures_of(options)
+    if options.weights == SIFT2 and getattr(options, "sift2", None) is None:
+        raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
     _CHECKED[id(options)] = inputs_of(options)

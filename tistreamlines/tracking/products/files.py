@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .products import Collector
@@ -53,4 +56,22 @@ class Grouping(Protocol):
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch."""
+        ...
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A product that weighs streamlines."""
+
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Return the weight of each streamline, (n,), when all have come."""
+        ...
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A product that may wait for the weights of streamlines."""
+
+    def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
+        """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""
         ...

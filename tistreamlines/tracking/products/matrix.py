@@ -19,6 +19,7 @@ INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 NO_SAMPLES = np.zeros((0, 0), np.int64)
+WEIGHT_UNITS = (2.0**28, 2.0**20, 2.0**28)  # in place of those of numbers, mm and 1 / mm, for weighted streamlines
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,33 @@ def mean_sample(name: str, place: int) -> Measure:
         lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), (COUNT, SAMPLED + place),
         total=False,
     )  # fmt: skip
+
+
+def weighted(measure: Measure) -> Measure:
+    """Return a measure whose streamlines are weighted, as MRtrix3's tck2connectome has it with ``-tck_weights_in``.
+
+    Its columns are those of what :func:`weighted_samples` returns.
+    """
+    return Measure(
+        f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.made(sums[..., SAMPLED:], volume),
+        tuple(SAMPLED + column for column in measure.columns), measure.total,
+    )  # fmt: skip
+
+
+def weighted_samples(weights: Array, lengths: Array, samples: Array | None) -> Array:
+    """Return what is summed of weighted streamlines, (n, 3 + maps) int64, in WEIGHT_UNITS and those of the maps.
+
+    Parameters
+    ----------
+    weights : (n,) float64
+    lengths : (n,) in 2^-16 mm.
+    samples : (n, maps) int64, what is sampled along each of them, in units, or None.
+    """
+    mm = lengths / UNITS
+    inverse = np.divide(1.0, mm, out=np.zeros(len(mm)), where=mm > 0)
+    own = np.stack([weights, weights * mm, weights * inverse], axis=1) * WEIGHT_UNITS
+    others = np.zeros((len(mm), 0)) if samples is None else weights[:, None] * samples
+    return np.rint(np.concatenate([own, others], axis=1)).astype(np.int64)
 
 
 def _ratio(a: Array, b: Array) -> Array:

@@ -1,0 +1,59 @@
+"""Made-up fixels, and curves that visit them."""
+
+import numpy as np
+
+from tistreamlines.kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
+from tistreamlines.space.batch import Batch, Space
+from tistreamlines.space.geodesic import half_sphere
+from tistreamlines.tracking.weights.fixel_grid import FixelTable
+
+SHAPE = (12, 10, 9)
+AFFINE = np.array([[1.6, 0.5, -0.2, -8.0], [-0.5, 1.5, 0.4, 3.0], [0.3, -0.3, 1.9, -20.0], [0, 0, 0, 1]])
+STEP = 0.7  # mm
+ALONG_X = np.abs(half_sphere()[0][:, 0]) > np.sqrt(0.5)  # directions of the first fixel
+
+
+def fixel_table(missing=0.1):
+    """Two fixels in most voxels, of directions near x and away from it, and none in some."""
+    counts = np.where(np.random.default_rng(5).random(SHAPE) < missing, 0, 2)
+    return table_of(AFFINE, counts, np.where(ALONG_X, 0, 1))
+
+
+def table_of(affine, counts, lobes):
+    """The same lobes in each voxel with fixels."""
+    row = np.pad(lobes.astype(np.uint8), (0, -len(lobes) % 4)).view(np.int32)
+    known = counts > 0
+    return FixelTable(Space(affine, counts.shape), counts, known, np.tile(row, (int(known.sum()), 1)))
+
+
+def curves(count, seed=0, turn=0.15):
+    """Smooth curves of points STEP apart, some of which leave the grid; of 1 point, or 2, too."""
+    rng, made = np.random.default_rng(seed), []
+    for length in rng.integers(1, 60, count):
+        d = rng.normal(size=3)
+        points = [AFFINE[:3, :3] @ rng.uniform(-1, SHAPE) + AFFINE[:3, 3]]
+        for _ in range(length - 1):
+            d = d / np.linalg.norm(d) + turn * rng.normal(size=3)
+            points.append(points[-1] + STEP * d / np.linalg.norm(d))
+        made.append(np.array(points, np.float32))
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in made])])
+    return batch(np.concatenate(made), offsets)
+
+
+def batch(points, offsets):
+    """A batch of these streamlines."""
+    count = len(offsets) - 1
+    seeds = points[offsets[:-1]]
+    none = np.zeros(count, np.uint16), np.zeros((count, 2), np.uint8)
+    return Batch(points, offsets, seeds, np.arange(count, dtype=np.uint32), *none)
+
+
+def lengths_of(parts, count, fixels):
+    """Units of each streamline in each fixel, (count, fixels)."""
+    found = np.zeros((count, fixels), int)
+    for part in parts:
+        for team, (begin, depth) in enumerate(zip(part.begin, part.depth, strict=True)):
+            words = part.words[begin : begin + 32 * depth].reshape(-1, 32)
+            for lane, number in enumerate(part.order[32 * team : 32 * team + 32]):
+                np.add.at(found[number], words[:, lane] & FIXEL_MASK, (words[:, lane] >> FIXEL_BITS) & MOST_UNITS)
+    return found

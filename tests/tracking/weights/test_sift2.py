@@ -1,0 +1,204 @@
+"""SIFT2 beside MRtrix3's tcksift2, and the same weights everywhere."""
+
+import json
+import shutil
+import subprocess
+
+import nibabel as nib
+import numpy as np
+import pytest
+from commands import computed, one_line
+from fods import random_fods
+from mrtrix_tests import inputs
+from scipy.optimize import lsq_linear
+from visited import STEP, curves, fixel_table, lengths_of
+
+import tistreamlines as ts
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.errors import InputError
+from tistreamlines.tracking.weights.sift2 import Rules, sift2
+from tistreamlines.tracking.weights.visits import Visitor
+
+
+# --------------------------------------------------------------------------------------------------- beside tcksift2
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with MRtrix3's phantom, and what calls its programs there."""
+    folder = tmp_path_factory.mktemp("sift2")
+    return folder, inputs(folder, "tcksift2")
+
+
+CASES = {
+    "defaults": ("", {}),
+    "five tissues": ("-act SIFT_phantom/5tt.mif", {"act": "5tt"}),
+    "regularised": ("-reg_tikhonov 0.2 -reg_tv 0.02", {"reg_tikhonov": 0.2, "reg_tv": 0.02}),
+    "linear": ("-linear", {"linear": True}),
+    "bounds": ("-min_factor 0.7 -max_factor 1.6", {"min_factor": 0.7, "max_factor": 1.6}),
+    "short steps": ("-max_coeff_step 0.05 -max_iters 15", {"max_coeff_step": 0.05, "max_iters": 15}),
+    "few fixels": ("-remove_untracked -fd_thresh 0.2", {"remove_untracked": True, "fd_thresh": 0.2}),
+    "grey matter": ("-act SIFT_phantom/5tt.mif -fd_scale_gm", {"act": "5tt", "fd_scale_gm": True}),
+    "mask": ("-proc_mask SIFT_phantom/mask.mif", {"proc_mask": "mask"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_weights_are_those_of_tcksift2(place, case, monkeypatch):
+    folder, call = place
+    monkeypatch.chdir(folder)
+    theirs, ours = CASES[case]
+    table = "" if case == "linear" else "-csv t.csv"
+    # without threads, tcksift2 leaves all fixels out
+    words = f"-nthreads 2 -out_mu tmu.txt -out_coeffs tc.txt {table} {theirs}"
+    call(f"tcksift2 SIFT_phantom/tracks.tck SIFT_phantom/fods.mif t.txt {words}")
+    named = {f"sift2_{name}": f"SIFT_phantom/{value}.mif" if name in ("act", "proc_mask") else value
+             for name, value in ours.items()}  # fmt: skip
+    files = {"sift2_mu": "mu.txt", "sift2_coeffs": "c.txt"} | ({} if case == "linear" else {"sift2_csv": "c.csv"})
+    made = ts.map_tractogram(
+        "SIFT_phantom/tracks.tck", sift2=("SIFT_phantom/fods.mif", "w.txt"), force=True, **files, **named
+    )  # fmt: skip
+    coefficients, expected = np.loadtxt("c.txt"), np.loadtxt("tc.txt")
+    kept = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(coefficients), kept)
+    assert np.corrcoef(coefficients[kept], expected[kept])[0, 1] > 0.9999
+    assert np.abs(coefficients - expected)[kept].mean() < 0.003
+    np.testing.assert_allclose(np.loadtxt("mu.txt"), np.loadtxt("tmu.txt"), rtol=1e-3)
+    np.testing.assert_allclose(np.loadtxt("w.txt"), np.exp(coefficients), rtol=1e-6)
+    np.testing.assert_allclose(made["products"]["sift2"].weights, np.loadtxt("w.txt"), rtol=1e-6)
+    if case != "linear":
+        one, other = (np.genfromtxt(name, delimiter=",", names=True, usecols=range(19)) for name in ("c.csv", "t.csv"))
+        assert one.dtype.names == other.dtype.names
+        assert abs(len(one) - len(other)) <= 2
+        for name in ("Cost_data", "Cost_total"):
+            np.testing.assert_allclose(one[name][-1], other[name][-1], rtol=5e-3)
+        np.testing.assert_allclose(one["Coeff_norm"][-1], other["Coeff_norm"][-1], rtol=5e-3)
+        assert one["Streamlines"][-1] == other["Streamlines"][-1]
+
+
+def test_both_bundles_have_the_density_of_the_phantom(place, run, monkeypatch):
+    """MRtrix3's own test of tcksift2, with its tolerance."""
+    folder, call = place
+    monkeypatch.chdir(folder)
+    done = run("map", "SIFT_phantom/tracks.tck", "--sift2", "SIFT_phantom/fods.mif", "own.txt", "--force")
+    assert done.code == 0, done.err
+    call("tckmap SIFT_phantom/tracks.tck -template SIFT_phantom/mask.mif -precise -tck_weights_in own.txt own.mif")
+    found = [
+        float(subprocess.run(
+            ["mrstats", "own.mif", "-mask", f"SIFT_phantom/{half}.mif", "-output", "mean"], check=True,
+            capture_output=True, text=True,
+        ).stdout) for half in ("upper", "lower")
+    ]  # fmt: skip
+    assert abs(found[0] - found[1]) < 50
+
+
+# ---------------------------------------------------------------------------------------------------- everywhere alike
+def problem(threads=None, arch="cpu", parts=1, **rules):
+    """Weights of random curves."""
+    table, lines = fixel_table(), curves(600, seed=11)
+    fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
+    mask = np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
+    visitor, made = Visitor(table, STEP, choose(arch), threads), []
+    for some in np.array_split(np.arange(len(lines)), parts):
+        made += [part.moved(int(some[0])) for part in visitor.parts(lines[some])]
+    return sift2(table, fibres, mask, made, len(lines), choose(arch), Rules(**rules), threads=threads)
+
+
+def test_weights_depend_neither_on_threads_nor_on_parts():
+    whole = problem(threads=1)
+    assert len(whole.iterations) > 10 and whole.coefficients.std() > 0.1
+    for threads, parts in ((2, 1), (1, 7), (3, 4)):
+        other = problem(threads, parts=parts)
+        np.testing.assert_array_equal(other.coefficients, whole.coefficients)
+        assert [one.data for one in other.iterations] == [one.data for one in whole.iterations]
+
+
+def test_the_cost_falls_to_that_of_an_optimiser():
+    """Without regularisation and with every fixel, the sum of squares is least, as bounded least squares find it."""
+    table, lines = fixel_table(), curves(600, seed=11)
+    found = problem(reg_tv=0.0, min_td_frac=0.0, max_iters=400, min_iters=400)
+    fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
+    masks = np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape).ravel()[table.voxel_of]
+    lengths = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), len(lines), table.count)
+    density = found.mu * table.unit_mm * lengths.T
+    np.testing.assert_allclose(np.sum(masks * density.sum(axis=1)), np.sum(masks * fibres), rtol=1e-6)
+    cost = np.sum(masks * (density @ found.weights - fibres) ** 2)
+    np.testing.assert_allclose(found.iterations[-1].data, cost, rtol=1e-3)
+    root = np.sqrt(masks)
+    best = 2 * lsq_linear(root[:, None] * density, root * fibres, (0, np.inf)).cost
+    first = found.iterations[0].data
+    assert best < cost < best + 0.05 * (first - best)
+
+
+def compute(arch):
+    """Weights on an arch, with all that rules may ask for."""
+    made = {"plain": problem(arch=arch), "bounds": problem(arch=arch, max_coeff=0.4, min_coeff=-0.5, reg_tikhonov=0.1)}
+    return {name: one.coefficients for name, one in made.items()}
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    return compute("cpu")
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_weigh_alike(arch, on_cpu, tmp_path):
+    found = computed(__file__, arch, tmp_path)
+    for name, values in on_cpu.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_streamlines_that_visit_nothing_are_an_error():
+    table, lines = fixel_table(), curves(5)
+    parts = Visitor(table, STEP, choose("cpu")).parts(lines)
+    nothing = np.zeros(table.counts.shape)
+    with pytest.raises(InputError, match="in one space"):
+        sift2(table, np.ones(table.count), nothing, parts, len(lines), choose("cpu"))
+
+
+# ------------------------------------------------------------------------------------------------------------- in a run
+@pytest.fixture(scope="module")
+def fod(tmp_path_factory):
+    """An image of random FODs."""
+    folder = tmp_path_factory.mktemp("fod")
+    functions, _ = random_fods(8 * 8 * 8, seed=1)
+    nib.save(nib.Nifti1Image(functions.reshape(8, 8, 8, -1), np.diag([2, 2, 2, 1.0])), folder / "fod.nii.gz")
+    nib.save(nib.Nifti1Image(np.ones((8, 8, 8), np.uint8), np.diag([2, 2, 2, 1.0])), folder / "mask.nii.gz")
+    return folder
+
+
+def test_a_run_weighs_its_streamlines(fod, tmp_path):
+    """As ``map`` weighs them afterwards, but for the rounding of points and for those that the file leaves out."""
+    weights = tmp_path / "w.txt"
+    made = ts.track(
+        sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=300, arch="cpu",
+        seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", min_length=0,
+        sift2=(fod / "fod.nii.gz", weights), sift2_basis="tournier07",
+    )  # fmt: skip
+    values = np.loadtxt(weights)
+    assert len(values) == made.n_streamlines > 100
+    assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] > 0
+    again = ts.map_tractogram(
+        tmp_path / "a.trx", sift2=(fod / "fod.nii.gz", tmp_path / "m.txt"), sift2_basis="tournier07"
+    )["products"]["sift2"]  # fmt: skip
+    assert np.corrcoef(again.coefficients, np.log(values))[0, 1] > 0.999
+
+
+@pytest.mark.parametrize(("code", "words", "told"), [
+    (2, ["--sift2", "fod.nii.gz", "w.txt"], ["--sift2-basis is needed"]),
+    (1, ["--sift2", "nothing.mif", "w.txt"], ["nothing.mif"]),
+    (1, ["--sift2", "fod.nii.gz", "w.png", "--basis", "tournier07"], [".png"]),
+    (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--fd-scale-gm"], ["--sift2-act"]),
+    (1, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--act", "mask.nii.gz"], ["mask.nii.gz", "five"]),
+    (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--linear", "--csv", "c.csv"], ["--sift2-csv"]),
+    (2, ["--csv", "c.csv"], ["--sift2"]),
+])  # fmt: skip
+def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, words, told):
+    lines = curves(20)
+    tractogram = nib.streamlines.Tractogram(list(lines), affine_to_rasmm=np.eye(4))
+    monkeypatch.chdir(tmp_path)
+    for name in ("fod.nii.gz", "mask.nii.gz"):
+        shutil.copy(fod / name, tmp_path)
+    nib.streamlines.save(tractogram, "a.tck")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    one_line(run("map", "a.tck", *words), code, *told)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+

@@ -1,0 +1,100 @@
+"""Visits of streamlines to fixels: against dense sampling of curves, and tckmap's lengths in voxels."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from commands import computed
+from visited import AFFINE, ALONG_X, SHAPE, STEP, batch, curves, fixel_table, lengths_of, table_of
+
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
+from tistreamlines.space.geodesic import half_sphere
+from tistreamlines.tracking.weights import visits as module
+from tistreamlines.tracking.weights.visits import Visitor
+
+
+def dense(line, table, parts=200):
+    """Lengths (mm) of a curve in each fixel, by many points; passes of a voxel are told apart by its chord."""
+    mu = (np.arange(parts) / parts)[:, None]
+    padded = np.concatenate([2 * line[:1] - line[1:2], line, 2 * line[-1:] - line[-2:-1]]).astype(float)
+    slope = 0.45
+    fine = []
+    for a, b, c, d in zip(padded[:-3], padded[1:-2], padded[2:-1], padded[3:], strict=True):
+        first, last = slope * (2 * mu**2 - mu - mu**3), slope * (mu**3 - mu**2)
+        turn = 2 * mu**3 - 3 * mu**2
+        fine.append(first * a + (1 + turn - last) * b + (-turn - first) * c + last * d)
+    fine = np.concatenate([*fine, line[-1:].astype(float)])
+    voxel = np.floor((fine - AFFINE[:3, 3]) @ np.linalg.inv(AFFINE[:3, :3]).T + 0.5).astype(int)
+    first = np.concatenate([[0], np.cumsum(table.counts.ravel())])
+    found = np.zeros(table.count)
+    cuts = [0, *(np.flatnonzero((np.diff(voxel, axis=0) != 0).any(axis=1)) + 1).tolist(), len(fine) - 1]
+    for begin, end in pairwise(cuts):
+        place = voxel[begin]
+        if (place < 0).any() or (place >= SHAPE).any() or not table.counts[tuple(place)]:
+            continue
+        chord = fine[end] - fine[begin]
+        lobe = 0 if ALONG_X[np.abs(half_sphere()[0] @ chord).argmax()] else 1
+        length = np.linalg.norm(np.diff(fine[begin : end + 1], axis=0), axis=1).sum()
+        found[first[np.ravel_multi_index(tuple(place), SHAPE)] + lobe] += length
+    return found
+
+
+def test_lengths_are_those_of_dense_sampling():
+    table, lines = fixel_table(), curves(150)
+    found = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), len(lines), table.count) * table.unit_mm
+    errors, total = [], 0.0
+    for line, lengths in zip(lines, found, strict=True):
+        expected = dense(line, table) if len(line) > 1 else np.zeros(table.count)
+        total += expected.sum()
+        errors.append(np.abs(lengths - expected))
+    errors = np.array(errors)
+    assert total > 500
+    # a unit of length is 0.012 mm; chords near the border of both lobes, and grazed voxels, may differ
+    assert (errors > 2 * table.unit_mm).mean() < 1e-3
+    assert errors.sum() < 0.01 * total
+    assert not found[lines.lengths == 1].any()
+
+
+def test_a_fixel_that_is_visited_twice_has_one_visit():
+    """A way along the border of two voxels, back and forth."""
+    table = table_of(np.eye(4), np.ones((4, 4, 4), int), np.zeros(1281))
+    x = np.linspace(0.0, 2.0, 21)
+    points = np.stack([x, 1.5 + 0.02 * (-1) ** np.arange(21), np.full(21, 1.0)], axis=1).astype(np.float32)
+    (part,) = Visitor(table, 0.1, choose("cpu")).parts(batch(points, np.array([0, 21])))
+    words = part.words.reshape(-1, 32)[:, 0]
+    fixels, units = words & FIXEL_MASK, (words >> FIXEL_BITS) & MOST_UNITS
+    assert len(set(fixels[units > 0].tolist())) == np.count_nonzero(units)
+    length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
+    assert abs(units.sum() * table.unit_mm - length) < 0.05 * length
+
+
+def test_visits_do_not_depend_on_room_or_on_how_many_are_found_at_a_time(monkeypatch):
+    table, lines = fixel_table(), curves(100, seed=3)
+    whole = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), 100, table.count)
+    monkeypatch.setattr(module, "TOGETHER", 300)
+    monkeypatch.setattr(module, "AT_LEAST", 1)
+    monkeypatch.setattr(module, "A_POINT", 0.01)
+    parts = Visitor(table, STEP, choose("cpu"), threads=2).parts(lines)
+    assert len(parts) > 3
+    np.testing.assert_array_equal(lengths_of(parts, 100, table.count), whole)
+
+
+def compute(arch):
+    """Visits on an arch."""
+    table = fixel_table()
+    parts = Visitor(table, STEP, choose(arch)).parts(curves(200, seed=7))
+    return {f"{name} {i}": getattr(part, name) for i, part in enumerate(parts) for name in ("order", "begin", "words")}
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    return compute("cpu")
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_find_the_same_visits(arch, on_cpu, tmp_path):
+    found = computed(__file__, arch, tmp_path)
+    assert found.keys() == on_cpu.keys()
+    for name, values in on_cpu.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)

@@ -1,0 +1,1 @@
+"""Weights of streamlines: which fixels they visit, and how much each of them counts."""

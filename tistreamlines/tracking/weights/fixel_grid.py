@@ -1,0 +1,96 @@
+"""The fixels of an image as kernels look them up: of each voxel and direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...kernels.products.points import Affine
+from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid
+from ...linker.lang import fields_of
+from ...space.batch import Space
+from ...space.geodesic import half_sphere
+from ...space.nearest_vertex import cell_table
+from ...space.sphere import sphere_tables
+
+Array = npt.NDArray[Any]
+
+
+def affine_record(matrix: Array) -> Affine:
+    """Return the kernels' record of an affine matrix (4, 4)."""
+    return Affine(**dict(zip(fields_of(Affine), np.asarray(matrix, float)[:3].ravel().tolist(), strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class FixelTable:
+    """Fixels by voxel and direction.
+
+    Parameters
+    ----------
+    space : Space
+        Grid of the voxels.
+    counts : (x, y, z) int
+        Fixels of each voxel.
+    known : (x, y, z) bool
+        Voxels that ``lobes`` knows, among them all with fixels.
+    lobes : (voxels, words) int32
+        Of each of these, in C order, the number within the voxel of the fixel to which each direction of the half
+        sphere belongs, along the scanner's axes, four to a word: see :class:`tistreamlines.fit.lobes.Lobes`.
+
+    Raises
+    ------
+    InputError
+        If there are more fixels than a visit can name.
+    """
+
+    space: Space
+    counts: Array
+    known: Array
+    lobes: Array
+
+    def __post_init__(self) -> None:
+        if self.count > FIXEL_MASK:
+            raise InputError(f"{self.count:,} fixels are more than {FIXEL_MASK:,}: give a mask, or larger voxels")
+
+    @property
+    def count(self) -> int:
+        """Number of fixels."""
+        return int(self.counts.sum())
+
+    @property
+    def unit_mm(self) -> float:
+        """A unit of length: the diagonal of a voxel has 255, as in MRtrix3."""
+        return float(np.linalg.norm(self.space.voxel_sizes)) / MOST_UNITS
+
+    @cached_property
+    def voxel_of(self) -> Array:
+        """Number in C order of the voxel of each fixel, (fixels,)."""
+        return np.repeat(np.arange(self.counts.size), self.counts.ravel())
+
+    def without_lobes(self) -> FixelTable:
+        """Return the table without what only visits need, most of its memory."""
+        return replace(self, known=np.zeros(self.counts.shape, bool), lobes=np.zeros((0, 1), np.int32))
+
+    def record(self) -> tuple[FixelGrid, dict[str, int]]:
+        """Return the kernels' record, and their constants."""
+        row = np.full(self.counts.size, -1, np.int32)
+        row[self.known.ravel()] = np.arange(len(self.lobes), dtype=np.int32)
+        counts = self.counts[self.known]
+        directions, edges = half_sphere()
+        constants, sphere = sphere_tables(directions, edges, len(directions))
+        cells, own = cell_table(directions)
+        back = self.space.affine.copy()
+        back[:3, 3] = 0.0
+        across, deep, high = self.counts.shape
+        grid = FixelGrid(
+            to_voxel=affine_record(np.linalg.inv(self.space.affine)), to_mm=affine_record(back), across=across,
+            deep=deep, high=high, row=row, first=(np.cumsum(counts) - counts).astype(np.int32),
+            lobes=self.lobes.ravel(), vertices=np.asarray(sphere.vertices, np.float32), cells=cells,
+            units=1.0 / self.unit_mm,
+        )  # fmt: skip
+        return grid, constants | own | {"WORDS": self.lobes.shape[1]}

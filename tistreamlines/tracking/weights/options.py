@@ -1,0 +1,142 @@
+"""Options of weights of streamlines."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ParameterError
+from ...option import OUTPUT, option
+from .sift2 import Rules
+
+if TYPE_CHECKING:
+    from ...option import ImageLike, OneOrMore, PathLike
+
+SUFFIXES = (".txt", ".csv")
+NEEDS: dict[str, Any] = {"requires": ("sift2",), "affects": "run"}
+
+
+@dataclass(frozen=True)
+class Sift2Options:
+    """Options of SIFT2, a part of :class:`tistreamlines.Parameters`, with the defaults of MRtrix3's tcksift2."""
+
+    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
+        None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD, an image of fibre "
+        "orientation distributions, comes near that of its fibres, and write their weights to FILE, .txt, as MRtrix3's "
+        "tcksift2: in the order of the streamlines.", unit="FOD FILE", absent="not written", affects="run",
+    )  # fmt: skip
+    sift2_basis: str | None = option(
+        None, OUTPUT, "Basis of the harmonics of --sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
+        unit="NAME", absent="tournier07 for a .mif; other files need it", **NEEDS,
+    )  # fmt: skip
+    sift2_act: ImageLike | None = option(
+        None, OUTPUT, "Five-tissue-type (5TT) image: a voxel counts for --sift2 with the square of its share of white "
+        "matter.", unit="FILE", absent="the image of --act, if there is one", excludes=("sift2_proc_mask",), **NEEDS,
+    )  # fmt: skip
+    sift2_proc_mask: ImageLike | None = option(
+        None, OUTPUT, "How much each voxel counts for --sift2, on the grid of FOD.", unit="FILE",
+        absent="1 for each voxel with an FOD", excludes=("sift2_act",), **NEEDS,
+    )  # fmt: skip
+    sift2_csv: PathLike | None = option(
+        None, OUTPUT, "Table of the iterations of --sift2, with the columns of tcksift2 -csv.", unit="FILE",
+        absent="not written", excludes=("sift2_linear",), **NEEDS,
+    )  # fmt: skip
+    sift2_mu: PathLike | None = option(
+        None, OUTPUT, "File for the proportionality coefficient mu, as of tcksift2 -out_mu.", unit="FILE",
+        absent="not written; the record has it", **NEEDS,
+    )  # fmt: skip
+    sift2_coeffs: PathLike | None = option(
+        None, OUTPUT, "File for the coefficients, the logarithms of the weights, as of tcksift2 -out_coeffs.",
+        unit="FILE", absent="not written", **NEEDS,
+    )  # fmt: skip
+    sift2_linear: bool = option(
+        False, OUTPUT, "Estimate the weights of --sift2 in one pass, without iterations.", **NEEDS
+    )
+    sift2_reg_tikhonov: float = option(
+        Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", low=0,
+        excludes=("sift2_linear",), **NEEDS,
+    )  # fmt: skip
+    sift2_reg_tv: float = option(
+        Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean "
+        "of each fixel.", low=0, excludes=("sift2_linear",), **NEEDS,
+    )  # fmt: skip
+    sift2_min_td_frac: float = option(
+        Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than "
+        "this part of that of its fibres.", low=0, high=1, excludes=("sift2_linear",), **NEEDS,
+    )  # fmt: skip
+    sift2_min_iters: int = option(
+        Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", low=0, excludes=("sift2_linear",), **NEEDS
+    )
+    sift2_max_iters: int = option(
+        Rules.max_iters, OUTPUT, "Most iterations of --sift2.", low=1, excludes=("sift2_linear",), **NEEDS
+    )
+    sift2_min_factor: float = option(
+        0.0, OUTPUT, "Weights of --sift2 below this become 0.", low=0, high=1, **NEEDS
+    )
+    sift2_max_factor: float | None = option(
+        None, OUTPUT, "Greatest weight of --sift2.", low=1, absent="22,026, which is e^10", excludes=("sift2_linear",),
+        **NEEDS,
+    )  # fmt: skip
+    sift2_max_coeff_step: float = option(
+        Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.", low=0, above=True,
+        excludes=("sift2_linear",), **NEEDS,
+    )  # fmt: skip
+    sift2_min_cf_decrease: float = option(
+        Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part of the "
+        "first one.", low=0, high=1, excludes=("sift2_linear",), **NEEDS,
+    )  # fmt: skip
+    sift2_fd_scale_gm: bool = option(
+        False, OUTPUT, "Lower fibre densities where there is grey matter, as tcksift2 -fd_scale_gm. This needs five "
+        "tissues.", **NEEDS,
+    )  # fmt: skip
+    sift2_fd_thresh: float = option(
+        Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", low=0, **NEEDS
+    )
+    sift2_remove_untracked: bool = option(
+        False, OUTPUT, "Fixels that no streamline visits do not count for --sift2.", **NEEDS
+    )
+
+
+def rules_of(options: Sift2Options) -> Rules:
+    """Return the rules that the options give."""
+    known = {name: getattr(options, f"sift2_{name}") for name in (
+        "reg_tikhonov", "reg_tv", "min_td_frac", "min_iters", "max_iters", "max_coeff_step", "min_cf_decrease",
+        "fd_thresh", "remove_untracked", "linear",
+    )}  # fmt: skip
+    least, most = options.sift2_min_factor, options.sift2_max_factor
+    least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
+    return Rules(**known, min_coeff=least, max_coeff=most)
+
+
+def files(options: Sift2Options) -> tuple[Path, ...]:
+    """Return all files that are written, the weights first."""
+    others = (options.sift2_csv, options.sift2_mu, options.sift2_coeffs)
+    return (Path(_pair(options)[1]), *(Path(one) for one in others if one is not None))
+
+
+def fod_of(options: Sift2Options) -> Any:
+    """Return the image of FODs."""
+    return _pair(options)[0]
+
+
+def _pair(options: Sift2Options) -> tuple[Any, Any]:
+    pairs: Any = options.sift2
+    return pairs[0]
+
+
+def check(options: Sift2Options) -> None:
+    """Raise a ParameterError if options do not fit each other."""
+    pairs: Any = options.sift2
+    if len(pairs) > 1:
+        raise ParameterError(f"--sift2 is there {len(pairs)} times: give one image of FODs and one file")
+    if options.sift2_fd_scale_gm and tissues_of(options) is None:
+        raise ParameterError("--sift2-fd-scale-gm needs five tissues: give --sift2-act")
+
+
+def tissues_of(options: Any) -> Any:
+    """Return the five-tissue-type image, that of tracking if no other is given, or None."""
+    if options.sift2_act is not None or options.sift2_proc_mask is not None:
+        return options.sift2_act
+    return getattr(options, "act", None)

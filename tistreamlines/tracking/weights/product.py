@@ -1,0 +1,167 @@
+"""Weights of the streamlines of a run, as a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...devices import Device, choose
+from ...devices.threads import thread_pool
+from ...errors import InputError
+from ...fit.fod_image import along_scanner_axes, source_and_basis
+from ...fit.lobes import Thresholds, find_lobes
+from ...io import sidecar
+from ...io.images import open_image
+from ...io.orientations import load_sh
+from ...io.weights import write_numbers
+from ...io.writer import completed
+from ...space.batch import Batch, Space
+from ...space.harmonics import frame_of
+from ..growth.settings import Settings
+from .fixel_grid import FixelTable
+from .options import files, fod_of, rules_of, tissues_of
+from .sift2 import Iteration, Weights, sift2
+from .visits import Part, Visitor
+from .voxel_masks import given_mask, tissue_mask
+
+Array = npt.NDArray[Any]
+WAITING = 2  # batches that may wait until their visits are found
+COLUMNS = (
+    "Iteration", "Cost_data", "Cost_reg_tik", "Cost_reg_tv", "Cost_reg", "Cost_total", "Streamlines", "Fixels_excluded",
+    "Step_min", "Step_mean", "Step_mean_abs", "Step_var", "Step_max", "Coeff_min", "Coeff_mean", "Coeff_mean_abs",
+    "Coeff_var", "Coeff_max", "Coeff_norm",
+)  # fmt: skip
+
+
+class Sift2Weights:
+    """Finds the visits of streamlines, and weighs these when all have come; see :class:`.products.files.ProductFile`.
+
+    Parameters
+    ----------
+    options : Parameters
+        Those of :class:`.options.Sift2Options`; also ``arch``, where the work is done, and ``act`` of a run.
+    space : Space
+        Of the image that is tracked; not needed.
+    step_mm : float
+        Distance of points, mm.
+    threads : int, optional
+        CPU threads; by default all cores.
+    """
+
+    def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
+        del space
+        self._options, self._threads, notes = options, threads, list[str]()
+        self._device: Device = choose(options.arch)
+        self._fod = fod_of(options)
+        self._table, self._fibres, self._mask = self._fixels(notes.append)
+        self._visitor: Visitor | None = Visitor(self._table, step_mm, self._device, threads)
+        self._made: list[tuple[int, Future[list[Part]]]] = []
+        self._count = 0
+        self.paths = files(options)
+        self.value: Weights | None = None
+        self.told: dict[str, Any] = {}
+        self.doubts = tuple(notes)
+
+    def _fixels(self, note: Callable[[str], Any]) -> tuple[FixelTable, Array, Array]:
+        """Return the fixels, their fibre densities, and how much each voxel counts."""
+        options, device = self._options, self._device
+        given, basis = source_and_basis(self._fod, options.sift2_basis, None, option="--sift2-basis")
+        harmonics = load_sh(open_image(given), basis)
+        inside = harmonics.values[..., 0] > 0
+        tissues, scale = tissues_of(options), None
+        if options.sift2_proc_mask is not None:
+            mask = given_mask(options.sift2_proc_mask, harmonics.space, note)
+        elif tissues is not None:
+            mask, scale = tissue_mask(tissues, harmonics.space, inside, device, self._threads, note)
+        else:
+            mask = inside.astype(float)
+        inside &= mask > 0  # as in MRtrix3, other voxels have no fixels
+        functions = along_scanner_axes(harmonics, inside, frame_of(basis), str(given), note)
+        lobes = find_lobes(functions, basis, Thresholds(), device, table=True, threads=self._threads)
+        if not len(lobes.integrals):
+            raise InputError(f"{given}: has no fixel where voxels count")
+        assert lobes.words is not None
+        counts = np.zeros(inside.shape, np.int32)
+        counts[inside] = lobes.counts
+        table = FixelTable(harmonics.space, counts, inside, lobes.words)
+        fibres = lobes.integrals.astype(float)
+        if options.sift2_fd_scale_gm and scale is not None:
+            fibres *= scale.ravel()[table.voxel_of]
+        return table, fibres, mask
+
+    def add(self, batch: Batch) -> None:
+        """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
+        if len(self._made) > WAITING:
+            self._made[-WAITING][1].result()
+        assert self._visitor is not None
+        work = thread_pool("visits", 1).submit(self._visitor.parts, batch)
+        self._made.append((self._count, work))
+        self._count += len(batch)
+
+    def collector(self, space: Space, settings: Settings) -> None:
+        """Return nothing: all points are needed."""
+        del space, settings
+
+    def weigh(self, tell: Callable[[Iteration, Iteration], Any] = lambda *_: None) -> Weights:
+        """Weigh the streamlines that have come; ``tell`` is told of each iteration, and of the first state."""
+        parts = [part.moved(first) for first, work in self._made for part in work.result()]
+        # their memory is not needed any more
+        self._made, self._visitor, self._table = [], None, self._table.without_lobes()
+        return sift2(
+            self._table, self._fibres, self._mask, parts, self._count, self._device, rules_of(self._options),
+            threads=self._threads, tell=tell,
+        )  # fmt: skip
+
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Weigh the streamlines; see :class:`.products.files.Weighing`."""
+        if self.value is None:
+            self.value = self.weigh()
+        return self.value.weights
+
+    def write(self, *, force: bool) -> None:
+        """Weigh the streamlines, and write the files."""
+        self.weights()
+        found = self.value
+        assert found is not None
+        options, (path, *_) = self._options, self.paths
+        write_numbers(path, found.weights, force=force)
+        if options.sift2_coeffs is not None:
+            write_numbers(Path(options.sift2_coeffs), found.coefficients, force=force)
+        if options.sift2_mu is not None:
+            write_numbers(Path(options.sift2_mu), [found.mu], force=force)
+        if options.sift2_csv is not None:
+            _write_table(Path(options.sift2_csv), found.iterations, self._count, force=force)
+        self.told = {
+            "files": [{"path": str(one), "sha256": sidecar.sha256(one)} for one in self.paths], "fod": str(self._fod),
+            "fixels": self._table.count, "streamlines": self._count, "mu": found.mu,
+            "iterations": max(len(found.iterations) - 1, 0),
+        } | _costs(found.iterations)  # fmt: skip
+
+
+def _costs(iterations: tuple[Iteration, ...]) -> dict[str, float]:
+    """Return what the record says of the first and the last state."""
+    if not iterations:
+        return {}
+    first, last = iterations[0], iterations[-1]
+    return {
+        "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
+        "streamlines_above_0": last.streamlines,
+    }  # fmt: skip
+
+
+def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, force: bool) -> None:
+    """Write a line for each iteration, with the columns of tcksift2."""
+    rows = [
+        (one.number, one.data, one.tikhonov, one.variation, one.regularisation, one.total, one.streamlines,
+         one.excluded, *vars(one.step).values(), *vars(one.coefficients).values(),
+         one.coefficients.square * (count - 1))
+        for one in iterations
+    ]  # fmt: skip
+    with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
+        file.write(",".join(COLUMNS) + "\n")
+        file.writelines(",".join(f"{value:.10g}" for value in row) + "\n" for row in rows)

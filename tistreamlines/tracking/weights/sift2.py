@@ -1,0 +1,277 @@
+"""SIFT2: weights of streamlines, from their visits to fixels and the fibre densities of these.
+
+References
+----------
+Smith, Tournier, Calamante, Connelly. SIFT2: Enabling dense quantitative assessment of brain white matter connectivity
+using streamlines tractography. NeuroImage 119, 2015. The defaults are those of MRtrix3's ``tcksift2``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...devices import Device
+from ...errors import InputError
+from ...kernels.weights.sift2 import HIGHEST
+from .device_weights import DeviceWeights
+from .fixel_grid import FixelTable
+from .visits import Part
+
+Array = npt.NDArray[Any]
+NO_BOUND = 1e30  # of coefficients, in place of infinity
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Options of SIFT2, with the names that MRtrix3's tcksift2 gives them.
+
+    Parameters
+    ----------
+    reg_tikhonov, reg_tv : float
+        Factors of the regularisation: of coefficients, and of their differences from the mean of each fixel.
+    min_td_frac : float
+        A fixel takes no part if the density of its streamlines is less than this part of that of its fibres.
+    min_iters, max_iters : int
+        Fewest and most iterations.
+    min_coeff, max_coeff : float
+        Bounds of a coefficient, whose exponential is the weight. At the lower one, the weight is 0.
+    max_coeff_step : float
+        Greatest change of a coefficient in an iteration.
+    min_cf_decrease : float
+        Iterations go on while the cost falls by more than this part of the first one.
+    fd_thresh : float
+        Fixels with less fibre density do not count.
+    remove_untracked : bool
+        Fixels that no streamline visits do not count.
+    linear : bool
+        Estimate weights in one pass, without iterations.
+    """
+
+    reg_tikhonov: float = 0.0
+    reg_tv: float = 0.1
+    min_td_frac: float = 0.1
+    min_iters: int = 10
+    max_iters: int = 1000
+    min_coeff: float = -math.inf
+    max_coeff: float = math.inf
+    max_coeff_step: float = 1.0
+    min_cf_decrease: float = 2.5e-5
+    fd_thresh: float = 0.0
+    remove_untracked: bool = False
+    linear: bool = False
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Least, mean and greatest of some numbers, and the means of their sizes and squares, as tcksift2 has them."""
+
+    least: float = 0.0
+    mean: float = 0.0
+    mean_abs: float = 0.0
+    square: float = 0.0
+    most: float = 0.0
+
+    @classmethod
+    def of(cls, values: Array) -> Spread:
+        """Return that of some numbers, (n,) float64."""
+        if not len(values):
+            return cls()
+        square = np.sum(values**2) / max(len(values) - 1, 1)
+        return cls(*map(float, (values.min(), values.mean(), np.abs(values).mean(), square, values.max())))
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What an iteration has led to: costs of densities and of both regularisations, and what weights there are.
+
+    ``streamlines`` have a weight above 0, and ``excluded`` fixels take no part; ``step`` and ``coefficients`` are those
+    of all streamlines.
+    """
+
+    number: int
+    data: float
+    tikhonov: float
+    variation: float
+    streamlines: int
+    excluded: int
+    step: Spread = Spread()
+    coefficients: Spread = Spread()
+
+    @property
+    def regularisation(self) -> float:
+        """The cost of the coefficients."""
+        return self.tikhonov + self.variation
+
+    @property
+    def total(self) -> float:
+        """The whole cost."""
+        return self.data + self.regularisation
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What SIFT2 returns.
+
+    Attributes
+    ----------
+    coefficients : (n,) float32
+        Of each streamline; its weight is the exponential of this, 0 at -infinity.
+    mu : float
+        Proportionality coefficient: a weighted length (mm) of streamlines in a fixel times this is a fibre density.
+    iterations : tuple of Iteration
+        The state at first and after each iteration.
+    """
+
+    coefficients: npt.NDArray[np.float32]
+    mu: float
+    iterations: tuple[Iteration, ...]
+
+    @property
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Weight of each streamline, (n,)."""
+        return np.exp(self.coefficients.astype(float))
+
+
+@dataclass(eq=False)
+class _Fixels:
+    """Densities of fixels: of fibres, and of streamlines, which are weighted lengths in units times ``scale``."""
+
+    fibres: Array
+    masks: Array
+    first: Array
+    visits: Array
+    scale: float
+    excluded: Array
+    density: Array = field(init=False)
+    mean: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.density, self.mean = self.first * self.scale, np.zeros(len(self.first))
+
+    def update(self, sums: Array) -> None:
+        """Take the sums of weighted lengths, and of coefficients times lengths, (fixels, 2)."""
+        self.density = sums[:, 0] * self.scale
+        counted = (self.first > 0) & (self.visits > 1)
+        self.mean = np.where(counted, sums[:, 1] / np.maximum(self.first, 1), 0.0)
+
+    @property
+    def cost(self) -> float:
+        """Cost of the densities of all fixels."""
+        return float(np.sum(self.masks * (self.density - self.fibres) ** 2))
+
+    def rows(self) -> Array:
+        """Return what kernels read of each fixel."""
+        first = self.first * self.scale
+        part = np.where(self.excluded | (first == 0), 0.0, self.masks / np.where(first > 0, first, 1.0))
+        masks = np.where(self.excluded, -self.masks, self.masks)
+        rows = [self.density - self.fibres, first, part, masks, self.mean, np.exp(self.mean)]
+        return np.stack(rows, axis=1).astype(np.float32)
+
+
+def sift2(
+    table: FixelTable, fibres: Array, mask: Array, parts: Sequence[Part], count: int, device: Device,
+    rules: Rules | None = None, *, threads: int | None = None,
+    tell: Callable[[Iteration, Iteration], Any] = lambda *_: None,
+) -> Weights:  # fmt: skip
+    """Weigh streamlines.
+
+    Parameters
+    ----------
+    table : FixelTable
+        The fixels.
+    fibres : (fixels,) float
+        Fibre density of each.
+    mask : (x, y, z) float
+        How much each voxel counts, 0 to 1.
+    parts : sequence of Part
+        Visits of all streamlines.
+    count : int
+        Number of streamlines.
+    device : Device
+        Where they are weighed. The weights are the same everywhere.
+    rules : Rules, optional
+        How they are weighed.
+    threads : int, optional
+        CPU threads; by default all cores.
+    tell : callable
+        Is told of each iteration, and of the first state.
+
+    Returns
+    -------
+    Weights
+
+    Raises
+    ------
+    InputError
+        If no streamline visits a fixel in the mask.
+    """
+    rules = rules or Rules()
+    held = DeviceWeights(parts, table.count, device, threads, excludes=rules.max_coeff < HIGHEST)
+    masks, fibres = mask.ravel()[table.voxel_of].astype(float), fibres.astype(float)
+    masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
+    if rules.remove_untracked:
+        masks[held.first == 0] = 0.0
+    if not (lengths := float(np.sum(masks * held.first)) * table.unit_mm):
+        raise InputError("no streamline visits a fixel that counts: are both files of one subject, in one space?")
+    mu = float(np.sum(masks * fibres)) / lengths
+    # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
+    few = (held.first > 0) & (mu * table.unit_mm * held.first < rules.min_td_frac * fibres)
+    fixels = _Fixels(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
+    held.weigh_voxels(masks)
+    if rules.linear:
+        return Weights(_linear(held, fixels, rules, count), mu, ())
+    rows = _iterated(held, fixels, rules, count, tell)
+    found = held.coefficients(count)
+    found[found <= rules.min_coeff] = -np.inf
+    return Weights(found, mu, tuple(rows))
+
+
+def _iterated(
+    held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int, tell: Callable[[Iteration, Iteration], Any]
+) -> list[Iteration]:
+    """Take steps until the cost hardly falls any more.
+
+    How far coefficients are from the means of their fixels is found with the next step, which is not taken if there is
+    no need of it.
+    """
+    strength = float(np.sum(fixels.masks * fixels.fibres**2)) / count
+    tikhonov, variation = rules.reg_tikhonov * strength, rules.reg_tv * strength
+    least, most = max(rules.min_coeff, -NO_BOUND), min(rules.max_coeff, HIGHEST)
+    bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
+    visiting = held.visiting
+    rows = [Iteration(0, fixels.cost, 0.0, 0.0, int(visiting.sum()), int(fixels.excluded.sum()))]
+    tell(rows[0], rows[0])
+    held.step(fixels.rows(), fixels.scale, bounds)
+    while True:
+        fixels.excluded |= held.accept()
+        found = held.fetched("coefficients")
+        steps = Spread.of(found - held.fetched("after"))
+        fixels.update(held.sums(least))
+        held.step(fixels.rows(), fixels.scale, bounds)
+        rows.append(Iteration(
+            len(rows), fixels.cost, tikhonov * float(np.sum(found**2)),
+            variation * float(np.sum(held.fetched("roughness"))), int(np.count_nonzero(visiting & (found > least))),
+            int(fixels.excluded.sum()), steps, Spread.of(found),
+        ))  # fmt: skip
+        tell(rows[-1], rows[0])
+        falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
+        if rows[-1].number >= rules.max_iters or not (falls or rows[-1].number < rules.min_iters):
+            return rows
+
+
+def _linear(held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int) -> npt.NDArray[np.float32]:
+    """Return the logarithm of the mean of fibre density over that of streamlines (Smith et al. 2022), (count,)."""
+    first = fixels.first * fixels.scale
+    ratio = np.divide(fixels.fibres, first, out=np.zeros(len(first)), where=first > 0)
+    means = held.means(ratio, fixels.masks, count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.log(means)
+    found = np.where(np.isnan(found), -np.inf, found)
+    found[found <= rules.min_coeff] = -np.inf
+    return found.astype(np.float32)

@@ -1,0 +1,138 @@
+"""The visits of streamlines to fixels, found on any device and held 32 streamlines side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...backends import open_program
+from ...devices import Device
+from ...kernels.weights.visits import Found, visit_fixels
+from ...linker.lang import LANES
+from ...linker.records import INTS, spread
+from ...linker.source import Source
+from ...space.batch import Batch
+from .fixel_grid import FixelTable
+
+Array = npt.NDArray[Any]
+TENSION = 0.1  # of Hermite's curves, as in MRtrix3
+FINE = 0.1  # voxels: the longest step along a curve
+TOGETHER = 2**20  # points whose visits are found in a launch
+A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel that its points lead through
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Visits of some streamlines.
+
+    Parameters
+    ----------
+    order : (m,) int64
+        Number of the streamline of each lane that has one; the others are at the end.
+    begin, depth : (teams,) int32
+        First word of each team, and the greatest number of visits of its lanes.
+    words : (n,) int32
+        Visits: the fixel in the low 24 bits, the length in the others.
+    """
+
+    order: Array
+    begin: Array
+    depth: Array
+    words: Array
+
+    def moved(self, first: int) -> Part:
+        """Return it with the first of the streamlines numbered ``first``."""
+        return replace(self, order=self.order + first)
+
+
+def blend(ratio: int) -> Array:
+    """Return the weights of four points in Hermite's curve after each of ``ratio`` steps, (4 * ratio,)."""
+    mu = np.arange(1, ratio + 1) / ratio
+    square, cube, slope = mu * mu, mu**3, 0.5 * (1.0 - TENSION)
+    first, last = slope * (2.0 * square - mu - cube), slope * (cube - square)
+    turn = 2.0 * cube - 3.0 * square
+    rows = np.stack([first, 1.0 + turn - last, -turn - first, last], axis=1)
+    rows[-1] = 0.0, 0.0, 1.0, 0.0
+    return rows.astype(np.float32).ravel()
+
+
+class Visitor:
+    """Finds the visits of streamlines.
+
+    Parameters
+    ----------
+    table : FixelTable
+        The fixels.
+    step_mm : float
+        Distance between the points of a streamline, of which curves are divided so that steps are short; at most
+        infinity, as if it were unknown: then they are not divided.
+    device : Device
+        Where visits are found. They are the same everywhere.
+    threads : int, optional
+        CPU threads; by default all cores.
+    """
+
+    def __init__(self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None) -> None:
+        least = FINE * float(table.space.voxel_sizes.min())
+        self._ratio = max(1, math.ceil(step_mm / least * (1 - 1e-6))) if math.isfinite(step_mm) else 1
+        self._a_point = A_POINT * FINE * self._ratio
+        grid, constants = table.record()
+        self._program = open_program(device, Source([visit_fixels], constants), threads=threads)
+        values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
+        self._values = {
+            name: self._program.array(one) if isinstance(one, np.ndarray) else one for name, one in values.items()
+        }
+
+    def parts(self, batch: Batch) -> list[Part]:
+        """Return the visits of the streamlines of a batch, which are numbered from 0 on."""
+        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // TOGETHER, append=-1)) + 1
+        begins = [0, *cuts.tolist()]
+        return [self._part(batch, first, last) for first, last in pairwise(begins)]
+
+    def _part(self, batch: Batch, first: int, last: int) -> Part:
+        """Return those of some streamlines, which are sorted by their numbers of points."""
+        lengths = batch.lengths[first:last]
+        order = np.argsort(lengths, kind="stable")
+        teams = -(-len(order) // LANES)
+        counts = np.zeros(teams * LANES, np.int32)
+        counts[: len(order)] = lengths[order]
+        starts = np.zeros(teams * LANES, np.int32)
+        starts[: len(order)] = batch.offsets[first:last][order] - batch.offsets[first]
+        points = batch.points[batch.offsets[first] : batch.offsets[last]].ravel()
+        paths = {"paths_points": points, "paths_first": starts, "paths_counts": counts}
+        given = self._values | {name: self._program.array(one) for name, one in paths.items()}
+        depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
+        while True:
+            begin, words, visited = self._visit(depth, given)
+            most = visited.reshape(teams, LANES).max(axis=1)
+            if (most <= depth).all():
+                break
+            depth = np.maximum(depth, most)
+        return _trimmed(first + order, begin, words, visited.reshape(teams, LANES), most)
+
+    def _visit(self, depth: Array, given: dict[str, Any]) -> tuple[Array, Array, Array]:
+        """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
+        program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
+        total = int(LANES * (depth + 1).sum())
+        found = Found(
+            begin=program.array(begin.astype(np.int32)), depth=program.array(depth.astype(np.int32)),
+            words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
+        )  # fmt: skip
+        values = given | spread("found", found)
+        program.run(visit_fixels.__name__, len(depth), values)
+        return begin, program.host(found.words, total), program.host(found.visited, LANES * len(depth))
+
+
+def _trimmed(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> Part:
+    """Leave out the room that nothing has used, and set what follows a lane's last visit to 0."""
+    starts = LANES * (np.cumsum(most) - most)
+    taken = np.repeat(begin - starts, LANES * most) + np.arange(int(LANES * most.sum()))
+    kept = words[taken].reshape(-1, LANES)
+    rank = np.arange(len(kept)) - np.repeat(np.cumsum(most) - most, most)
+    kept[rank[:, None] >= np.repeat(visited, most, axis=0)] = 0
+    return Part(order, starts.astype(np.int32), most.astype(np.int32), kept.ravel())

@@ -1,0 +1,103 @@
+"""How much each voxel counts in the comparison of streamlines with fibres: the processing mask of SIFT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...backends import open_program
+from ...devices import Device
+from ...errors import InputError
+from ...io.five_tissues import load_five_tissues
+from ...io.images import Tell
+from ...io.nifti import load_map
+from ...kernels.weights.tissue_shares import COUNTED, POINTS, Shares, count_tissues
+from ...linker.lang import LANES
+from ...linker.records import INTS, spread
+from ...linker.source import Source
+from ...space.batch import Space
+from ..stopping.own_grid import OwnMap
+
+Array = npt.NDArray[Any]
+TOGETHER = 2**15  # voxels in a launch
+SAME = 1e-4  # difference of affines of one grid, mm
+
+
+def given_mask(path: Any, space: Space, warn: Tell) -> Array:
+    """Read a processing mask on the grid of the fixels, (x, y, z) float.
+
+    Raises
+    ------
+    InputError
+        If it is missing or damaged, has another grid, a value below 0, or none above.
+    """
+    values = load_map(path, space, warn)
+    if (values < 0).any():
+        raise InputError(f"{path}: has values below 0; give how much each voxel counts")
+    if not values.any():
+        raise InputError(f"{path}: is 0 everywhere; give how much each voxel counts")
+    return values.astype(float)
+
+
+def tissue_mask(
+    path: Any, space: Space, inside: Array, device: Device, threads: int | None, warn: Tell
+) -> tuple[Array, Array]:
+    """Return the squared share of white matter in each voxel, and that by which grey matter lowers fibre densities.
+
+    Shares are those of a thousand points of a voxel, as in MRtrix3, unless the tissues lie on its grid.
+
+    Parameters
+    ----------
+    path : path-like
+        Five-tissue-type (5TT) image.
+    space : Space
+        Grid of the fixels.
+    inside : (x, y, z) bool
+        Voxels with a function.
+    device, threads : Device, int
+        Where they are found.
+    warn : callable
+        Is told of fractions that do not sum to 1.
+
+    Returns
+    -------
+    mask, scale : (x, y, z) float
+
+    Raises
+    ------
+    InputError
+        If the image is missing or damaged, or has no white matter where functions are.
+    """
+    values, grid = load_five_tissues(path, warn)
+    if values.shape[:3] == inside.shape and _same(grid, space):
+        shares = np.where(inside[..., None], values, 0.0).astype(float)
+    else:
+        shares = np.zeros((*inside.shape, 3))
+        own = OwnMap(values, np.linalg.inv(grid.affine) @ space.affine)
+        shares[inside] = _counted(own, np.argwhere(inside), device, threads)
+    mask = shares[..., 2] ** 2
+    if not mask.any():
+        raise InputError(f"{path}: has no white matter where the FODs are: are both of one subject, in one space?")
+    return mask, 1.0 - shares[..., 0] - 0.5 * shares[..., 1]
+
+
+def _same(one: Space, other: Space) -> bool:
+    return bool(np.abs(one.affine - other.affine).max() < SAME)
+
+
+def _counted(own: OwnMap, voxels: Array, device: Device, threads: int | None) -> Array:
+    """Return the shares of cortical and subcortical grey and of white matter, (n, 3); 0 where half is unknown."""
+    program = open_program(device, Source([count_tissues], {"MAPS": own.count}), threads=threads)
+    held = {f"own_{name}": program.array(one) for name, one in own.fields().items()}
+    found = []
+    for first in range(0, len(voxels), TOGETHER):
+        some = voxels[first : first + TOGETHER].astype(np.int32)
+        size = COUNTED * LANES * len(some)
+        shares = Shares(voxels=program.array(some.ravel()), counts=program.empty(size, INTS))
+        program.run(count_tissues.__name__, len(some), held | spread("shares", shares))
+        found.append(program.host(shares.counts, size).reshape(-1, COUNTED, LANES).sum(axis=2))
+    counts = np.concatenate(found)
+    known = counts[:, 3:]
+    return np.where(known > POINTS // 2, counts[:, :3] / np.maximum(known, 1), 0.0)
