@@ -194,7 +194,7 @@ def test_a_part_that_is_out_of_date_is_found():
 
 
 def test_every_option_is_on_the_options_page_with_its_unit_and_default():
-    rows = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.*) \|$", text("docs/options.md"), re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(--[a-z0-9-]+)` \| (.*) \|$", text("docs/options.md"), re.MULTILINE))
     for name, option in options().items():
         row = rows[flag(name)].replace("\\|", "|")
         assert option.unit in row

@@ -247,7 +247,7 @@ class TestRefused:
             value = {
                 "image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one],
                 "connectome": lambda one: (one, "out.csv"), "seed_matrix": lambda one: (one, "out.npz"),
-                "voxel_matrix": lambda one: (one, "out.npz"),
+                "voxel_matrix": lambda one: (one, "out.npz"), "sift2": lambda one: (one, "out.txt"),
             }.get(name, lambda one: one)(masked)  # fmt: skip
             option = {"image": "mask", "several": "exclude"}.get(name, name)
             words = rf"^{option} is a masked array .* with \.filled\(value\)"

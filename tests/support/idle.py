@@ -53,6 +53,7 @@ SAME_STREAMLINES = {
     "density_sample": "it is what that file has",
     "ends": "it is a file",
     "waytotal": "it is a file",
+    "sift2": "it is a file",
     "sample": "its values are held with the streamlines",
     "groups": "is of a tractogram",
     "sample_points": "its values are held with the points",
@@ -198,13 +199,17 @@ def values(folder: Path) -> dict[str, Any]:
         "points": "float16", "sample_table": str(folder / "s.csv"), "connectome": (d["mask"], str(folder / "c.csv")),
         "connectome_assignment": "reverse", "connectome_measure": ["length"], "connectome_sample": [d["mask"]],
         "connectome_nodes": [nodes],
-        "waytotal": str(folder / "waytotal"),
+        "waytotal": str(folder / "waytotal"), "weights": str(nodes), "sift2": (d["sh"], str(folder / "w.txt")),
+        "sift2_basis": "tournier07", "sift2_act": tissues_of(d), "sift2_proc_mask": d["mask"],
+        "sift2_csv": str(folder / "i.csv"), "sift2_mu": str(folder / "mu.txt"),
+        "sift2_coeffs": str(folder / "coeffs.txt"),
         "seed_matrix": (d["mask"], str(folder / "s.dot")), "seed_matrix_targets": [d["mask"]],
         "voxel_matrix": (d["mask"], str(folder / "v.npz")),
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
-             "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi")  # fmt: skip
+             "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi", "sift2_linear",
+             "sift2_fd_scale_gm", "sift2_remove_untracked")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
@@ -216,6 +221,9 @@ def values(folder: Path) -> dict[str, Any]:
         "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
         "min_f": 0.45, "cutoff": 0.3, "power": 3.0, "trials": 1, "samples": 3,
+        "sift2_reg_tikhonov": 0.1, "sift2_reg_tv": 0.2, "sift2_min_td_frac": 0.2, "sift2_min_iters": 2,
+        "sift2_max_iters": 5, "sift2_min_factor": 0.1, "sift2_max_factor": 2.0, "sift2_max_coeff_step": 0.5,
+        "sift2_min_cf_decrease": 0.1, "sift2_fd_thresh": 0.1,
         "compress": 0.5, "downsample": 2, "connectome_radius": 2.0,
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }  # fmt: skip

@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count, pairwise
 from pathlib import Path
@@ -43,6 +43,9 @@ OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
 
+Late = Callable[[], Mapping[str, npt.NDArray[Any]]]  # see open_writer
+
+
 class TrxSink:
     """Appends batches to a TRX file."""
 
@@ -51,10 +54,10 @@ class TrxSink:
 
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: object = None,
+        fields: object = None, late: Late = dict,
     ) -> None:  # fmt: skip
         del step_mm, fields  # the format has no fields for them
-        self._folder = folder
+        self._folder, self._late = folder, late
         self._space = space
         self._type = np.dtype(point_type).newbyteorder("<")
         self._member = f"positions.3.{point_type}"
@@ -91,6 +94,10 @@ class TrxSink:
 
     def finish(self) -> Path:
         """Complete the archive; return its path."""
+        for name, values in self._late().items():
+            member = f"dps/{name}.float32"
+            self._files[member] = self._open(member)
+            self._files[member].write(np.asarray(values, "<f4").data)
         self._starts.write(np.array([self._vertices], "<u8").data)
         for file in (*self._files.values(), *(file for _, file in self._grouped), self._starts):
             file.close()

@@ -18,7 +18,7 @@ from ..space.batch import Batch, Space
 from .drafts import hidden_folder
 from .tck import TABLE, Fields, TckSink
 from .trk import TrkSink
-from .trx import TrxSink
+from .trx import Late, TrxSink
 
 
 class Sink(Protocol):
@@ -29,7 +29,7 @@ class Sink(Protocol):
 
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: Fields = dict,
+        fields: Fields = dict, late: Late = dict,
     ) -> None: ...  # fmt: skip
 
     def append(self, batch: Batch) -> None:
@@ -46,7 +46,7 @@ SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSin
 
 def open_writer(
     path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None,
-    point_type: str = "float32", fields: Fields = dict,
+    point_type: str = "float32", fields: Fields = dict, late: Late = dict,
 ) -> TractogramWriter:  # fmt: skip
     """Open a tractogram for writing; the suffix determines the format.
 
@@ -67,6 +67,9 @@ def open_writer(
     fields : callable
         Called when all streamlines are written: returns what else is known of the run, by name, for formats whose
         header has fields for it (.tck).
+    late : callable
+        Called when all streamlines are written: returns values of each streamline, (n,), by name, which only then are
+        known, for formats that have room for them (.trx).
 
     Returns
     -------
@@ -80,8 +83,9 @@ def open_writer(
         If the suffix is unknown, the folder is missing, or the file exists and ``force`` is false.
     """
     return TractogramWriter(
-        path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields
-    )
+        path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
+        late=late,
+    )  # fmt: skip
 
 
 class TractogramWriter:
@@ -92,11 +96,11 @@ class TractogramWriter:
 
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
-        drafts: Path | None = None, point_type: str = "float32", fields: Fields = dict,
+        drafts: Path | None = None, point_type: str = "float32", fields: Fields = dict, late: Late = dict,
     ) -> None:  # fmt: skip
         self.path = Path(path)
         self._draft = self.path if drafts is None else drafts / self.path.name
-        self._space, self._layout = space, (step_mm, point_type, fields)
+        self._space, self._layout = space, (step_mm, point_type, fields, late)
         self._force = force
         self._sink: Sink | None = None
         self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets

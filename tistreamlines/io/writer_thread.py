@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..devices.threads import thread_pool
 from ..space.batch import Batch, Space
 from .tck import Fields
+from .trx import Late
 from .writer import open_writer
 
 if TYPE_CHECKING:
@@ -44,17 +45,19 @@ class WriterThread:
     point_type : of the points in the file.
     content : makes of each batch what is written of it.
     fields : called at the end, returns what the header of a .tck says of the run.
+    late : called at the end, returns values of each streamline that a .trx holds besides.
     """
 
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
         drafts: Path | None = None, point_type: str = "float32", content: Callable[[Batch], Batch] | None = None,
-        fields: Fields = dict,
+        fields: Fields = dict, late: Late = dict,
     ) -> None:  # fmt: skip
         self.seconds, self._content = 0.0, content
         self._writer = open_writer(
-            path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields
-        )
+            path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
+            late=late,
+        )  # fmt: skip
         self._queue: Queue[Batch | Future[Batch] | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None

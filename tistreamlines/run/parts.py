@@ -130,7 +130,7 @@ def join(
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         files, hashes = chosen.inputs(), hashing(chosen.inputs())
         made, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
-        content.groups_of = made.groups
+        content.groups_of, content.late = made.groups, made.per_streamline
         gathered = None if page is None else _gathered(space, step_mm)
 
         def count(batch: Batch) -> None:

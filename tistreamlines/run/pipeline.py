@@ -57,7 +57,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
                 filters = selection.filters(plan.space)
                 settings = _settings(plan, parameters)
                 products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
-                content.groups_of = products.groups
+                content.groups_of, content.late = products.groups, products.per_streamline
                 made = products.collectors(plan.space, settings) if only_products else []
                 engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
         unless_started.pop_all()  # the processes of the session end with the run

@@ -8,6 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ..backends.program import Program
 from ..errors import InputError
 from ..io import sidecar
@@ -69,6 +72,11 @@ class Products:
                 with suppress(OSError):
                     path.unlink()
             raise
+
+    def per_streamline(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return what products tell of each streamline when all have come, (n,), by name."""
+        weighing = next((one for one in self._made.values() if isinstance(one, Weighing)), None)
+        return {} if weighing is None else {"weights": weighing.weights()}
 
     def _weigh(self) -> None:
         """Hand the weights of the streamlines to the products that wait for them."""

@@ -21,8 +21,8 @@ from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import act5, anatomy, binary, threshold
 from .tables.given import Given, Prepared, StopTables
+from .weights import making as weights
 from .weights import options as weight_options
-from .weights import product as weights
 
 if TYPE_CHECKING:
     from ..space.batch import Space
@@ -305,7 +305,7 @@ PRODUCTS: dict[str, Product] = {
         voxel_matrices.voxel_files,
     ),
     "sift2": Product(
-        "weights of streamlines by SIFT2", weight_options.Sift2Options, weights.Sift2Weights, weight_options.SUFFIXES,
+        "weights of streamlines by SIFT2", weight_options.Sift2Options, weights.make, weight_options.SUFFIXES,
         None, weight_options.check, weight_options.files,
     ),
     "waytotal": Product(

@@ -11,6 +11,7 @@ from commands import computed, one_line
 from fods import random_fods
 from mrtrix_tests import inputs
 from scipy.optimize import lsq_linear
+from trx import trx_file_memmap
 from visited import STEP, curves, fixel_table, lengths_of
 
 import tistreamlines as ts
@@ -176,6 +177,9 @@ def test_a_run_weighs_its_streamlines(fod, tmp_path):
     values = np.loadtxt(weights)
     assert len(values) == made.n_streamlines > 100
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] > 0
+    file = trx_file_memmap.load(str(tmp_path / "a.trx"))
+    np.testing.assert_allclose(np.ravel(file.data_per_streamline["weights"]), values, rtol=1e-6)
+    file.close()
     again = ts.map_tractogram(
         tmp_path / "a.trx", sift2=(fod / "fod.nii.gz", tmp_path / "m.txt"), sift2_basis="tournier07"
     )["products"]["sift2"]  # fmt: skip

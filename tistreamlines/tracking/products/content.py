@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
-from ...io.trx import member_names
+from ...io.trx import Late, member_names
 from ...option import OUTPUT, flag, option
 from ...space.batch import Batch, Groups, Space
 from .samples import STATISTICS, Sampler, load_sampled
@@ -90,6 +90,8 @@ class Content:
         What the record says: the map of each name, if maps are sampled.
     groups_of : callable
         Returns the groups of the streamlines of a batch, for --groups.
+    late : callable
+        Returns values of each streamline, by name, when all have come.
 
     Raises
     ------
@@ -103,6 +105,7 @@ class Content:
         maps = {name: load_sampled(image, note) for name, image in named.items()}
         self._sampler = Sampler(maps, threads) if maps else None
         self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
+        self.late: Late = dict
         self.told: dict[str, Any] = {"samples": {name: str(one) for name, one in named.items()}} if maps else {}
 
     def of(self, batch: Batch) -> Batch:
@@ -121,8 +124,8 @@ class Content:
         return replace(made, groups=self.groups_of(batch)) if chosen.groups else made
 
     def layout(self, step_mm: float) -> dict[str, Any]:
-        """Return what :func:`layout_of` returns of the options."""
-        return layout_of(self._options, step_mm)
+        """Return what :func:`layout_of` returns of the options, and what is known of streamlines in the end."""
+        return layout_of(self._options, step_mm) | {"late": self.late}
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""

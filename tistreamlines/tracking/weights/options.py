@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ParameterError
 from ...option import OUTPUT, option
-from .sift2 import Rules
+from .rules import Rules
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
 
 SUFFIXES = (".txt", ".csv")
 NEEDS: dict[str, Any] = {"requires": ("sift2",), "affects": "run"}
+ITERATED: dict[str, Any] = {**NEEDS, "excludes": ("sift2_linear",)}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Sift2Options:
     )  # fmt: skip
     sift2_csv: PathLike | None = option(
         None, OUTPUT, "Table of the iterations of --sift2, with the columns of tcksift2 -csv.", unit="FILE",
-        absent="not written", excludes=("sift2_linear",), **NEEDS,
+        absent="not written", **ITERATED,
     )  # fmt: skip
     sift2_mu: PathLike | None = option(
         None, OUTPUT, "File for the proportionality coefficient mu, as of tcksift2 -out_mu.", unit="FILE",
@@ -55,45 +56,45 @@ class Sift2Options:
         False, OUTPUT, "Estimate the weights of --sift2 in one pass, without iterations.", **NEEDS
     )
     sift2_reg_tikhonov: float = option(
-        Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", low=0,
-        excludes=("sift2_linear",), **NEEDS,
+        Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor",
+        low=0, **ITERATED,
     )  # fmt: skip
     sift2_reg_tv: float = option(
         Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean "
-        "of each fixel.", low=0, excludes=("sift2_linear",), **NEEDS,
+        "of each fixel.", unit="factor", low=0, **ITERATED,
     )  # fmt: skip
     sift2_min_td_frac: float = option(
         Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than "
-        "this part of that of its fibres.", low=0, high=1, excludes=("sift2_linear",), **NEEDS,
+        "this part of that of its fibres.", unit="share", low=0, high=1, **ITERATED,
     )  # fmt: skip
     sift2_min_iters: int = option(
-        Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", low=0, excludes=("sift2_linear",), **NEEDS
+        Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED
     )
     sift2_max_iters: int = option(
-        Rules.max_iters, OUTPUT, "Most iterations of --sift2.", low=1, excludes=("sift2_linear",), **NEEDS
+        Rules.max_iters, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED
     )
     sift2_min_factor: float = option(
-        0.0, OUTPUT, "Weights of --sift2 below this become 0.", low=0, high=1, **NEEDS
+        0.0, OUTPUT, "Weights of --sift2 below this become 0.", unit="weight", low=0, high=1, **NEEDS
     )
     sift2_max_factor: float | None = option(
-        None, OUTPUT, "Greatest weight of --sift2.", low=1, absent="22,026, which is e^10", excludes=("sift2_linear",),
-        **NEEDS,
-    )  # fmt: skip
+        None, OUTPUT, "Greatest weight of --sift2.", unit="weight", low=1, absent="22,026, which is e^10", **ITERATED
+    )
     sift2_max_coeff_step: float = option(
-        Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.", low=0, above=True,
-        excludes=("sift2_linear",), **NEEDS,
+        Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.",
+        unit="coefficient", low=0, above=True, **ITERATED,
     )  # fmt: skip
     sift2_min_cf_decrease: float = option(
         Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part of the "
-        "first one.", low=0, high=1, excludes=("sift2_linear",), **NEEDS,
+        "first one.", unit="share", low=0, high=1, **ITERATED,
     )  # fmt: skip
     sift2_fd_scale_gm: bool = option(
         False, OUTPUT, "Lower fibre densities where there is grey matter, as tcksift2 -fd_scale_gm. This needs five "
         "tissues.", **NEEDS,
     )  # fmt: skip
     sift2_fd_thresh: float = option(
-        Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", low=0, **NEEDS
-    )
+        Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0,
+        **NEEDS,
+    )  # fmt: skip
     sift2_remove_untracked: bool = option(
         False, OUTPUT, "Fixels that no streamline visits do not count for --sift2.", **NEEDS
     )
