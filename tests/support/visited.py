@@ -55,5 +55,8 @@ def lengths_of(parts, count, fixels):
         for team, (begin, depth) in enumerate(zip(part.begin, part.depth, strict=True)):
             words = part.words[begin : begin + 32 * depth].reshape(-1, 32)
             for lane, number in enumerate(part.order[32 * team : 32 * team + 32]):
+                if number < 0:
+                    assert not words[:, lane].any()
+                    continue
                 np.add.at(found[number], words[:, lane] & FIXEL_MASK, (words[:, lane] >> FIXEL_BITS) & MOST_UNITS)
     return found

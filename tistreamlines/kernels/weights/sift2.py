@@ -43,16 +43,17 @@ class Model(Record):
 
 
 class Weighed(Record):
-    """Streamlines, 32 to a team: ``begin`` and ``depth`` of a team's visits in ``words``; ``share``, 1 over their lengths, weighted as
-    their voxels are; as bits, which hosts can read, their coefficients, before and ``after`` a step, and ``roughness``, how far
-    these are from those of their fixels.
-    ``excluded``, of each fixel, 1 if it takes no part from the next step on.
+    """Streamlines, 32 to a team: ``begin`` and ``depth`` of a team's visits in ``words``.
+
+    As bits, which hosts can read: ``share``, 1 over their lengths, weighted as their voxels are, or 0; their coefficients,
+    before and ``after`` a step; ``roughness``, how far these are from those of their fixels.  ``excluded``, of each fixel, 1 if
+    it takes no part from the next step on.
     """
 
     begin: Ints
     depth: Ints
     words: Ints
-    share: Reals
+    share: Ints
     coefficients: Ints
     after: Ints
     roughness: Ints
@@ -140,7 +141,7 @@ def best_step(item: i32, f: real, model: Model, weighed: Weighed) -> real:
     sums = Moments()
     search = Search()
     sum_moments(sums, item, f, model, weighed)
-    share = at(weighed.share, 32 * item)
+    share = from_bits(at(weighed.share, 32 * item))
     put(weighed.roughness, 32 * item, bits(sums.rough * share))
     search.d = lanes(0.0)
     search.change = lanes(1.0)
@@ -242,3 +243,34 @@ def sum_up(item: i32, weighed: Weighed, factors: Reals, least: real, bits_apart:
                 sums[place + 1] = sums[place + 1] + (density >> bits_apart)
                 sums[place + 2] = sums[place + 2] + (mean & mask)
                 sums[place + 3] = sums[place + 3] + (mean >> bits_apart)
+
+
+@func
+def count_visits(item: i32, weighed: Weighed, counts: Ints):
+    """Add the lengths of 32 streamlines in each fixel, and the number of their visits."""
+    begin = weighed.begin[item]
+    for i in each(32 * weighed.depth[item]):
+        word = weighed.words[begin + i]
+        units = (word >> FIXEL_BITS) & MOST_UNITS
+        if units > 0:
+            place = 2 * (word & FIXEL_MASK)
+            if ATOMIC:
+                add(counts, place, units)
+                add(counts, place + 1, 1)
+            else:
+                counts[place] = counts[place] + units
+                counts[place + 1] = counts[place + 1] + 1
+
+
+@func
+def average(item: i32, values: Reals, masks: Reals, weighed: Weighed):
+    """Find the share of each of 32 streamlines, and, as ``after``, the mean of the values of its fixels, by length and masks."""
+    total = lanes(0.0)
+    length = lanes(0.0)
+    for k in range(weighed.depth[item]):
+        word = at(weighed.words, weighed.begin[item] + 32 * k)
+        s = real((word >> FIXEL_BITS) & MOST_UNITS) * take(masks, word & FIXEL_MASK)
+        total = total + s * take(values, word & FIXEL_MASK)
+        length = length + s
+    put(weighed.share, 32 * item, bits(quotient(lanes(1.0), length)))
+    put(weighed.after, 32 * item, bits(quotient(total, length)))

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from ...backends import open_program
 from ...devices import Device, usable_cores
 from ...devices.threads import thread_pool
-from ...kernels.weights.sift2 import FRACTION, SUMS, Model, Weighed, reweigh, sum_up
-from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
+from ...kernels.weights.sift2 import FRACTION, SUMS, Model, Weighed, average, count_visits, reweigh, sum_up
 from ...linker.lang import LANES
 from ...linker.records import INTS, REALS, spread
 from ...linker.source import Source
@@ -21,33 +20,16 @@ from .visits import Part
 
 Array = npt.NDArray[Any]
 WORD_BITS = 32
+MOST_WORDS = 2**27  # visits that a launch reads on a GPU: 512 MB
 
 
 @dataclass(eq=False)
 class _Piece:
-    """Some streamlines: their numbers, the visits of each team, all words, and arguments of kernels."""
+    """Some streamlines: the number of each lane's, -1 for none, how many teams they are, and arguments of kernels."""
 
     order: Array
-    depth: Array
-    words: Array
+    teams: int
     values: dict[str, Any]
-
-    @property
-    def teams(self) -> int:
-        """Number of teams."""
-        return len(self.depth)
-
-    @property
-    def units(self) -> Array:
-        """Length of each visit, (visits, 32)."""
-        return ((self.words >> FIXEL_BITS) & MOST_UNITS).reshape(-1, LANES)
-
-    def total(self, values: Array) -> Array:
-        """Return the sums of ``values`` (fixels,) over the visits of each lane, times their lengths, (teams, 32)."""
-        sums = np.zeros((len(self.units) + 1, LANES))
-        np.cumsum(self.units * values[self.words & FIXEL_MASK].reshape(-1, LANES), axis=0, out=sums[1:])
-        ends = np.cumsum(self.depth)
-        return sums[ends] - sums[ends - self.depth]
 
 
 class DeviceWeights:
@@ -55,10 +37,10 @@ class DeviceWeights:
 
     Parameters
     ----------
-    parts : sequence of Part
-        Their visits.
-    fixels : int
-        Number of fixels.
+    parts : list of Part
+        Their visits; the list becomes empty, so that no copy takes memory.
+    count, fixels : int
+        Number of streamlines, and of fixels.
     device : Device
         Where they are weighed.
     threads : int, optional
@@ -75,61 +57,76 @@ class DeviceWeights:
     """
 
     def __init__(
-        self, parts: Sequence[Part], fixels: int, device: Device, threads: int | None = None, excludes: bool = False
-    ) -> None:
-        self._fixels = fixels
+        self, parts: list[Part], count: int, fixels: int, device: Device, threads: int | None = None,
+        excludes: bool = False,
+    ) -> None:  # fmt: skip
+        self._count, self._fixels = count, fixels
         # threads of the host have sums of their own, since additions that others see take longer
         self._threads = (threads or usable_cores()) if device.on_host else 1
         fill = {"ATOMIC": int(not device.on_host), "EXCLUDES": int(excludes)}
-        self._program = open_program(device, Source([reweigh, sum_up], fill), threads=1)
-        self.first, self.visits = np.zeros(fixels, np.int64), np.zeros(fixels, np.int64)
-        for part in parts:
-            which, units = part.words & FIXEL_MASK, (part.words >> FIXEL_BITS) & MOST_UNITS
-            self.first += np.bincount(which, units, fixels).astype(np.int64)
-            self.visits += np.bincount(which[units > 0], minlength=fixels)
+        self._program = open_program(device, Source([reweigh, sum_up, count_visits, average], fill), threads=1)
+        self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
+        self._pieces: list[_Piece] = []
+        pieces = -(-2 * self._threads // max(len(parts), 1))
+        while parts:
+            self._hold(parts.pop() if device.on_host else _together(parts), pieces)
+        found = self._added("count_visits", 2, {}).view(np.uint32).astype(np.int64).sum(axis=0)
+        self.first, self.visits = np.ascontiguousarray(found.reshape(-1, 2).T)
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
-        self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
-        self._pieces = [piece for part in parts for piece in self._split(part)]
 
-    def _split(self, part: Part) -> list[_Piece]:
-        """Move the visits of a part to the device, in as many pieces as there are threads."""
-        program, made = self._program, []
-        for teams in np.array_split(np.arange(len(part.depth)), self._threads):
+    def _hold(self, part: Part, pieces: int) -> None:
+        """Move the visits of a part to the device, on the host in so many pieces."""
+        program = self._program
+        for teams in np.array_split(np.arange(len(part.depth)), pieces if self._threads > 1 else 1):
             if not len(teams):
                 continue
             begin, depth, lanes = part.begin[teams], part.depth[teams], LANES * len(teams)
             words = part.words[begin[0] : begin[-1] + LANES * depth[-1]]
             weighed = Weighed(
                 begin=program.array(begin - begin[0]), depth=program.array(depth), words=program.array(words),
-                share=program.empty(lanes, REALS), coefficients=program.array(np.zeros(lanes, np.int32)),
+                share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
                 after=program.empty(lanes, INTS), roughness=program.empty(lanes, INTS), excluded=self._excluded,
             )  # fmt: skip
-            order = part.order[LANES * teams[0] : LANES * (teams[-1] + 1)]
             values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
-            made.append(_Piece(order, depth, words, values))
-        return made
+            self._pieces.append(_Piece(part.order[LANES * teams[0] : LANES * (teams[-1] + 1)], len(teams), values))
 
-    def _each(self, work: Callable[[_Piece], Any]) -> list[Any]:
-        """Do some work for each piece; on the host, threads do so together."""
+    def _each(self, work: Callable[[Sequence[_Piece]], Any]) -> list[Any]:
+        """Do some work for all pieces; on the host, each thread does so for some of them."""
         if self._threads == 1:
-            return [work(piece) for piece in self._pieces]
-        return list(thread_pool("weights", self._threads).map(work, self._pieces))
+            return [work(self._pieces)]
+        groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
+        return list(thread_pool("weights", self._threads).map(work, groups))
 
-    def weigh_voxels(self, masks: Array) -> None:
-        """Take the masks of the fixels (fixels,): lengths of streamlines count so much in the regularisation."""
+    def _run(self, kernel: str, given: dict[str, Any]) -> None:
+        """Run a kernel for all streamlines."""
 
-        def work(piece: _Piece) -> None:
-            total = piece.total(masks)
-            share = np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0)
-            self._program.upload(piece.values["weighed_share"], share.astype(np.float32).ravel())
+        def work(some: Sequence[_Piece]) -> None:
+            for piece in some:
+                self._program.run(kernel, piece.teams, piece.values | given)
 
         self._each(work)
 
-    @property
-    def visiting(self) -> Array:
-        """Whether each streamline visits a fixel, (n,), in the order in which visits are held."""
-        return np.concatenate([np.zeros(0, bool), *map(_visits, self._pieces)])
+    def _added(self, kernel: str, numbers: int, given: dict[str, Any]) -> Array:
+        """Run a kernel that adds to so many words of each fixel; return those of each thread, (threads, words)."""
+        words, name = numbers * self._fixels, "sums" if kernel == "sum_up" else "counts"
+
+        def work(some: Sequence[_Piece]) -> Array:
+            own = self._program.array(np.zeros(words, np.int32))
+            for piece in some:
+                self._program.run(kernel, piece.teams, piece.values | given | {name: own})
+            return self._program.host(own, words)
+
+        return np.stack(self._each(work))
+
+    def average(self, values: Array, masks: Array) -> npt.NDArray[np.float32]:
+        """Return the mean of ``values`` (fixels,) over the visits of each streamline, (n,); 0 without a visit.
+
+        A visit counts by its length times ``masks`` (fixels,), which the regularisation takes from then on.
+        """
+        given = {"values": values.astype(np.float32), "masks": masks.astype(np.float32)}
+        self._run("average", {name: self._program.array(one) for name, one in given.items()})
+        return self.fetched("after")
 
     def step(self, rows: Array, unit: float, bounds: Mapping[str, float]) -> None:
         """Find a step of each coefficient, and how far each is from those of its fixels.
@@ -144,8 +141,7 @@ class DeviceWeights:
             Its other fields.
         """
         fixels = self._program.array(rows.ravel())
-        values = spread("model", Model(fixels=fixels, count=self._fixels, unit=unit, **bounds))
-        self._each(lambda piece: self._program.run("reweigh", piece.teams, piece.values | values))
+        self._run("reweigh", spread("model", Model(fixels=fixels, count=self._fixels, unit=unit, **bounds)))
 
     def accept(self) -> Array:
         """Take the step that was found; return which fixels are excluded from the next one on, (fixels,)."""
@@ -154,70 +150,39 @@ class DeviceWeights:
             piece.values |= {"weighed_coefficients": after, "weighed_after": before}
         return self._program.host(self._excluded, self._fixels) > 0
 
-    def set_coefficients(self, values: Array) -> None:
-        """Set the coefficients of the streamlines, (count,), in their order."""
-        for piece in self._pieces:
-            held = np.zeros(LANES * piece.teams, np.float32)
-            held[: len(piece.order)] = values[piece.order]
-            self._program.upload(piece.values["weighed_coefficients"], held)
-
-    def means(self, values: Array, weights: Array, count: int) -> Array:
-        """Return the mean of ``values`` (fixels,) over the visits of each streamline, (count,); NaN without a visit.
-
-        A visit counts by its length times ``weights`` (fixels,).
-        """
-        out = np.full(count, np.nan)
-
-        def work(piece: _Piece) -> None:
-            count = len(piece.order)
-            top, bottom = (piece.total(one).ravel()[:count] for one in (weights * values, weights))
-            out[piece.order] = top / np.where(bottom > 0, bottom, np.nan)
-
-        self._each(work)
-        return out
-
     def sums(self, least: float) -> Array:
         """Return weighted lengths of streamlines in each fixel, and sums of coefficients times lengths, (fixels, 2)."""
-        words = SUMS * self._fixels
-
-        def work(some: Sequence[_Piece]) -> Array:
-            own = self._program.array(np.zeros(words, np.int32))
-            for piece in some:
-                given = {"sums": own, "least": least, "bits_apart": self._bits_apart}
-                self._program.run("sum_up", piece.teams, piece.values | given)
-            return self._program.host(own, words)
-
-        groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
-        found = [work(groups[0])] if self._threads == 1 else thread_pool("weights", self._threads).map(work, groups)
         total = np.zeros((self._fixels, 2))
-        for one in found:
+        for one in self._added("sum_up", SUMS, {"least": least, "bits_apart": self._bits_apart}):
             parts = one.reshape(-1, 2, 2).astype(np.int64)
             total += (parts[..., 0] & 0xFFFFFFFF) + (parts[..., 1] << self._bits_apart)
         return total / FRACTION
 
-    def fetched(self, name: str) -> Array:
-        """Return a number of each streamline, (n,) float64, in the order in which visits are held.
+    def fetched(self, name: str) -> npt.NDArray[np.float32]:
+        """Return a number of each streamline in their order, (n,) float32, 0 where no visits are known.
 
         Parameters
         ----------
         name : str
-            One of the kernels' ``Weighed``: 'coefficients'; 'after', those before the last step until the next one is
-            found; 'roughness'.
+            One of the kernels' ``Weighed``: 'share'; 'coefficients'; 'after', those before the last step until the next
+            one is found; 'roughness'.
         """
-        held = [self._program.host(one.values[f"weighed_{name}"], LANES * one.teams) for one in self._pieces]
-        real = (bits.view(np.float32)[: len(one.order)] for bits, one in zip(held, self._pieces, strict=True))
-        return np.concatenate([np.zeros(0), *real])
-
-    def coefficients(self, count: int) -> npt.NDArray[np.float32]:
-        """Return the coefficients in the order of the streamlines, (count,)."""
-        out = np.zeros(count, np.float32)
-        if self._pieces:
-            out[np.concatenate([piece.order for piece in self._pieces])] = self.fetched("coefficients")
+        out = np.zeros(self._count, np.float32)
+        for piece in self._pieces:
+            bits = self._program.host(piece.values[f"weighed_{name}"], LANES * piece.teams)
+            held = piece.order >= 0
+            out[piece.order[held]] = bits.view(np.float32)[held]
         return out
 
 
-def _visits(piece: _Piece) -> Array:
-    """Return whether each streamline has a visit, (n,)."""
-    units = np.concatenate([piece.units, np.zeros((1, LANES), np.int32)])  # for teams without a visit at the end
-    first = units[np.cumsum(piece.depth) - piece.depth]
-    return ((first > 0) & (piece.depth > 0)[:, None]).ravel()[: len(piece.order)]
+def _together(parts: list[Part]) -> Part:
+    """Take the last ones of some parts, as many as a launch may read; return them as one part."""
+    some, words = [parts.pop()], 0
+    while parts and words + len(parts[-1].words) + len(some[-1].words) <= MOST_WORDS:
+        words += len(some[-1].words)
+        some.append(parts.pop())
+    starts = np.cumsum([0, *(len(one.words) for one in some[:-1])])
+    begins = [one.begin + first for one, first in zip(some, starts, strict=True)]
+    both = ([getattr(one, name) for one in some] for name in ("order", "depth", "words"))
+    order, depth, found = (np.concatenate(one) for one in both)
+    return Part(order, np.concatenate(begins).astype(np.int32), depth, found)

@@ -108,7 +108,7 @@ def rules_of(options: Sift2Options) -> Rules:
     )}  # fmt: skip
     least, most = options.sift2_min_factor, options.sift2_max_factor
     least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
-    return Rules(**known, min_coeff=least, max_coeff=most)
+    return Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)
 
 
 def files(options: Sift2Options) -> tuple[Path, ...]:

@@ -30,6 +30,8 @@ class Rules:
         Fixels that no streamline visits do not count.
     linear : bool
         Estimate weights in one pass, without iterations.
+    statistics : bool
+        Also tell how steps and coefficients of each iteration are spread.
     """
 
     reg_tikhonov: float = 0.0
@@ -44,3 +46,4 @@ class Rules:
     fd_thresh: float = 0.0
     remove_untracked: bool = False
     linear: bool = False
+    statistics: bool = False

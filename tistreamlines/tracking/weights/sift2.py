@@ -8,7 +8,7 @@ using streamlines tractography. NeuroImage 119, 2015. The defaults are those of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,7 +135,7 @@ class _Fixels:
 
 
 def sift2(
-    table: FixelTable, fibres: Array, mask: Array, parts: Sequence[Part], count: int, device: Device,
+    table: FixelTable, fibres: Array, mask: Array, parts: list[Part], count: int, device: Device,
     rules: Rules | None = None, *, threads: int | None = None,
     tell: Callable[[Iteration, Iteration], Any] = lambda *_: None,
 ) -> Weights:  # fmt: skip
@@ -149,8 +149,8 @@ def sift2(
         Fibre density of each.
     mask : (x, y, z) float
         How much each voxel counts, 0 to 1.
-    parts : sequence of Part
-        Visits of all streamlines.
+    parts : list of Part
+        Visits of all streamlines; the list becomes empty.
     count : int
         Number of streamlines.
     device : Device
@@ -172,7 +172,7 @@ def sift2(
         If no streamline visits a fixel in the mask.
     """
     rules = rules or Rules()
-    held = DeviceWeights(parts, table.count, device, threads, excludes=rules.max_coeff < HIGHEST)
+    held = DeviceWeights(parts, count, table.count, device, threads, excludes=rules.max_coeff < HIGHEST)
     masks, fibres = mask.ravel()[table.voxel_of].astype(float), fibres.astype(float)
     masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
     if rules.remove_untracked:
@@ -183,11 +183,13 @@ def sift2(
     # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
     few = (held.first > 0) & (mu * table.unit_mm * held.first < rules.min_td_frac * fibres)
     fixels = _Fixels(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
-    held.weigh_voxels(masks)
+    first = held.first * fixels.scale
+    ratio = np.divide(fibres, first, out=np.zeros(len(first)), where=first > 0)
+    means = held.average(ratio, masks)
     if rules.linear:
-        return Weights(_linear(held, fixels, rules, count), mu, ())
+        return Weights(_linear(means, rules), mu, ())
     rows = _iterated(held, fixels, rules, count, tell)
-    found = held.coefficients(count)
+    found = held.fetched("coefficients")
     found[found <= rules.min_coeff] = -np.inf
     return Weights(found, mu, tuple(rows))
 
@@ -204,20 +206,22 @@ def _iterated(
     tikhonov, variation = rules.reg_tikhonov * strength, rules.reg_tv * strength
     least, most = max(rules.min_coeff, -NO_BOUND), min(rules.max_coeff, HIGHEST)
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
-    visiting = held.visiting
+    visiting = held.fetched("share") > 0
     rows = [Iteration(0, fixels.cost, 0.0, 0.0, int(visiting.sum()), int(fixels.excluded.sum()))]
     tell(rows[0], rows[0])
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
-        found = held.fetched("coefficients")
-        steps = Spread.of(found - held.fetched("after"))
+        found = held.fetched("coefficients").astype(float)
+        told = {}
+        if rules.statistics:
+            told = {"step": Spread.of(found - held.fetched("after")), "coefficients": Spread.of(found)}
         fixels.update(held.sums(least))
         held.step(fixels.rows(), fixels.scale, bounds)
         rows.append(Iteration(
             len(rows), fixels.cost, tikhonov * float(np.sum(found**2)),
-            variation * float(np.sum(held.fetched("roughness"))), int(np.count_nonzero(visiting & (found > least))),
-            int(fixels.excluded.sum()), steps, Spread.of(found),
+            variation * float(np.sum(held.fetched("roughness"), dtype=float)),
+            int(np.count_nonzero(visiting & (found > least))), int(fixels.excluded.sum()), **told,
         ))  # fmt: skip
         tell(rows[-1], rows[0])
         falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
@@ -225,13 +229,9 @@ def _iterated(
             return rows
 
 
-def _linear(held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int) -> npt.NDArray[np.float32]:
-    """Return the logarithm of the mean of fibre density over that of streamlines (Smith et al. 2022), (count,)."""
-    first = fixels.first * fixels.scale
-    ratio = np.divide(fixels.fibres, first, out=np.zeros(len(first)), where=first > 0)
-    means = held.means(ratio, fixels.masks, count)
-    with np.errstate(divide="ignore", invalid="ignore"):
+def _linear(means: Array, rules: Rules) -> npt.NDArray[np.float32]:
+    """Return the logarithms of the means of fibre density over that of streamlines (Smith et al. 2022), (count,)."""
+    with np.errstate(divide="ignore"):
         found = np.log(means)
-    found = np.where(np.isnan(found), -np.inf, found)
     found[found <= rules.min_coeff] = -np.inf
-    return found.astype(np.float32)
+    return found

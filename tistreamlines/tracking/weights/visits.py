@@ -32,8 +32,8 @@ class Part:
 
     Parameters
     ----------
-    order : (m,) int64
-        Number of the streamline of each lane that has one; the others are at the end.
+    order : (32 * teams,) int64
+        Number of the streamline of each lane, -1 for none.
     begin, depth : (teams,) int32
         First word of each team, and the greatest number of visits of its lanes.
     words : (n,) int32
@@ -47,7 +47,7 @@ class Part:
 
     def moved(self, first: int) -> Part:
         """Return it with the first of the streamlines numbered ``first``."""
-        return replace(self, order=self.order + first)
+        return replace(self, order=np.where(self.order < 0, -1, self.order + first))
 
 
 def blend(ratio: int) -> Array:
@@ -113,7 +113,8 @@ class Visitor:
             if (most <= depth).all():
                 break
             depth = np.maximum(depth, most)
-        return _trimmed(first + order, begin, words, visited.reshape(teams, LANES), most)
+        lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1)
+        return _trimmed(lanes, begin, words, visited.reshape(teams, LANES), most)
 
     def _visit(self, depth: Array, given: dict[str, Any]) -> tuple[Array, Array, Array]:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
