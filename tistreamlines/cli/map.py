@@ -47,3 +47,5 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
         click.echo(f"Warning: {warning}", err=True)
     if not quiet:
         tell(f"{click.format_filename(tractogram)}: {made['streamlines']:,} streamlines")
+        if (weighed := made["products"].get("sift2")) is not None:
+            tell(str(weighed))

@@ -81,6 +81,7 @@ def test_both_bundles_have_the_density_of_the_phantom(place, run, monkeypatch):
     monkeypatch.chdir(folder)
     done = run("map", "SIFT_phantom/tracks.tck", "--sift2", "SIFT_phantom/fods.mif", "own.txt", "--force")
     assert done.code == 0, done.err
+    assert "SIFT2: 12 iterations, 0.6% of the cost of the densities is left" in done.out + done.err
     call("tckmap SIFT_phantom/tracks.tck -template SIFT_phantom/mask.mif -precise -tck_weights_in own.txt own.mif")
     found = [
         float(subprocess.run(

@@ -18,6 +18,10 @@ ENOUGH = 0.001  # change of a step after which it is found
 FRACTION = 256.0  # parts of a unit of length, in sums
 LOWEST, HIGHEST = -80.0, 10.0  # coefficients whose exponentials are computed
 SUMS = 4  # words of a fixel
+# sums of all streamlines are kept in many places, so that threads do not wait for each other, of five words each: the squares
+# of coefficients and their roughness, each as a whole number and parts of one, and how many coefficients are above the least
+TALLIES, TALLY = 1024, 5
+TALLY_PARTS, TALLY_MOST = 65536.0, 131072.0
 ATOMIC = Constant("1: several threads add to one array")
 EXCLUDES = Constant("1: a fixel that drives a streamline beyond the greatest coefficient takes no part any more")
 
@@ -274,3 +278,31 @@ def average(item: i32, values: Reals, masks: Reals, weighed: Weighed):
         length = length + s
     put(weighed.share, 32 * item, bits(quotient(lanes(1.0), length)))
     put(weighed.after, 32 * item, bits(quotient(total, length)))
+
+
+@func
+def tally(item: i32, weighed: Weighed, least: real, totals: Ints):
+    """Add what 32 streamlines contribute to the cost of the regularisation, and how many have a weight above the least."""
+    place = TALLY * (item - item // TALLIES * TALLIES)
+    for i in each(32):
+        f = from_bits(weighed.coefficients[32 * item + i])
+        if from_bits(weighed.share[32 * item + i]) > 0.0:
+            square = minimum(f * f, TALLY_MOST)
+            rough = minimum(from_bits(weighed.roughness[32 * item + i]), TALLY_MOST)
+            whole = i32(square)
+            part = i32((square - real(whole)) * TALLY_PARTS)
+            rest = i32(rough)
+            piece = i32((rough - real(rest)) * TALLY_PARTS)
+            above = where(f > least, 1, 0)
+            if ATOMIC:
+                add(totals, place, whole)
+                add(totals, place + 1, part)
+                add(totals, place + 2, rest)
+                add(totals, place + 3, piece)
+                add(totals, place + 4, above)
+            else:
+                totals[place] = totals[place] + whole
+                totals[place + 1] = totals[place + 1] + part
+                totals[place + 2] = totals[place + 2] + rest
+                totals[place + 3] = totals[place + 3] + piece
+                totals[place + 4] = totals[place + 4] + above

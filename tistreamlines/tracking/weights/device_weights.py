@@ -12,7 +12,20 @@ import numpy.typing as npt
 from ...backends import open_program
 from ...devices import Device, usable_cores
 from ...devices.threads import thread_pool
-from ...kernels.weights.sift2 import FRACTION, SUMS, Model, Weighed, average, count_visits, reweigh, sum_up
+from ...kernels.weights.sift2 import (
+    FRACTION,
+    SUMS,
+    TALLIES,
+    TALLY,
+    TALLY_PARTS,
+    Model,
+    Weighed,
+    average,
+    count_visits,
+    reweigh,
+    sum_up,
+    tally,
+)
 from ...linker.lang import LANES
 from ...linker.records import INTS, REALS, spread
 from ...linker.source import Source
@@ -64,14 +77,14 @@ class DeviceWeights:
         # threads of the host have sums of their own, since additions that others see take longer
         self._threads = (threads or usable_cores()) if device.on_host else 1
         fill = {"ATOMIC": int(not device.on_host), "EXCLUDES": int(excludes)}
-        self._program = open_program(device, Source([reweigh, sum_up, count_visits, average], fill), threads=1)
+        self._program = open_program(device, Source([reweigh, sum_up, count_visits, average, tally], fill), threads=1)
         self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
         self._pieces: list[_Piece] = []
         pieces = -(-2 * self._threads // max(len(parts), 1))
         while parts:
             self._hold(parts.pop() if device.on_host else _together(parts), pieces)
-        found = self._added("count_visits", 2, {}).view(np.uint32).astype(np.int64).sum(axis=0)
-        self.first, self.visits = np.ascontiguousarray(found.reshape(-1, 2).T)
+        found = self._added("count_visits", "counts", 2 * fixels, {}).view(np.uint32)
+        self.first, self.visits = (found[:, k::2].sum(axis=0, dtype=np.int64) for k in range(2))
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
 
@@ -107,9 +120,8 @@ class DeviceWeights:
 
         self._each(work)
 
-    def _added(self, kernel: str, numbers: int, given: dict[str, Any]) -> Array:
-        """Run a kernel that adds to so many words of each fixel; return those of each thread, (threads, words)."""
-        words, name = numbers * self._fixels, "sums" if kernel == "sum_up" else "counts"
+    def _added(self, kernel: str, name: str, words: int, given: dict[str, Any]) -> Array:
+        """Run a kernel that adds to so many words, its argument ``name``; return each thread's, (threads, words)."""
 
         def work(some: Sequence[_Piece]) -> Array:
             own = self._program.array(np.zeros(words, np.int32))
@@ -152,11 +164,17 @@ class DeviceWeights:
 
     def sums(self, least: float) -> Array:
         """Return weighted lengths of streamlines in each fixel, and sums of coefficients times lengths, (fixels, 2)."""
-        total = np.zeros((self._fixels, 2))
-        for one in self._added("sum_up", SUMS, {"least": least, "bits_apart": self._bits_apart}):
-            parts = one.reshape(-1, 2, 2).astype(np.int64)
-            total += (parts[..., 0] & 0xFFFFFFFF) + (parts[..., 1] << self._bits_apart)
-        return total / FRACTION
+        given = {"least": least, "bits_apart": self._bits_apart}
+        found = self._added("sum_up", "sums", SUMS * self._fixels, given)
+        low, high = found[:, ::2].view(np.uint32), found[:, 1::2]
+        both = low.sum(axis=0, dtype=np.int64) + (high.sum(axis=0, dtype=np.int64) << self._bits_apart)
+        return both.reshape(-1, 2) / FRACTION
+
+    def regularisation(self, least: float) -> tuple[float, float, int]:
+        """Return the sums of squared coefficients and of their roughness, and how many are above the least one."""
+        found = self._added("tally", "totals", TALLIES * TALLY, {"least": least}).view(np.uint32)
+        sums = found.reshape(-1, TALLY).sum(axis=0, dtype=np.int64)
+        return float(sums[0] + sums[1] / TALLY_PARTS), float(sums[2] + sums[3] / TALLY_PARTS), int(sums[4])
 
     def fetched(self, name: str) -> npt.NDArray[np.float32]:
         """Return a number of each streamline in their order, (n,) float32, 0 where no visits are known.

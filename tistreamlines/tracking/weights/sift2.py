@@ -97,6 +97,14 @@ class Weights:
         """Weight of each streamline, (n,)."""
         return np.exp(self.coefficients.astype(float))
 
+    def __str__(self) -> str:
+        """Tell in a line how it went."""
+        if not self.iterations:
+            return f"SIFT2: weights in one pass, mu {self.mu:.5g}"
+        first, last = self.iterations[0], self.iterations[-1]
+        left = f"{last.data / first.total:.1%} of the cost of the densities is left, that of the coefficients is "
+        return f"SIFT2: {last.number} iterations, {left}{last.regularisation / first.total:.1%}, mu {self.mu:.5g}"
+
 
 @dataclass(eq=False)
 class _Fixels:
@@ -206,22 +214,21 @@ def _iterated(
     tikhonov, variation = rules.reg_tikhonov * strength, rules.reg_tv * strength
     least, most = max(rules.min_coeff, -NO_BOUND), min(rules.max_coeff, HIGHEST)
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
-    visiting = held.fetched("share") > 0
-    rows = [Iteration(0, fixels.cost, 0.0, 0.0, int(visiting.sum()), int(fixels.excluded.sum()))]
+    visiting = int(np.count_nonzero(held.fetched("share") > 0))
+    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()))]
     tell(rows[0], rows[0])
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
-        found = held.fetched("coefficients").astype(float)
         told = {}
         if rules.statistics:
+            found = held.fetched("coefficients").astype(float)
             told = {"step": Spread.of(found - held.fetched("after")), "coefficients": Spread.of(found)}
         fixels.update(held.sums(least))
         held.step(fixels.rows(), fixels.scale, bounds)
+        square, rough, above = held.regularisation(least)
         rows.append(Iteration(
-            len(rows), fixels.cost, tikhonov * float(np.sum(found**2)),
-            variation * float(np.sum(held.fetched("roughness"), dtype=float)),
-            int(np.count_nonzero(visiting & (found > least))), int(fixels.excluded.sum()), **told,
+            len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()), **told
         ))  # fmt: skip
         tell(rows[-1], rows[0])
         falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
