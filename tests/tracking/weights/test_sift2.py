@@ -187,6 +187,28 @@ def test_a_run_weighs_its_streamlines(fod, tmp_path):
     assert np.corrcoef(again.coefficients, np.log(values))[0, 1] > 0.999
 
 
+def test_fods_of_another_place_are_told_before_tracking(fod, tmp_path):
+    image = nib.load(fod / "fod.nii.gz")
+    nib.save(nib.Nifti1Image(np.asarray(image.dataobj), image.affine + 100 * np.eye(4, k=3)), tmp_path / "far.nii.gz")
+    with pytest.raises(InputError, match=r"far\.nii\.gz: no fixel lies in the tracked image"):
+        ts.track(
+            sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
+            seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", sift2_basis="tournier07",
+            sift2=(tmp_path / "far.nii.gz", tmp_path / "w.txt"),
+        )  # fmt: skip
+    assert not (tmp_path / "a.trx").exists()
+
+
+def test_no_streamlines_have_no_weights(fod, tmp_path):
+    made = ts.track(
+        sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
+        seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", min_length=150, sift2_basis="tournier07",
+        sift2=(fod / "fod.nii.gz", tmp_path / "w.txt"),
+    )  # fmt: skip
+    assert made.n_streamlines == 0
+    assert (tmp_path / "w.txt").read_text() == ""
+
+
 @pytest.mark.parametrize(("code", "words", "told"), [
     (2, ["--sift2", "fod.nii.gz", "w.txt"], ["--sift2-basis is needed"]),
     (1, ["--sift2", "nothing.mif", "w.txt"], ["nothing.mif"]),

@@ -26,7 +26,8 @@ class Sift2Options:
     sift2: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD, an image of fibre "
         "orientation distributions, comes near that of its fibres, and write their weights to FILE, .txt, as MRtrix3's "
-        "tcksift2: in the order of the streamlines.", unit="FOD FILE", absent="not written", affects="run",
+        "tcksift2: in the order of the streamlines.", unit="FOD FILE", absent="not written", excludes=("part",),
+        affects="run",
     )  # fmt: skip
     sift2_basis: str | None = option(
         None, OUTPUT, "Basis of the harmonics of --sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",

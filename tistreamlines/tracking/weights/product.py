@@ -46,7 +46,7 @@ class Sift2Weights:
     options : Parameters
         Those of :class:`.options.Sift2Options`; also ``arch``, where the work is done, and ``act`` of a run.
     space : Space
-        Of the image that is tracked; not needed.
+        Grid of the image that is tracked; that of one voxel if it is not known.
     step_mm : float
         Distance of points, mm.
     threads : int, optional
@@ -54,11 +54,11 @@ class Sift2Weights:
     """
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
-        del space
         self._options, self._threads, notes = options, threads, list[str]()
         self._device: Device = choose(options.arch)
         self._fod = fod_of(options)
         self._table, self._fibres, self._mask = self._fixels(notes.append)
+        self._check_overlap(space)
         self._visitor: Visitor | None = Visitor(self._table, step_mm, self._device, threads)
         self._made: list[tuple[int, Future[list[Part]]]] = []
         self._count = 0
@@ -94,6 +94,13 @@ class Sift2Weights:
             fibres *= scale.ravel()[table.voxel_of]
         return table, fibres, mask
 
+    def _check_overlap(self, space: Space) -> None:
+        """Raise an InputError if no fixel lies in the tracked image, before it is tracked for hours."""
+        centres = self._table.space.to_ras(np.argwhere(self._table.counts > 0))
+        inside = np.abs(space.to_voxel(centres) - (np.array(space.shape) - 1) / 2) <= np.array(space.shape) / 2
+        if max(space.shape) > 1 and not inside.all(axis=1).any():
+            raise InputError(f"{self._fod}: no fixel lies in the tracked image: are both of one subject, in one space?")
+
     def add(self, batch: Batch) -> None:
         """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
         if len(self._made) > WAITING:
@@ -107,20 +114,20 @@ class Sift2Weights:
         """Return nothing: all points are needed."""
         del space, settings
 
-    def weigh(self, tell: Callable[[Iteration, Iteration], Any] = lambda *_: None) -> Weights:
-        """Weigh the streamlines that have come; ``tell`` is told of each iteration, and of the first state."""
+    def _weigh(self) -> Weights:
+        """Weigh the streamlines that have come."""
         parts = [part.moved(first) for first, work in self._made for part in work.result()]
         # their memory is not needed any more
         self._made, self._visitor, self._table = [], None, self._table.without_lobes()
         return sift2(
             self._table, self._fibres, self._mask, parts, self._count, self._device, rules_of(self._options),
-            threads=self._threads, tell=tell,
+            threads=self._threads,
         )  # fmt: skip
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Weigh the streamlines; see :class:`.products.files.Weighing`."""
         if self.value is None:
-            self.value = self.weigh()
+            self.value = self._weigh()
         return self.value.weights
 
     def write(self, *, force: bool) -> None:

@@ -8,7 +8,7 @@ using streamlines tractography. NeuroImage 119, 2015. The defaults are those of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,8 @@ class Weights:
     coefficients : (n,) float32
         Of each streamline; its weight is the exponential of this, 0 at -infinity.
     mu : float
-        Proportionality coefficient: a weighted length (mm) of streamlines in a fixel times this is a fibre density.
+        Proportionality coefficient: a weighted length (mm) of streamlines in a fixel times this is a fibre density. NaN
+        without streamlines.
     iterations : tuple of Iteration
         The state at first and after each iteration.
     """
@@ -145,7 +146,6 @@ class _Fixels:
 def sift2(
     table: FixelTable, fibres: Array, mask: Array, parts: list[Part], count: int, device: Device,
     rules: Rules | None = None, *, threads: int | None = None,
-    tell: Callable[[Iteration, Iteration], Any] = lambda *_: None,
 ) -> Weights:  # fmt: skip
     """Weigh streamlines.
 
@@ -167,8 +167,6 @@ def sift2(
         How they are weighed.
     threads : int, optional
         CPU threads; by default all cores.
-    tell : callable
-        Is told of each iteration, and of the first state.
 
     Returns
     -------
@@ -180,6 +178,8 @@ def sift2(
         If no streamline visits a fixel in the mask.
     """
     rules = rules or Rules()
+    if not count:
+        return Weights(np.zeros(0, np.float32), math.nan, ())
     held = DeviceWeights(parts, count, table.count, device, threads, excludes=rules.max_coeff < HIGHEST)
     masks, fibres = mask.ravel()[table.voxel_of].astype(float), fibres.astype(float)
     masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
@@ -196,15 +196,13 @@ def sift2(
     means = held.average(ratio, masks)
     if rules.linear:
         return Weights(_linear(means, rules), mu, ())
-    rows = _iterated(held, fixels, rules, count, tell)
+    rows = _iterated(held, fixels, rules, count)
     found = held.fetched("coefficients")
     found[found <= rules.min_coeff] = -np.inf
     return Weights(found, mu, tuple(rows))
 
 
-def _iterated(
-    held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int, tell: Callable[[Iteration, Iteration], Any]
-) -> list[Iteration]:
+def _iterated(held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int) -> list[Iteration]:
     """Take steps until the cost hardly falls any more.
 
     How far coefficients are from the means of their fixels is found with the next step, which is not taken if there is
@@ -216,7 +214,6 @@ def _iterated(
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
     visiting = int(np.count_nonzero(held.fetched("share") > 0))
     rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()))]
-    tell(rows[0], rows[0])
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
@@ -230,7 +227,6 @@ def _iterated(
         rows.append(Iteration(
             len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()), **told
         ))  # fmt: skip
-        tell(rows[-1], rows[0])
         falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
         if rows[-1].number >= rules.max_iters or not (falls or rows[-1].number < rules.min_iters):
             return rows
