@@ -199,6 +199,16 @@ def test_fods_of_another_place_are_told_before_tracking(fod, tmp_path):
     assert not (tmp_path / "a.trx").exists()
 
 
+def test_streamlines_beside_the_fods_are_warned_of(fod, tmp_path):
+    lines = [np.array([[x, 2, 2], [x + 3, 5, 6]], np.float32) for x in (1.0, 4.0, 500.0)]
+    nib.streamlines.save(nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), tmp_path / "a.tck")
+    made = ts.map_tractogram(
+        tmp_path / "a.tck", sift2=(fod / "fod.nii.gz", tmp_path / "w.txt"), sift2_basis="tournier07"
+    )
+    assert any("1 of 3 streamlines visit no fixel" in text for text in made["warnings"])
+    assert np.loadtxt(tmp_path / "w.txt")[2] == 1
+
+
 def test_no_streamlines_have_no_weights(fod, tmp_path):
     made = ts.track(
         sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
@@ -207,6 +217,7 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
     )  # fmt: skip
     assert made.n_streamlines == 0
     assert (tmp_path / "w.txt").read_text() == ""
+    assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
 
 
 @pytest.mark.parametrize(("code", "words", "told"), [

@@ -31,6 +31,7 @@ from .voxel_masks import given_mask, tissue_mask
 
 Array = npt.NDArray[Any]
 WAITING = 2  # batches that may wait until their visits are found
+FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (
     "Iteration", "Cost_data", "Cost_reg_tik", "Cost_reg_tv", "Cost_reg", "Cost_total", "Streamlines", "Fixels_excluded",
     "Step_min", "Step_mean", "Step_mean_abs", "Step_var", "Step_max", "Coeff_min", "Coeff_mean", "Coeff_mean_abs",
@@ -65,7 +66,7 @@ class Sift2Weights:
         self.paths = files(options)
         self.value: Weights | None = None
         self.told: dict[str, Any] = {}
-        self.doubts = tuple(notes)
+        self.doubts: tuple[str, ...] = tuple(notes)
 
     def _fixels(self, note: Callable[[str], Any]) -> tuple[FixelTable, Array, Array]:
         """Return the fixels, their fibre densities, and how much each voxel counts."""
@@ -145,9 +146,15 @@ class Sift2Weights:
             _write_table(Path(options.sift2_csv), found.iterations, self._count, force=force)
         self.told = {
             "files": [{"path": str(one), "sha256": sidecar.sha256(one)} for one in self.paths], "fod": str(self._fod),
-            "fixels": self._table.count, "streamlines": self._count, "mu": found.mu,
+            "fixels": self._table.count, "streamlines": self._count, "mu": None if np.isnan(found.mu) else found.mu,
             "iterations": max(len(found.iterations) - 1, 0),
         } | _costs(found.iterations)  # fmt: skip
+        known = found.iterations[0].streamlines if found.iterations else self._count
+        if known < FEW * self._count:
+            self.doubts += (
+                f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "
+                "have the weight 1: check that FODs and streamlines lie in one space",
+            )  # fmt: skip
 
 
 def _costs(iterations: tuple[Iteration, ...]) -> dict[str, float]:
