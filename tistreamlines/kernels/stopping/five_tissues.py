@@ -9,7 +9,7 @@ from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
 from ..lanes import corner_voxel, corner_weight
-from .own_grid import OwnGrid, on_own_grid
+from .own_grid import OwnGrid, map_around, on_own_grid
 
 TISSUES = 5
 VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
@@ -31,6 +31,17 @@ class Act5(OwnGrid):
     side_z: real
 
 
+class Five(Record):
+    """Local variables: the shares of the five tissues at a point, and their sum."""
+
+    cortical: real
+    subcortical: real
+    white: real
+    fluid: real
+    pathology: real
+    all: real
+
+
 @func
 def tissues_at(own: Act5, p: vec3) -> real:
     """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
@@ -44,12 +55,7 @@ def tissues_at(own: Act5, p: vec3) -> real:
         nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES + number)
         # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
         if team_max(absolute(nearest)) > 0.0:
-            for corner in rolled(8):
-                i = (corner >> 2) & 1
-                j = (corner >> 1) & 1
-                k = corner & 1
-                place = corner_voxel(own.sides, q, i, j, k) * VALUES + number
-                value = value + corner_weight(q, i, j, k) * take(own.maps, place)
+            value = map_around(own, q, number)
     return minimum(maximum(value, 0.0), 1.0)
 
 
@@ -59,23 +65,32 @@ def tissue(shares: real, number: i32) -> real:
     return team_max(where(lane() == number, shares, -1.0))
 
 
+@stage
+def tell_apart(share: Five, shares: real):
+    """Tell the shares apart that the lanes hold."""
+    share.cortical = tissue(shares, 0)
+    share.subcortical = tissue(shares, 1)
+    share.white = tissue(shares, 2)
+    share.fluid = tissue(shares, 3)
+    share.pathology = tissue(shares, 4)
+    share.all = ((share.cortical + share.subcortical) + share.white) + (share.fluid + share.pathology)
+
+
 @func
 def kind_of(shares: real) -> i32:
     """What a point with these shares lies in."""
-    cortical = tissue(shares, 0)
-    subcortical = tissue(shares, 1)
-    white = tissue(shares, 2)
-    fluid = tissue(shares, 3)
-    pathology = tissue(shares, 4)
-    grey = cortical + subcortical
+    share = Five()
+    tell_apart(share, shares)
+    grey = share.cortical + share.subcortical
+    most = maximum(maximum(share.cortical, share.subcortical), share.white)
     kind = WHITE
-    if ((cortical + subcortical) + white) + (fluid + pathology) < LEAST_SUM:
+    if share.all < LEAST_SUM:
         kind = NOWHERE
-    elif (fluid >= cortical) & (fluid >= subcortical) & (fluid >= white) & (fluid >= pathology):
+    elif (share.fluid >= most) & (share.fluid >= share.pathology):
         kind = FLUID
-    elif (grey >= white) & (grey > fluid) & (grey > pathology):
-        kind = where(cortical >= subcortical, CORTEX, SUBCORTEX)
-    elif (pathology >= cortical) & (pathology >= subcortical) & (pathology >= white) & (pathology > fluid):
+    elif (grey >= share.white) & (grey > share.fluid) & (grey > share.pathology):
+        kind = where(share.cortical >= share.subcortical, CORTEX, SUBCORTEX)
+    elif (share.pathology >= most) & (share.pathology > share.fluid):
         kind = PATHOLOGY
     return kind
 
@@ -83,18 +98,17 @@ def kind_of(shares: real) -> i32:
 @func
 def may_begin(shares: real) -> i32:
     """Whether a streamline may begin at a point with these shares: in which matter, BEYOND the interface, or REFUSED."""
-    cortical = tissue(shares, 0)
-    subcortical = tissue(shares, 1)
-    white = tissue(shares, 2)
-    fluid = tissue(shares, 3)
-    pathology = tissue(shares, 4)
+    share = Five()
+    tell_apart(share, shares)
+    grey = share.cortical + share.subcortical
+    rest = maximum(maximum(share.cortical, share.fluid), share.pathology)
     begins = REFUSED
-    if ((cortical + subcortical) + white) + (fluid + pathology) >= LEAST_SUM:
-        if (subcortical > cortical) & (subcortical >= white) & (subcortical > fluid) & (subcortical > pathology):
+    if share.all >= LEAST_SUM:
+        if (share.subcortical > rest) & (share.subcortical >= share.white):
             begins = IN_DEEP_GREY
-        elif (kind_of(shares) != FLUID) & (white > 0.0) & ((cortical + subcortical) - white < NEAR):
+        elif (kind_of(shares) != FLUID) & (share.white > 0.0) & (grey - share.white < NEAR):
             begins = IN_WHITE
-            if ((cortical + subcortical) > white) & (cortical > subcortical):
+            if (grey > share.white) & (share.cortical > share.subcortical):
                 begins = BEYOND
     return begins
 

@@ -35,6 +35,19 @@ def on_own_grid(own: OwnGrid, p: vec3) -> vec3:
 
 
 @func
+def map_around(own: OwnGrid, q: vec3, number: i32) -> real:
+    """Each lane's map, or that at each lane's point, interpolated trilinearly between the eight voxels around the point."""
+    value = lanes(0.0)
+    for corner in rolled(8):
+        i = (corner >> 2) & 1
+        j = (corner >> 1) & 1
+        k = corner & 1
+        place = corner_voxel(own.sides, q, i, j, k) * MAPS + number
+        value = value + corner_weight(q, i, j, k) * take(own.maps, place)
+    return value
+
+
+@func
 def map_at(own: OwnGrid, q: vec3, number: i32) -> real:
     """One of the maps, interpolated trilinearly at a point of the grid; 0 outside it.
 

@@ -10,30 +10,37 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import exp, reciprocal_root
-from .visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
+from .visits import fixel_of, units_of
 
 NUMBERS = 6  # of a fixel
 ROUNDS = 100  # of Newton's method
 ENOUGH = 0.001  # change of a step after which it is found
 FRACTION = 256.0  # parts of a unit of length, in sums
 LOWEST, HIGHEST = -80.0, 10.0  # coefficients whose exponentials are computed
-SUMS = 4  # words of a fixel
-# sums of all streamlines are kept in many places, so that threads do not wait for each other, of five words each: the squares
-# of coefficients and their roughness, each as a whole number and parts of one, and how many coefficients are above the least
+SUMS = 4  # words of a fixel: two for the density of its streamlines, two for their coefficients
+# What the regularisation costs is summed in TALLIES places, so that threads do not wait for each other.  Each place has TALLY
+# words: two for squared coefficients, two for the roughness, and the number of coefficients above the least one.
 TALLIES, TALLY = 1024, 5
-TALLY_PARTS, TALLY_MOST = 65536.0, 131072.0
+TALLY_PARTS, TALLY_MOST = 65536.0, 131072.0  # the second word counts parts of one; greater numbers are not told apart
 ATOMIC = Constant("1: several threads add to one array")
 EXCLUDES = Constant("1: a fixel that drives a streamline beyond the greatest coefficient takes no part any more")
 
 
 class Model(Record):
-    """What the fixels say, and the rules.
+    """The fixels, and the rules.
 
-    ``fixels``, NUMBERS for each: the density of streamlines less that of fibres; the first density of streamlines; the weight
-    of the voxel over that, 0 if the fixel takes no part; that weight alone, which is below 0 then; the mean coefficient of its streamlines, and
-    the exponential of that.  Densities of streamlines are proportional to lengths: ``unit`` is that of a unit of length.
-    ``tikhonov`` and ``variation``, factors of the regularisation; ``step``, greatest change of a coefficient; ``least`` and
-    ``most``, bounds of coefficients.  ``count``, number of fixels.
+    ``fixels`` has NUMBERS for each fixel:
+
+    0. the density of its streamlines, less that of its fibres;
+    1. the density that its streamlines had at first, when all weights were 1;
+    2. how much its voxel counts, divided by number 1; 0 if the fixel is excluded from the optimisation;
+    3. how much its voxel counts; minus that if the fixel is excluded;
+    4. the mean coefficient of its streamlines;
+    5. the exponential of number 4.
+
+    ``unit`` is the density of a streamline of weight 1 that visits a fixel for a unit of length.  ``tikhonov`` and ``variation``
+    are the factors of the regularisation, ``step`` is the greatest change of a coefficient, ``least`` and ``most`` are the bounds of
+    coefficients, and ``count`` is the number of fixels.
     """
 
     fixels: Reals
@@ -47,11 +54,12 @@ class Model(Record):
 
 
 class Weighed(Record):
-    """Streamlines, 32 to a team: ``begin`` and ``depth`` of a team's visits in ``words``.
+    """Streamlines, 32 to a team.
 
-    As bits, which hosts can read: ``share``, 1 over their lengths, weighted as their voxels are, or 0; their coefficients,
-    before and ``after`` a step; ``roughness``, how far these are from those of their fixels.  ``excluded``, of each fixel, 1 if
-    it takes no part from the next step on.
+    The visits of a team begin at ``begin`` in ``words``; each of its lanes has ``depth``.  Each streamline has a ``share``, which is
+    1 / (sum of its lengths, times how much their voxels count), or 0 without a visit; a coefficient, before and ``after`` a step;
+    and a ``roughness``, the mean squared difference from the mean coefficients of its fixels: of coefficients where its own is the
+    lower one, else of their exponentials.  These are bits of reals, since hosts read whole numbers only.  ``excluded`` is 1 for each fixel that is excluded from the next step on.
     """
 
     begin: Ints
@@ -84,6 +92,21 @@ class Search(Record):
     second: real
 
 
+@func
+def visit_at(item: i32, k: i32, weighed: Weighed) -> i32:
+    """Visit ``k`` of each lane's streamline."""
+    return at(weighed.words, weighed.begin[item] + 32 * k)
+
+
+@func
+def add_to(sums: Ints, place: i32, value: i32):
+    """Add to a sum, which other threads add to at the same time if ATOMIC."""
+    if ATOMIC:
+        add(sums, place, value)
+    else:
+        sums[place] = sums[place] + value
+
+
 @stage
 def sum_moments(sums: Moments, item: i32, f: real, model: Model, weighed: Weighed):
     """Sum over the visits: the fixel's difference p after a step is p + q (e^d - 1) + r d."""
@@ -95,9 +118,9 @@ def sum_moments(sums: Moments, item: i32, f: real, model: Model, weighed: Weighe
     sums.rr = lanes(0.0)
     sums.rough = lanes(0.0)
     for k in range(weighed.depth[item]):
-        word = at(weighed.words, weighed.begin[item] + 32 * k)
-        place = NUMBERS * (word & FIXEL_MASK)
-        units = real((word >> FIXEL_BITS) & MOST_UNITS)
+        visit = visit_at(item, k, weighed)
+        place = NUMBERS * fixel_of(visit)
+        units = real(units_of(visit))
         length = units * model.unit
         p = take(model.fixels, place)
         c = length * take(model.fixels, place + 2)
@@ -122,9 +145,9 @@ def sum_variation(search: Search, item: i32, t: real, e: real, model: Model, wei
     search.first = lanes(0.0)
     search.second = lanes(0.0)
     for k in range(weighed.depth[item]):
-        word = at(weighed.words, weighed.begin[item] + 32 * k)
-        place = NUMBERS * (word & FIXEL_MASK)
-        s = real((word >> FIXEL_BITS) & MOST_UNITS) * maximum(take(model.fixels, place + 3), 0.0)
+        visit = visit_at(item, k, weighed)
+        place = NUMBERS * fixel_of(visit)
+        s = real(units_of(visit)) * maximum(take(model.fixels, place + 3), 0.0)
         below = t - take(model.fixels, place + 4)
         mean = take(model.fixels, place + 5)
         low = below <= 0.0
@@ -183,20 +206,20 @@ def without_one(item: i32, beyond: i32, model: Model, weighed: Weighed) -> real:
     worst = lanes(-1)
     most = lanes(0.0)
     for k in range(weighed.depth[item]):
-        word = at(weighed.words, weighed.begin[item] + 32 * k)
-        place = NUMBERS * (word & FIXEL_MASK)
+        visit = visit_at(item, k, weighed)
+        place = NUMBERS * fixel_of(visit)
         p = take(model.fixels, place)
-        cost = ((p * p) * take(model.fixels, place + 2)) * real((word >> FIXEL_BITS) & MOST_UNITS)
+        cost = ((p * p) * take(model.fixels, place + 2)) * real(units_of(visit))
         more = (p < 0.0) & (cost > most)
-        worst = where(more, word & FIXEL_MASK, worst)
+        worst = where(more, fixel_of(visit), worst)
         most = where(more, cost, most)
     total = lanes(0.0)
     weights = lanes(0.0)
     for k in range(weighed.depth[item]):
-        word = at(weighed.words, weighed.begin[item] + 32 * k)
-        place = NUMBERS * (word & FIXEL_MASK)
-        s = real((word >> FIXEL_BITS) & MOST_UNITS) * maximum(take(model.fixels, place + 3), 0.0)
-        s = where((word & FIXEL_MASK) == worst, 0.0, s)
+        visit = visit_at(item, k, weighed)
+        place = NUMBERS * fixel_of(visit)
+        s = real(units_of(visit)) * maximum(take(model.fixels, place + 3), 0.0)
+        s = where(fixel_of(visit) == worst, 0.0, s)
         total = total + s * take(model.fixels, place + 4)
         weights = weights + s
     chosen = (beyond == 1) & (worst >= 0)
@@ -230,23 +253,17 @@ def sum_up(item: i32, weighed: Weighed, factors: Reals, least: real, bits_apart:
     mask = (1 << bits_apart) - 1
     begin = weighed.begin[item]
     for i in each(32 * weighed.depth[item]):
-        word = weighed.words[begin + i]
-        units = real((word >> FIXEL_BITS) & MOST_UNITS)
+        visit = weighed.words[begin + i]
+        units = real(units_of(visit))
         if units > 0.0:
-            place = SUMS * (word & FIXEL_MASK)
+            place = SUMS * fixel_of(visit)
             which = 32 * item + (i & 31)
             density = i32(floor((units * factors[which]) * FRACTION + 0.5))
             mean = i32(floor((units * maximum(from_bits(weighed.coefficients[which]), LOWEST)) * FRACTION + 0.5))
-            if ATOMIC:
-                add(sums, place, density & mask)
-                add(sums, place + 1, density >> bits_apart)
-                add(sums, place + 2, mean & mask)
-                add(sums, place + 3, mean >> bits_apart)
-            else:
-                sums[place] = sums[place] + (density & mask)
-                sums[place + 1] = sums[place + 1] + (density >> bits_apart)
-                sums[place + 2] = sums[place + 2] + (mean & mask)
-                sums[place + 3] = sums[place + 3] + (mean >> bits_apart)
+            add_to(sums, place, density & mask)
+            add_to(sums, place + 1, density >> bits_apart)
+            add_to(sums, place + 2, mean & mask)
+            add_to(sums, place + 3, mean >> bits_apart)
 
 
 @func
@@ -254,16 +271,12 @@ def count_visits(item: i32, weighed: Weighed, counts: Ints):
     """Add the lengths of 32 streamlines in each fixel, and the number of their visits."""
     begin = weighed.begin[item]
     for i in each(32 * weighed.depth[item]):
-        word = weighed.words[begin + i]
-        units = (word >> FIXEL_BITS) & MOST_UNITS
+        visit = weighed.words[begin + i]
+        units = units_of(visit)
         if units > 0:
-            place = 2 * (word & FIXEL_MASK)
-            if ATOMIC:
-                add(counts, place, units)
-                add(counts, place + 1, 1)
-            else:
-                counts[place] = counts[place] + units
-                counts[place + 1] = counts[place + 1] + 1
+            place = 2 * fixel_of(visit)
+            add_to(counts, place, units)
+            add_to(counts, place + 1, 1)
 
 
 @func
@@ -272,12 +285,21 @@ def average(item: i32, values: Reals, masks: Reals, weighed: Weighed):
     total = lanes(0.0)
     length = lanes(0.0)
     for k in range(weighed.depth[item]):
-        word = at(weighed.words, weighed.begin[item] + 32 * k)
-        s = real((word >> FIXEL_BITS) & MOST_UNITS) * take(masks, word & FIXEL_MASK)
-        total = total + s * take(values, word & FIXEL_MASK)
+        visit = visit_at(item, k, weighed)
+        s = real(units_of(visit)) * take(masks, fixel_of(visit))
+        total = total + s * take(values, fixel_of(visit))
         length = length + s
     put(weighed.share, 32 * item, bits(quotient(lanes(1.0), length)))
     put(weighed.after, 32 * item, bits(quotient(total, length)))
+
+
+@func
+def add_parts(totals: Ints, place: i32, value: real):
+    """Add a number from 0 on, at most TALLY_MOST, to two words: its whole number, and the parts of one that are left."""
+    kept = minimum(value, TALLY_MOST)
+    whole = i32(kept)
+    add_to(totals, place, whole)
+    add_to(totals, place + 1, i32((kept - real(whole)) * TALLY_PARTS))
 
 
 @func
@@ -287,22 +309,6 @@ def tally(item: i32, weighed: Weighed, least: real, totals: Ints):
     for i in each(32):
         f = from_bits(weighed.coefficients[32 * item + i])
         if from_bits(weighed.share[32 * item + i]) > 0.0:
-            square = minimum(f * f, TALLY_MOST)
-            rough = minimum(from_bits(weighed.roughness[32 * item + i]), TALLY_MOST)
-            whole = i32(square)
-            part = i32((square - real(whole)) * TALLY_PARTS)
-            rest = i32(rough)
-            piece = i32((rough - real(rest)) * TALLY_PARTS)
-            above = where(f > least, 1, 0)
-            if ATOMIC:
-                add(totals, place, whole)
-                add(totals, place + 1, part)
-                add(totals, place + 2, rest)
-                add(totals, place + 3, piece)
-                add(totals, place + 4, above)
-            else:
-                totals[place] = totals[place] + whole
-                totals[place + 1] = totals[place + 1] + part
-                totals[place + 2] = totals[place + 2] + rest
-                totals[place + 3] = totals[place + 3] + piece
-                totals[place + 4] = totals[place + 4] + above
+            add_parts(totals, place, f * f)
+            add_parts(totals, place + 2, from_bits(weighed.roughness[32 * item + i]))
+            add_to(totals, place + 4, where(f > least, 1, 0))

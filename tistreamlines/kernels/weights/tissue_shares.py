@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import floored
-from ..lanes import corner_voxel, corner_weight
-from ..stopping.five_tissues import LEAST_SUM, TISSUES
-from ..stopping.own_grid import OwnGrid, on_own_grid
+from ..stopping.five_tissues import LEAST_SUM
+from ..stopping.own_grid import OwnGrid, map_around, on_own_grid
 
 SIDE = 10  # points along each side of a voxel
 POINTS = SIDE * SIDE * SIDE
@@ -14,7 +13,7 @@ COUNTED = 4  # numbers of a lane: points in cortical and subcortical grey and in
 
 
 class Shares(Record):
-    """Voxels, x y z in turn, and COUNTED numbers for each and 32 lanes, those of a kind side by side."""
+    """Voxels, x y z in turn; and the points that each of 32 lanes has counted: COUNTED times 32 numbers for each voxel."""
 
     voxels: Ints
     counts: Ints
@@ -23,14 +22,7 @@ class Shares(Record):
 @func
 def tissue_here(own: OwnGrid, q: vec3, number: i32) -> real:
     """Share of a tissue at each lane's point of the tissues' image."""
-    value = lanes(0.0)
-    for corner in range(8):
-        i = (corner >> 2) & 1
-        j = (corner >> 1) & 1
-        k = corner & 1
-        place = corner_voxel(own.sides, q, i, j, k) * TISSUES + number
-        value = value + corner_weight(q, i, j, k) * take(own.maps, place)
-    return minimum(maximum(value, 0.0), 1.0)
+    return minimum(maximum(map_around(own, q, number), 0.0), 1.0)
 
 
 @func

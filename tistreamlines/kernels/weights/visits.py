@@ -83,6 +83,24 @@ class Course(Record):
 
 
 @func
+def visit_of(fixel: i32, units: i32) -> i32:
+    """The word of a visit."""
+    return fixel | (units << FIXEL_BITS)
+
+
+@func
+def fixel_of(visit: i32) -> i32:
+    """The fixel that is visited."""
+    return visit & FIXEL_MASK
+
+
+@func
+def units_of(visit: i32) -> i32:
+    """The length of a visit."""
+    return (visit >> FIXEL_BITS) & MOST_UNITS
+
+
+@func
 def point_of(paths: Paths, grid: FixelGrid, number: i32) -> vec3:
     """Voxel coordinates of each lane's point."""
     place = 3 * number
@@ -146,16 +164,16 @@ def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, found: Fou
     room = found.depth[item]
     base = found.begin[item] + lane()
     slot = where(counts & (course.visits < room), course.visits, room)
-    word = fixel | (units << FIXEL_BITS)
+    word = visit_of(fixel, units)
     more = where(counts, 1, 0)
     for back in range(RECENT):
         earlier = course.visits - (back + 1)
         known = counts & (earlier >= 0) & (earlier < room)
         other = take(found.words, base + 32 * where(known, earlier, room))
-        both = units + ((other >> FIXEL_BITS) & MOST_UNITS)
-        same = known & ((other & FIXEL_MASK) == fixel) & (both <= MOST_UNITS) & (more == 1)
+        both = units + units_of(other)
+        same = known & (fixel_of(other) == fixel) & (both <= MOST_UNITS) & (more == 1)
         slot = where(same, earlier, slot)
-        word = where(same, fixel | (both << FIXEL_BITS), word)
+        word = where(same, visit_of(fixel, both), word)
         more = where(same, 0, more)
     found.words[base + 32 * slot] = word
     course.visits = course.visits + more
