@@ -48,6 +48,14 @@ def importing(file: str) -> str:
     return f"import sys; sys.path[:0] = {folders!r}; import {Path(file).stem}; "
 
 
+def assert_same_bits(file: str, arch: str, folder: Path, expected: dict[str, np.ndarray]) -> None:
+    """Assert that a test module's ``compute`` gives these arrays on an arch, bit for bit."""
+    found = computed(file, arch, folder)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name].view(np.uint8), values.view(np.uint8), err_msg=name)
+
+
 def computed(file: str, arch: str, folder: Path) -> dict[str, np.ndarray]:
     """What a test module's ``compute`` gives on an arch, in a process of its own, since Taichi is global to one."""
     try:

@@ -96,7 +96,7 @@ def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> 
     names : iterable of str, optional
         Parameters to add, which the help then shows; by default all, of which it shows the common ones.
     shorten : str
-        What names may also be given without, if they begin with it.
+        A prefix of names: options that begin with it also have a name without it.
     """
     known = options()
     chosen = list(known if names is None else names)

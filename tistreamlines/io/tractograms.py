@@ -84,7 +84,8 @@ def step_of_tractogram(path: Path) -> float | None:
 
     with reading(path):
         header: Any = nib.streamlines.load(path, lazy_load=True).header
-        for name in ("output_step_size", "step_size"):  # the first one where tckgen has left points out
+        # tckgen before 3.0 wrote the distance as output_step_size where it left points out; tcksift2 reads the other
+        for name in ("output_step_size", "step_size"):
             with suppress(KeyError, ValueError):
                 if 0 < (step := float(header[name])) < np.inf:
                     return step

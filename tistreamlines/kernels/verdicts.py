@@ -11,8 +11,8 @@ from enum import IntEnum
 class Verdict(IntEnum):
     """Reasons to drop a streamline, of which the lowest one that holds counts; the greatest number is no reason.
 
-    The first three end a streamline early, and the next three may end its backward half early or keep it from growing, so
-    its length is not known then.
+    The first three end a streamline early.  NO_STEP, TOO_LONG and INVALID_ENDS may keep its backward half from growing, or
+    end it early.  In both cases its length is not known, so they come before TOO_SHORT.
     """
 
     EXCLUDED = 0

@@ -7,7 +7,7 @@ import subprocess
 import nibabel as nib
 import numpy as np
 import pytest
-from commands import computed, one_line
+from commands import assert_same_bits, one_line
 from fods import random_fods
 from mrtrix_tests import inputs
 from scipy.optimize import lsq_linear
@@ -143,9 +143,7 @@ def on_cpu():
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
 def test_devices_weigh_alike(arch, on_cpu, tmp_path):
-    found = computed(__file__, arch, tmp_path)
-    for name, values in on_cpu.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
+    assert_same_bits(__file__, arch, tmp_path, on_cpu)
 
 
 def test_streamlines_that_visit_nothing_are_an_error():

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from commands import computed
+from commands import assert_same_bits
 from visited import AFFINE, ALONG_X, SHAPE, STEP, batch, curves, fixel_table, lengths_of, table_of
 
 from tistreamlines.devices import ARCHS, choose
@@ -94,7 +94,4 @@ def on_cpu():
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
 def test_devices_find_the_same_visits(arch, on_cpu, tmp_path):
-    found = computed(__file__, arch, tmp_path)
-    assert found.keys() == on_cpu.keys()
-    for name, values in on_cpu.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
+    assert_same_bits(__file__, arch, tmp_path, on_cpu)

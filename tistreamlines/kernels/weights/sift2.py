@@ -1,9 +1,9 @@
 """SIFT2: weights with which the density of streamlines in each fixel comes near that of fibres (Smith et al. 2015).
 
-The weight of a streamline is the exponential of its coefficient.  In an iteration, each coefficient changes by a step of its own
-that is best while all other streamlines keep to theirs, apart from a share in the change of each fixel that they have in common;
-then the densities are summed anew.  Each lane has a streamline.  Sums over streamlines are sums of whole numbers, so that they
-depend neither on their order nor on the device.
+The weight of a streamline is the exponential of its coefficient.  In an iteration, each coefficient takes the step that minimises
+the cost under the assumption that the other streamlines in its fixels take about the same step; then the densities of all fixels are
+summed again.  Each lane has a streamline.  Sums over streamlines are sums of whole numbers, so that they depend neither on their
+order nor on the device.
 """
 
 from __future__ import annotations

@@ -20,13 +20,14 @@ from ...backends.program import Program
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
-from ...kernels.products.density import Affine, Grid, count_points
+from ...kernels.products.density import Grid, count_points
 from ...kernels.products.ends import count_end_points
-from ...linker.lang import LANES, fields_of
+from ...linker.lang import LANES
 from ...linker.records import spread
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
 from .point_kernels import launch, program_of
+from .unpacking import affine_record
 
 Array = npt.NDArray[Any]
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
@@ -84,8 +85,7 @@ class MapGrid:
 
 def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
     """Return the kernels' record of a grid."""
-    affine = dict(zip(fields_of(Affine), to_voxel.ravel().tolist(), strict=True))
-    return Grid(**affine, across=shape[0], deep=shape[1], high=shape[2])
+    return Grid(**vars(affine_record(to_voxel)), across=shape[0], deep=shape[1], high=shape[2])
 
 
 def in_parts(begins: Array, most: int) -> list[slice]:

@@ -14,11 +14,10 @@ from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io.labels import read_labels
 from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
-from ...kernels.products.points import Affine
-from ...linker.lang import fields_of
 from ...linker.records import spread
 from ...linker.source import Source
 from ...space.batch import Batch, Space
+from .unpacking import affine_of, affine_record
 
 Array = npt.NDArray[Any]
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
@@ -79,7 +78,7 @@ class Parcellation:
         to_voxel = np.linalg.inv(self.space.affine)
         across, deep, high = self.space.shape
         self._own = spread("parcels", Parcels(
-            **_affine(to_voxel), across=across, deep=deep, high=high, back=Affine(**_affine(self.space.affine)),
+            **vars(affine_record(to_voxel)), across=across, deep=deep, high=high, back=affine_of(self.space),
             nodes=rows,
         )) | spread("search", _search(self.space, radius if rule == RADIAL else 0.0))  # fmt: skip
 
@@ -116,10 +115,6 @@ class Parcellation:
 def ends_of(batch: Batch) -> Array:
     """Return the first and the last point of each streamline, (n, 2, 3) float32, RASmm."""
     return batch.points[np.stack([batch.offsets[:-1], batch.offsets[1:] - 1], axis=1)]
-
-
-def _affine(matrix: Array) -> dict[str, float]:
-    return dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True))
 
 
 def _search(space: Space, radius: float) -> Search:

@@ -55,9 +55,14 @@ class Grown:
         ]
 
 
+def affine_record(matrix: Array) -> Affine:
+    """Return the kernels' record of an affine matrix, (3, 4) or (4, 4)."""
+    return Affine(**dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True)))
+
+
 def affine_of(space: Space) -> Affine:
     """Return the kernels' record of the affine from voxels to RASmm."""
-    return Affine(**dict(zip(fields_of(Affine), space.affine[:3].ravel().tolist(), strict=True)))
+    return affine_record(space.affine)
 
 
 def own_memory(points: int, _: int) -> Array:

@@ -131,14 +131,14 @@ class DeviceWeights:
 
         return np.stack(self._each(work))
 
-    def average(self, values: Array, masks: Array) -> npt.NDArray[np.float32]:
-        """Return the mean of ``values`` (fixels,) over the visits of each streamline, (n,); 0 without a visit.
+    def average(self, values: Array, masks: Array) -> None:
+        """Find the mean of ``values`` (fixels,) over the visits of each streamline, to be fetched as 'after'.
 
-        A visit counts by its length times ``masks`` (fixels,), which the regularisation takes from then on.
+        It is 0 without a visit. A visit counts by its length times ``masks`` (fixels,), as in the regularisation from
+        then on.
         """
         given = {"values": values.astype(np.float32), "masks": masks.astype(np.float32)}
         self._run("average", {name: self._program.array(one) for name, one in given.items()})
-        return self.fetched("after")
 
     def step(self, rows: Array, unit: float, bounds: Mapping[str, float]) -> None:
         """Find a step of each coefficient, and how far each is from those of its fixels.

@@ -10,20 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...kernels.products.points import Affine
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid
-from ...linker.lang import fields_of
 from ...space.batch import Space
 from ...space.geodesic import half_sphere
 from ...space.nearest_vertex import cell_table
 from ...space.sphere import sphere_tables
+from ..products.unpacking import affine_record
 
 Array = npt.NDArray[Any]
-
-
-def affine_record(matrix: Array) -> Affine:
-    """Return the kernels' record of an affine matrix (4, 4)."""
-    return Affine(**dict(zip(fields_of(Affine), np.asarray(matrix, float)[:3].ravel().tolist(), strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What a registry's row of weights makes, without the import of all that it needs."""
+"""Makes the product of the registry's row 'sift2'; the modules that it needs are imported only then."""
 
 from __future__ import annotations
 

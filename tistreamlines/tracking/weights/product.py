@@ -177,5 +177,4 @@ def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, f
         for one in iterations
     ]  # fmt: skip
     with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
-        file.write(",".join(COLUMNS) + "\n")
-        file.writelines(",".join(f"{value:.10g}" for value in row) + "\n" for row in rows)
+        np.savetxt(file, rows, "%.10g", ",", header=",".join(COLUMNS), comments="")

@@ -193,9 +193,9 @@ def sift2(
     fixels = _Fixels(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
     first = held.first * fixels.scale
     ratio = np.divide(fibres, first, out=np.zeros(len(first)), where=first > 0)
-    means = held.average(ratio, masks)
+    held.average(ratio, masks)
     if rules.linear:
-        return Weights(_linear(means, rules), mu, ())
+        return Weights(_linear(held.fetched("after"), rules), mu, ())
     rows = _iterated(held, fixels, rules, count)
     found = held.fetched("coefficients")
     found[found <= rules.min_coeff] = -np.inf

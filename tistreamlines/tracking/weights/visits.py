@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
 TOGETHER = 2**20  # points whose visits are found in a launch
-A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel that its points lead through
+A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ class Visitor:
     table : FixelTable
         The fixels.
     step_mm : float
-        Distance between the points of a streamline, of which curves are divided so that steps are short; at most
-        infinity, as if it were unknown: then they are not divided.
+        Distance between the points of a streamline, which tells into how many steps the curve between two of them is
+        divided; infinity if it is not known, and curves are not divided.
     device : Device
         Where visits are found. They are the same everywhere.
     threads : int, optional
