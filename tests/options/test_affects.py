@@ -18,7 +18,8 @@ from tistreamlines.run.log import Log, Watcher
 KINDS = ("boot", "ptt of an odf", "det of sh, regions")
 # as they were before options said it, when a list of names did
 LATER = {
-    "nseeds", "seed_seed", "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
+    "nseeds", "seed_seed", "seed_dynamic_basis", "seed_round",
+    "seeds_per_voxel", "seed_grid", "step_size", "max_steps", "min_length", "max_length",
     "too_long", "one_way", "keep", "rng_seed", "include", "include_ordered", "exclude", "limit_mask", "ends_in",
     "stop_when_included", "select", "max_seeds", "time_limit", "force", "bids_out", "json_stats", "report", "density",
     "density_voxel", "density_grid", "density_kind", "density_sample", "ends", "connectome", "connectome_assignment",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import nibabel as nib
 import numpy as np
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
@@ -120,6 +121,11 @@ def surface(radius: float) -> Path:
     return save_freesurfer(folder / "lh.white", *ball, footer(shift))
 
 
+def fods() -> Any:
+    """The bundle's functions as an image."""
+    return nib.Nifti1Image(data()["sh"], data()["affine"])
+
+
 def tissues_of(d: dict[str, Any]) -> Any:
     """The five tissues of the bundle, of which half of the grey matter is subcortical."""
     deep = np.indices(SHAPE)[2] < 3
@@ -166,6 +172,9 @@ def kinds() -> dict[str, dict[str, Any]]:
             "sh": d["sh"] / 2, "dg": "sd_stream", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60,
             "keep": "all",
         },
+        "prob of sh, dynamic seeds": sh | stop | {
+            "dg": "prob", "seed_dynamic": fods(), "nseeds": 60, "seed_round": 20,
+        },
     }  # fmt: skip
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
@@ -185,11 +194,13 @@ def values(folder: Path) -> dict[str, Any]:
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
         "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"], "bedpostx": str(samples(True)),
+        "seed_dynamic": fods(),
     }  # fmt: skip
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
-        "sh_basis": "tournier07", "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
+        "sh_basis": "tournier07", "seed_dynamic_basis": "tournier07",
+        "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "sgm_truncation": "exit", "arch": "cpu", "compiler": "taichi",
         "devices": "0",
         "part": "1/2", "json_stats": str(folder / "stats.json"), "bids_out": str(folder / "bids"),
@@ -212,7 +223,8 @@ def values(folder: Path) -> dict[str, Any]:
              "sift2_fd_scale_gm", "sift2_remove_untracked")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
-        "nseeds": 17, "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
+        "nseeds": 17, "seed_round": 30,
+        "seeds_per_voxel": 2, "seed_grid": 2, "seed_seed": 5, "rng_seed": 5, "select": 7, "max_seeds": 5,
         "time_limit": 1e-9, "stop_threshold": 0.75, "fa_threshold": 0.75, "pft_back": 1.0, "pft_front": 2.0,
         "pft_particles": 7, "pft_max_trial": 1, "pft_min_wm": 0.9, "sh_order": 2, "shells": 2000, "sm_lambda": 0.1,
         "min_signal": 400.0, "fa_response": 0.5, "relative_peak_threshold": 0.9, "min_separation_angle": 90.0,

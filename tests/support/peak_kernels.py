@@ -1,8 +1,12 @@
-"""Kernels that call the parts of SD_STREAM."""
+"""Kernels that call the parts of SD_STREAM, and codes of directions."""
 
 from __future__ import annotations
 
-from tistreamlines.kernels.getters.sd_stream import SdStream, SdStreamScratch, decoded, encoded, peak_from
+import numpy as np
+from dialects import ints, reals, run
+
+from tistreamlines.kernels.getters.direction_codes import decoded, encoded
+from tistreamlines.kernels.getters.sd_stream import SdStream, SdStreamScratch, peak_from
 from tistreamlines.kernels.interpolate import ROW_CHUNKS
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32, put, vec3
 
@@ -34,3 +38,18 @@ def peaks(
     d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
     codes[item] = peak_from(method, scratch, d)
     amplitudes[item] = scratch.amplitudes[0]
+
+
+def codes_of(directions, dialect):
+    """Codes of directions (32 n, 3)."""
+    lanewise = np.moveaxis(directions.reshape(-1, 32, 3), 1, 2)
+    values = {"directions": lanewise, "codes": ints(len(directions))}
+    return np.asarray(run(dialect, encode, len(lanewise), values)["codes"])
+
+
+def directions_of(codes, dialect="python"):
+    """The directions (n, 3) of codes."""
+    n = len(codes)
+    padded = np.resize(np.asarray(codes, np.int32), 32 * -(-n // 32))
+    found = run(dialect, decode, len(padded) // 32, {"codes": padded, "directions": reals(3 * len(padded))})
+    return np.asarray(found["directions"]).reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)[:n]

@@ -6,6 +6,7 @@ from tistreamlines.kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UN
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.geodesic import half_sphere
 from tistreamlines.tracking.weights.fixel_grid import FixelTable
+from tistreamlines.tracking.weights.fixels import Fixels
 
 SHAPE = (12, 10, 9)
 AFFINE = np.array([[1.6, 0.5, -0.2, -8.0], [-0.5, 1.5, 0.4, 3.0], [0.3, -0.3, 1.9, -20.0], [0, 0, 0, 1]])
@@ -24,6 +25,11 @@ def table_of(affine, counts, lobes):
     row = np.pad(lobes.astype(np.uint8), (0, -len(lobes) % 4)).view(np.int32)
     known = counts > 0
     return FixelTable(Space(affine, counts.shape), counts, known, np.tile(row, (int(known.sum()), 1)))
+
+
+def fixels_with(table, fibres, mask):
+    """Fixels of these fibre densities, in no known direction."""
+    return Fixels(table, fibres, mask, np.zeros((table.count, 3), np.float32))
 
 
 def curves(count, seed=0, turn=0.15):

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from ..errors import ParameterError
 
-_SEEDING = "give --seed-mask FILE, or the points themselves with --seeds FILE"
-
 
 @dataclass(frozen=True)
 class Hint:
@@ -50,7 +48,6 @@ HINTS = (
          dipy_track="seed-density"),
     Hint("write --seed-gmwmi with the five tissues of -act; a mask of 5tt2gmwmi is given with --seed-image",
          tckgen="seed-gmwmi"),
-    Hint(f"dynamic seeding is not available: {_SEEDING}", tckgen="seed-dynamic"),
     Hint("give --seeds FILE, whose rows x y z dx dy dz have a point and a direction", tckgen="seed-direction"),
     Hint("there is no threshold for seeds: give --seed-mask FILE, the voxels with high amplitudes",
          tckgen="seed-cutoff"),
@@ -91,8 +88,8 @@ TRACKS = "--dg"  # an option of the command that tracks alone
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
 # options of tckgen with the same name and meaning, but one dash
 ALIKE = (
-    "include", "include-ordered", "exclude", "select", "seed-sphere", "act", "trials", "power", "samples", "downsample",
-    "backtrack", "crop-at-gmwmi", "sgm-truncation", "force", "quiet", "help",
+    "include", "include-ordered", "exclude", "select", "seed-sphere", "seed-dynamic", "act", "trials", "power",
+    "samples", "downsample", "backtrack", "crop-at-gmwmi", "sgm-truncation", "force", "quiet", "help",
 )  # fmt: skip
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {

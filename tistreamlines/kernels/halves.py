@@ -30,6 +30,7 @@ WORDS = Constant("words that a half keeps of the bits of its points")
 TAKES_BACK = Constant("1: the rule or a recovery may take points back, so bits are collected when a half has ended")
 IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0: both grow at the same time")
 DROPS_DEAD_END = Constant("1: the last point is dropped if the getter finds no direction there, 0: it is kept")
+DIRECTED = Constant("1: each seed has a given direction, near which the getter seeks the initial one; 0: the getter finds it alone")
 CROPS = Constant("1: ends may lie within their last segments")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
 

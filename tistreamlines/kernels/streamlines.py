@@ -11,7 +11,7 @@ from .selection.regions import DISORDER, EXCLUDE, MISSED_INCLUDE, MORE, all_beyo
 from .stop_reasons import Stop
 from .verdicts import Verdict
 
-begin = Hole("the getter's initial directions at a seed; ``scratch.peaks.kept`` lists their codes, halved")
+begin = Hole("the getter's initial directions at a seed; ``scratch.peaks.kept`` lists their codes, halved; its first number may be the code of a given direction before")
 ONE_WAY = Constant("1: there are no backward halves, 2: forward halves take one of both senses at random, 0: both halves grow")
 NOT_GROWN, REJECTED = int(Stop.NOT_GROWN), int(Stop.REJECTED)
 EXCLUDED, OUT_OF_TURN = int(Verdict.EXCLUDED), int(Verdict.OUT_OF_TURN)
@@ -24,6 +24,9 @@ def start(item: i32, seeds: Seeds, rules: Rules, volume: Volume, method: Method,
     p = vec3(seeds.points[3 * item], seeds.points[3 * item + 1], seeds.points[3 * item + 2])
     count = 0
     if inside(volume.shape, p) == 1:
+        if DIRECTED:
+            scratch.peaks.kept[0] = seeds.peaks[item * seeds.most]
+            barrier()
         count = minimum(begin(volume, p, method, scratch, u32(item) + rules.first_seed, rules.key), seeds.most)
         for i in each(count):
             seeds.peaks[item * seeds.most + i] = 2 * scratch.peaks.kept[i]

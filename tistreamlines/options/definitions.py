@@ -33,6 +33,7 @@ from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
+from ..tracking.weights.dynamic_options import DynamicOptions
 from ..tracking.weights.options import Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
@@ -45,7 +46,7 @@ class OwnOptions(
     WaytotalOptions, Sift2Options, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
     RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
     Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
-    SurfaceOptions, SeedOptions,
+    SurfaceOptions, DynamicOptions, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

@@ -36,6 +36,9 @@ class Options(TypedDict, total=False):
     seed_seed: int | None
     shells: str | float | Sequence[float] | None
     bvecs_frame: Literal["auto", "voxel", "fsl"] | None
+    seed_dynamic: ImageLike | None
+    seed_dynamic_basis: str | None
+    seed_round: int | None
     seed_surface: OneOrMore[TableLike] | None
     seeds_per_vertex: int | None
     surface_direction: Literal["free", "normal", "inward"] | None

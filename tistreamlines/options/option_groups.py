@@ -67,7 +67,8 @@ class SeedOptions:
     seeds: PointsLike | None = option(
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "
         "dx dy dz also give the direction in which a seed's one streamline starts, instead of the peaks. It is moved "
-        "to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small.", unit="FILE",
+        "to the nearest vertex of --sphere, by at most 5.5 degrees on default and full, 6.9 on small; ifod1, ifod2 and "
+        "sd_stream seek one near it.", unit="FILE",
         absent="random seeds", one_of=PLACE, excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"),
         common=True,
     )  # fmt: skip

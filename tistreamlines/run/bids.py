@@ -166,7 +166,9 @@ def _told(value: Any) -> Any:
 def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
     if chosen.seed_sphere is not None:
         return {"Sources": [{"Type": "Sphere"}]}
-    places = (chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image)
+    places = (
+        chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image, chosen.seed_dynamic,
+    )  # fmt: skip
     place = next((one for one in places if one is not None), None)
     kind, per_element = "Random", None
     if chosen.seeds is not None:

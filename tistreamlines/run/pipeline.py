@@ -54,11 +54,16 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
             with log.stage("compile"):
                 precompiling.join()
                 plan.seeds.points(0, 1)
+                for doubt in plan.seeds.doubts:
+                    log.warn(doubt)
                 filters = selection.filters(plan.space)
                 settings = _settings(plan, parameters)
                 products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+                products.watch_weighing(watcher.weighing)
                 content.groups_of, content.late = products.groups, products.per_streamline
-                made = products.collectors(plan.space, settings) if only_products else []
+                # later seeds may need the points of streamlines
+                on_device = only_products and plan.seeds.round_from(0) is None
+                made = products.collectors(plan.space, settings) if on_device else []
                 engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes():
@@ -95,4 +100,4 @@ def _settings(plan: Plan, parameters: Parameters) -> Settings:
     if plan.seeds.directions(0, 1) is None:
         return settings
     refuse_peak_options(parameters)
-    return replace(settings, either_sense=False)
+    return replace(settings, directed=True, either_sense=plan.seeds.either_sense)

@@ -62,7 +62,7 @@ class Precompiling:
         with suppress(Exception):  # it occurs again in the run itself
             if self._session.here:
                 warm_up(self._session.devices[0], exact=self._parameters.exact)
-            if self._parameters.seeds is None and self._parameters.seed_surface is None:
+            if all(getattr(self._parameters, name) is None for name in ("seeds", "seed_surface", "seed_dynamic")):
                 voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
                 seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
             if shapes := self._given.get():

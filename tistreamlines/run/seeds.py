@@ -47,6 +47,8 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
     if parameters.seed_sphere is not None:
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
         return BallSeeds(balls, space, parameters.seed_count, *drawn)
+    if parameters.seed_dynamic is not None:
+        return _dynamic(parameters, space)
     tissues: Any = parameters.seed_gmwmi
     if tissues is not None:
         from ..tracking.seeding.interface import interface_seeds
@@ -63,6 +65,17 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
         )  # fmt: skip
     own = _in_voxels(parameters, region, drawn)
     return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
+
+
+def _dynamic(parameters: Parameters, space: Space) -> Seeds:
+    """Return seeds in fixels that lack streamlines."""
+    from ..tracking.weights.dynamic_seeds import DynamicSeeds
+
+    return DynamicSeeds(
+        parameters.seed_dynamic, parameters.seed_dynamic_basis or parameters.sh_basis, parameters.act, space,
+        parameters.step_mm(space.voxel_sizes), parameters.arch, parameters.seed_count, parameters.select,
+        parameters.seed_seed, parameters.seed_round, parameters.threads,
+    )  # fmt: skip
 
 
 def _mask_of(region: Region) -> Mask | None:

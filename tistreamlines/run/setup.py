@@ -72,6 +72,7 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
         most_steps=most,
         truncate=parameters.too_long == "truncate",
         one_way=parameters.one_way,
+        directed=parameters.seed_dynamic is not None,
         rng_seed=parameters.rng_seed,
         exact=parameters.exact,
         threads=parameters.threads,

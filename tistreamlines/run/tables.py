@@ -193,7 +193,7 @@ def _seed_region(
     """
     space = inputs.space if inputs.seed_space is None else inputs.seed_space
     region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
-    names = ("seeds", "seed_sphere", *(BESIDE_A_MASK if region is None else ()))
+    names = ("seeds", "seed_sphere", "seed_dynamic", *(BESIDE_A_MASK if region is None else ()))
     if any(getattr(parameters, name) is not None for name in names):
         return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
     if region is None:

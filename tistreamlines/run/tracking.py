@@ -94,16 +94,18 @@ class Tracking:
     def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
         given = self.plan.seeds
-        if len(self.devices) > 1:
+        if len(self.devices) > 1 and given.round_from(0) is None:
             from ..workers.sliced import Sliced
 
             directed, some = given.directions(0, 1) is not None, (seeds.start, len(seeds))
             directions: Callable[..., Any] = given.directions
             yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if directed else None
             return
-        for first in range(seeds.start, seeds.stop, SEEDS_AT_ONCE):
-            count = min(SEEDS_AT_ONCE, seeds.stop - first)
+        first = seeds.start
+        while first < seeds.stop:
+            count = min(given.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
             yield np.asarray(given.points(first, count)), first, given.directions(first, count)
+            first += count
 
     @property
     def left(self) -> int | None:
@@ -160,6 +162,7 @@ class Tracking:
         self.counts.add(batch)
         if not batch.has_points:  # the device makes all that is made of them
             return
+        self.plan.seeds.heed(batch)
         self.products.add(batch)
         if self.gathered is not None:
             self.gathered.add(batch)

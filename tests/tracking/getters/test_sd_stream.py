@@ -12,7 +12,7 @@ import pytest
 from dialects import ints, reals, run
 from distributions import unit
 from fod_kernels import SHAPE, crossing, lobes
-from peak_kernels import decode, encode, peaks
+from peak_kernels import codes_of, directions_of, peaks
 from scipy.spatial import cKDTree
 
 import tistreamlines as ts
@@ -32,21 +32,6 @@ REACHED = 1e-4  # radians, of the last round
 
 
 # -------------------------------------------------------------------------------------------------------- directions
-def codes_of(directions, dialect):
-    """Codes of directions (32 n, 3)."""
-    lanewise = np.moveaxis(directions.reshape(-1, 32, 3), 1, 2)
-    values = {"directions": lanewise, "codes": ints(len(directions))}
-    return np.asarray(run(dialect, encode, len(lanewise), values)["codes"])
-
-
-def directions_of(codes, dialect="python"):
-    """The directions (n, 3) of codes."""
-    n = len(codes)
-    padded = np.resize(np.asarray(codes, np.int32), 32 * -(-n // 32))
-    found = run(dialect, decode, len(padded) // 32, {"codes": padded, "directions": reals(3 * len(padded))})
-    return np.asarray(found["directions"]).reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)[:n]
-
-
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_a_code_is_its_direction(dialect):
     given = unit(np.random.default_rng(1).normal(size=(320, 3)))

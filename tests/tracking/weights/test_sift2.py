@@ -12,7 +12,7 @@ from fods import random_fods
 from mrtrix_tests import inputs
 from scipy.optimize import lsq_linear
 from trx import trx_file_memmap
-from visited import STEP, curves, fixel_table, lengths_of
+from visited import STEP, curves, fixel_table, fixels_with, lengths_of
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
@@ -101,7 +101,7 @@ def problem(threads=None, arch="cpu", parts=1, **rules):
     visitor, made = Visitor(table, STEP, choose(arch), threads), []
     for some in np.array_split(np.arange(len(lines)), parts):
         made += [part.moved(int(some[0])) for part in visitor.parts(lines[some])]
-    return sift2(table, fibres, mask, made, len(lines), choose(arch), Rules(**rules), threads=threads)
+    return sift2(fixels_with(table, fibres, mask), made, len(lines), choose(arch), Rules(**rules), threads=threads)
 
 
 def test_weights_depend_neither_on_threads_nor_on_parts():
@@ -151,7 +151,7 @@ def test_streamlines_that_visit_nothing_are_an_error():
     parts = Visitor(table, STEP, choose("cpu")).parts(lines)
     nothing = np.zeros(table.counts.shape)
     with pytest.raises(InputError, match="in one space"):
-        sift2(table, np.ones(table.count), nothing, parts, len(lines), choose("cpu"))
+        sift2(fixels_with(table, np.ones(table.count), nothing), parts, len(lines), choose("cpu"))
 
 
 # ------------------------------------------------------------------------------------------------------------- in a run

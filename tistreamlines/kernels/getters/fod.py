@@ -13,6 +13,7 @@ from ..halves import *
 from ..interpolate import Volume, row_start
 from ..lanes import corner_row, corner_weight, cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
+from .direction_codes import decoded, encoded
 from .headings import HeadingScratch
 from .tries import draw_alone
 
@@ -210,25 +211,49 @@ def no_fluid(stopping: Stopping, p: vec3) -> real:
 
 # ------------------------------------------------------------------------------------------------------------- a half
 @func
-def start_of(method: Method, c0: u32, number: u32, key: Ints) -> vec3:
-    """The direction that is tried at a seed with this number."""
+def start_of(c0: u32, number: u32, key: Ints) -> vec3:
+    """The random direction at a seed with this number."""
     return anywhere(draw_alone(c0, u32(0), u32(0), number, key))
+
+
+@func
+def tried_at_seed(method: Fod, aim: i32, w: words) -> vec3:
+    """The direction that is tried at a seed: anywhere, or in the cone around a given one."""
+    if DIRECTED:
+        along = decoded(aim | i32(w[0] & u32(0)))  # in each lane, if the words are
+        turn = drawn(method, w)
+        d = turned(along, across(along), turn[0], turn[1], turn[2])
+    else:
+        d = anywhere(w)
+    return d
 
 
 @func
 def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch, c0: u32, key: Ints) -> i32:
     """Find the first random direction at a seed whose amplitude is above the threshold; return 0 if there is none."""
+    aim = 0
+    if DIRECTED:
+        aim = scratch.peaks.kept[0]
     count = 0
     turn = 0
     while (count == 0) & (turn < STARTS):
         number = lane() + 32 * turn
         w = philox(lanes(c0), lanes(u32(0)), lanes(u32(0)), u32(number), u32(key[0]), u32(key[1]))
-        value = amplitude(volume, p, everywhere(p), anywhere(w))
+        value = amplitude(volume, p, everywhere(p), tried_at_seed(method, aim, w))
         lowest = team_min(where((value > method.threshold) & (number < method.tries), real(number), 1.0e6))
         if lowest < 1.0e6:
             count = 1
             barrier()
-            scratch.peaks.kept[0] = i32(lowest)
+            found = tried_at_seed(method, aim, draw_alone(c0, u32(0), u32(0), u32(i32(lowest)), key))
+            scratch.peaks.kept[0] = encoded(found)
             barrier()
         turn = turn + 1
     return count
+
+
+@func
+def setting_out(initial: i32, side: i32) -> vec3:
+    """The direction in which a half starts: that which was found at the seed, a backward half against it."""
+    d = decoded(initial >> 1)
+    sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
+    return vec3(sense * d[0], sense * d[1], sense * d[2])

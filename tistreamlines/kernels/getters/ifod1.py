@@ -27,7 +27,7 @@ from .fod import (
     draws_of,
     has_fod,
     of_grid,
-    start_of,
+    setting_out,
     turned,
 )
 from .headings import Heading, HeadingScratch
@@ -105,7 +105,5 @@ def set_out_on_course(
     c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start in the direction that was found at the seed, a backward half against it."""
-    d = start_of(method, c0, u32(initial >> 1), rules.key)
-    sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
-    state.d = vec3(sense * d[0], sense * d[1], sense * d[2])
+    state.d = setting_out(initial, side)
     return initial ^ side

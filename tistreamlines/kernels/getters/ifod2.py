@@ -29,8 +29,8 @@ from .fod import (
     drawn,
     draws_of,
     of_grid,
+    setting_out,
     sideways,
-    start_of,
 )
 from .headings import HeadingScratch
 from .tries import added_to, coded, draw_alone, drawn_with, recovery_of, try_number
@@ -243,9 +243,7 @@ def set_out_on_arc(
     c2: u32, rules: Rules,
 ) -> i32:  # fmt: skip
     """Start in the direction that was found at the seed, a backward half against it."""
-    d = start_of(method, c0, u32(initial >> 1), rules.key)
-    sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
-    state.d = vec3(sense * d[0], sense * d[1], sense * d[2])
+    state.d = setting_out(initial, side)
     state.s = state.d
     state.turn = state.d
     none = initial & 0  # a lane value where 32 halves set out together

@@ -4,19 +4,19 @@ Nothing is drawn but the direction from which the first peak is sought, as in MR
 is a trigonometric polynomial of the angle, so L + 1 of its values give its derivatives exactly.  The lanes evaluate the FOD
 around three great circles through a direction, and weighted sums of the amplitudes are its slopes and second derivatives.
 
-The code of a step is its direction, rounded to a grid on the octahedron around the sphere (Meyer et al. 2010), to within 1.3e-4
-radians: its point on the plane into which the octahedron unfolds has two coordinates of HALF bits.
+The code of a step is its direction; see :mod:`.direction_codes`.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import floored, reciprocal_root
+from ...linker.maths import reciprocal_root
 from ..halves import *
 from ..interpolate import Volume, interpolate_row
 from ..lanes import cross, everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE, dot
+from .direction_codes import decoded, encoded
 from .fod import across, has_fod, start_of
 from .headings import HeadingScratch
 from .vertex_steps import Vertex
@@ -28,9 +28,6 @@ FARTHEST = 0.2  # radians, of one round
 CLOSE = 1e-4  # radians: a round that goes on by less has found the peak
 FLAT = 1e-30  # least squared slope, and least curvature, that count
 LEVEL = 4e-6  # slope relative to the amplitude that rounding leaves where the FOD is level
-HALF = 15  # bits of a coordinate on the octahedron
-EDGE = 16383  # its greatest value: the grid has a point on each axis, and is the same in opposite directions
-SPACING = 1 / 16383
 
 
 class SdStream(Record):
@@ -61,33 +58,6 @@ class SdStreamScratch(HeadingScratch):
     @staticmethod
     def sizes(fill):
         return HeadingScratch.sizes(fill) | {"amplitudes": 32 * fill["CIRCLE_CHUNKS"], "derivatives": 32}
-
-
-# ----------------------------------------------------------------------------------------------------------- directions
-@func
-def folded(x: real, y: real) -> real:
-    """First coordinate of a point of the octahedron's lower half, folded outwards into the plane, or back."""
-    return where(x < 0.0, absolute(y) - 1.0, 1.0 - absolute(y))
-
-
-@func
-def encoded(d: vec3) -> i32:
-    """Code of a direction."""
-    scale = reciprocal_root((absolute(d[0]) + absolute(d[1])) + absolute(d[2]))
-    x = d[0] * (scale * scale)
-    y = d[1] * (scale * scale)
-    i = i32(floored(real(EDGE) * where(d[2] < 0.0, folded(x, y), x) + 0.5)) + EDGE
-    j = i32(floored(real(EDGE) * where(d[2] < 0.0, folded(y, x), y) + 0.5)) + EDGE
-    return (minimum(maximum(i, 0), 2 * EDGE) << HALF) | minimum(maximum(j, 0), 2 * EDGE)
-
-
-@func
-def decoded(code: i32) -> vec3:
-    """Direction of a code."""
-    x = real((code >> HALF) - EDGE) * SPACING
-    y = real((code & ((1 << HALF) - 1)) - EDGE) * SPACING
-    z = (1.0 - absolute(x)) - absolute(y)
-    return normalised(vec3(where(z < 0.0, folded(x, y), x), where(z < 0.0, folded(y, x), y), z))
 
 
 # ----------------------------------------------------------------------------------------------------------------- peak
@@ -146,11 +116,14 @@ def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
 # ----------------------------------------------------------------------------------------------------------------- half
 @func
 def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamScratch, c0: u32, key: Ints) -> i32:
-    """Find the peak uphill from a random direction at a seed; return 0 if it is too low."""
+    """Find the peak uphill from a given or a random direction at a seed; return 0 if it is too low."""
+    d = start_of(c0, u32(0), key)
+    if DIRECTED:
+        d = decoded(scratch.peaks.kept[0])
     interpolate_row(volume, p, scratch.row)
     code = NONE
     if team_max(real(has_fod(volume, everywhere(p)))) > 0.0:
-        code = peak_from(method, scratch, start_of(method, c0, u32(0), key))
+        code = peak_from(method, scratch, d)
     barrier()
     scratch.peaks.kept[0] = code
     barrier()

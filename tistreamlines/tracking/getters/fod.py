@@ -34,7 +34,7 @@ CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the
 FIVE_TISSUES = "fluid_at"  # what a rule with five tissues fills
 FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
-HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_ABREAST": 1}
+HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_ABREAST": 1, "AIMED": 1}
 FIRST = HOLES | {
     "State": headings.Heading, "read": read_row, "set_out": ifod1.set_out_on_course,
     "load_state": headings.load_heading, "store_state": headings.store_heading, "choose": ifod1.choose_course,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...kernels.getters import sd_stream
 from ...kernels.getters.dead_ends import KEPT
+from ...kernels.getters.direction_codes import HALF
 from ...kernels.getters.vertex_steps import Vertex, read_row
 from ..tables.given import Given, Prepared
 from .fod import FodOptions, order_of_fods, prepare_fods
@@ -22,7 +23,7 @@ ROUND_OPERATIONS = 120  # operations of a round besides its amplitudes
 HOLES = KEPT | {
     "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": sd_stream.begin_at_peak, "read": read_row,
     "set_out": sd_stream.set_out_to_peak, "load_state": None, "store_state": None, "choose": sd_stream.choose_peak,
-    "move": sd_stream.move_to_peak, "note_step_again": None, "CODE_BITS": 2 * sd_stream.HALF,
+    "move": sd_stream.move_to_peak, "note_step_again": None, "CODE_BITS": 2 * HALF, "AIMED": 1,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...backends import open_program
 from ...devices import Device, free_memory
+from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY, Verdict
@@ -61,8 +62,10 @@ class Growth:
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
         own = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0)), "GATHERS": int(not device.on_host)}
+        own["DIRECTED"] = int(settings.directed and prepared.fill.get("AIMED", 0))
         own |= settings.fill | selection
         fill = filled(prepared.fill, own)
+        self._aimed, self._directed = fill["AIMED"], fill["DIRECTED"]
         self.has_bits = fill["HAS_BITS"]
         self._most_steps = settings.max_steps * (RETURNS if fill["FOR_RECOVERY"] else 1)
         self.takes_back = fill["TAKES_BACK"]
@@ -146,10 +149,10 @@ class Growth:
         for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
             self.buffers.hold(name, n)
         self.program.upload(values["seeds_points"], seeds.ravel())
-        if codes is None:
-            self.program.run("start", n, values)
-        else:
+        if codes is not None:
             self._direct(codes)
+        if codes is None or self._aimed:
+            self.program.run("start", n, values)
         near = near_together(seeds)
         counts = self.fetch(values["seeds_counts"], n)
         most = self._most_streamlines()
@@ -167,7 +170,9 @@ class Growth:
         return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
 
     def _direct(self, codes: Array) -> None:
-        """Give each seed the initial direction of its code (n,), or none where that is -1."""
+        """Give each seed the direction of its code (n,), or none where that is -1."""
+        if self._aimed and not self._directed:
+            raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
         peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
         peaks[:, 0] = codes
         self.program.upload(self.values["seeds_peaks"], peaks.ravel())
@@ -267,9 +272,11 @@ class Growth:
                 break
 
     def _grow(self, count: int) -> None:
-        """Grow from so many seeds, spread over the stored voxels."""
+        """Grow from so many seeds, spread over the stored voxels, in one direction if they need directions."""
         index, shape = np.flatnonzero(self.prepared.arrays["volume_index"]), self.prepared.arrays["volume_shape"]
         some = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
         seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
         while len(seeds):
-            seeds = seeds[len(self.finish(self.begin(seeds[: self.ready()], 0)).seeds) :]
+            some = seeds[: self.ready()]
+            codes = np.zeros(len(some), np.int32) if self._directed else None
+            seeds = seeds[len(self.finish(self.begin(some, 0, codes)).seeds) :]

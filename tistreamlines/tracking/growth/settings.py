@@ -20,6 +20,7 @@ class Settings:
     truncate : end streamlines at ``most_steps`` instead; the backward half has what the forward half leaves.
     one_way : grow no backward halves.
     either_sense : let streamlines of one way take one of both senses of a direction at random, where it has both.
+    directed : whether each seed has a given direction, near which getters that draw or climb from one begin.
     rng_seed : RNG seed for tracking, an integer of 64 bits.
     exact : same bits on every device; if False, the compiler may reorder arithmetic.  A method that carries a frame
         from step to step is always exact, since the host repeats its steps and must reach the same points.
@@ -36,6 +37,7 @@ class Settings:
     truncate: bool = False
     one_way: bool = False
     either_sense: bool = True
+    directed: bool = False
     rng_seed: int = 0
     exact: bool = True
     threads: int | None = None

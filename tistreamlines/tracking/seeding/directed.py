@@ -21,7 +21,7 @@ UNIT = 1e-3  # how far a length may be from 1
 def initial_codes(
     directions: Array, seeds: Array, prepared: Prepared, threads: int | None = None
 ) -> npt.NDArray[np.int32]:
-    """Return the codes of the vertices nearest to given directions.
+    """Return the codes of given directions: of the vertices nearest to them, or their own where steps go anywhere.
 
     Parameters
     ----------
@@ -37,25 +37,28 @@ def initial_codes(
     Returns
     -------
     (n,) int32
-        Twice the vertex, plus one where the direction is nearer to the opposite of the vertex; -1 for a seed outside
-        the image, which has no direction.
+        Twice the vertex, plus one where the direction is nearer to the opposite of the vertex, or a code of
+        :mod:`tistreamlines.kernels.getters.direction_codes`; -1 for a seed outside the image, which has no direction.
 
     Raises
     ------
     ParameterError
-        If there is not one unit vector for each seed, or steps of the method are not along vertices of a sphere.
+        If there is not one unit vector for each seed, or the method begins with the fibres of a voxel.
     """
     directions = np.asarray(directions, np.float64)
     if directions.shape != seeds.shape:
         raise ParameterError(f"directions have shape {directions.shape}: give {seeds.shape}, one for each seed")
-    if "sphere" not in vars(prepared.method):
+    aimed = prepared.fill.get("AIMED", 0)
+    if not aimed and "sphere" not in vars(prepared.method):
         raise ParameterError(
-            "the direction getter has no sphere to code directions by: give seeds without directions, and leave out "
+            "the direction getter begins with the fibres of a voxel: give seeds without directions, and leave out "
             f"{flag('surface_direction')}"
         )
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(directions, axis=1) - 1) <= UNIT))
     if len(bad):
         raise ParameterError(f"direction {bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")
+    if aimed:
+        return np.where(inside(seeds, prepared), _encoded(directions, threads), -1).astype(np.int32)
     sphere, symmetric = vars(prepared.method)["sphere"], bool(prepared.fill["SYMMETRIC"])
     # float32, with which the kernels compute and which a cache of tables holds
     vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
@@ -67,6 +70,18 @@ def initial_codes(
 
     codes = np.concatenate([np.empty(0, np.int32), *in_threads(code_block, range(0, len(seeds), BLOCK), threads)])
     return np.where(inside(seeds, prepared), codes, -1).astype(np.int32)
+
+
+def _encoded(directions: Array, threads: int | None) -> Array:
+    """Return the codes of directions (n, 3), on the host."""
+    from ...backends.numba.program import NumbaProgram
+    from ...kernels.getters.direction_codes import encode_directions
+    from ...linker.source import Source
+
+    codes, given = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()
+    program = NumbaProgram(Source([encode_directions]), threads=threads)
+    program.run(encode_directions.__name__, len(directions), {"directions": given, "codes": codes})
+    return codes[: len(directions)]
 
 
 def inside(seeds: Array, prepared: Prepared) -> npt.NDArray[np.bool_]:

@@ -32,7 +32,8 @@ NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
 BLOCK = 1 << 14  # attempts of a task
 TRIED = 32  # seeds that must be found before anything is tracked
-_find = Function(text_of(Path(__file__).with_name("interface_kernels.py")), "find_seeds")
+_kernels = text_of(Path(__file__).with_name("interface_kernels.py"))
+_find, _move = Function(_kernels, "find_seeds"), Function(_kernels, "move_seeds")
 
 Floats = npt.NDArray[np.floating]
 Voxels = npt.NDArray[np.int32]
@@ -72,9 +73,20 @@ class Segmentation:
 
     def find(self, points: Floats, shifts: Floats, found: npt.NDArray[np.bool_]) -> None:
         """Move points (n, 3), RASmm, to the interface, along it by shifts (n, 2), mm, and back; tell which succeed."""
-        longest = 0.5 * float(self.space.voxel_sizes.min())
-        to_voxel = np.ascontiguousarray(np.linalg.inv(self.space.affine))
-        _find(self.values, to_voxel, longest, points, shifts, found.view(np.uint8))
+        _find(self.values, *self._grid, points, shifts, found.view(np.uint8))
+
+    def move(self, points: Floats, found: npt.NDArray[np.bool_]) -> None:
+        """Move points (n, 3), RASmm, where there is more grey than white matter, to the interface; tell which succeed.
+
+        One fails where there is more fluid than grey and white matter.
+        """
+        _move(self.values, *self._grid, points, found.view(np.uint8))
+
+    @property
+    def _grid(self) -> tuple[npt.NDArray[np.float64], float]:
+        """What leads from RASmm to voxels, and the longest step of a descent, mm."""
+        back: npt.NDArray[np.float64] = np.ascontiguousarray(np.linalg.inv(self.space.affine), np.float64)
+        return back, 0.5 * float(self.space.voxel_sizes.min())
 
 
 def load_segmentation(path: AnyPath) -> Segmentation:

@@ -147,3 +147,16 @@ def find_seeds(tissues, to_voxel, longest, points, shifts, found):
             x, y, z, there = interface_near(tissues, to_voxel, longest, x, y, z)
         points[n, 0], points[n, 1], points[n, 2] = x, y, z
         found[n] = there
+
+
+@compiled
+def move_seeds(tissues, to_voxel, longest, points, found):
+    """Move each point with more grey than white matter to the interface; one with more fluid than both is not found."""
+    for n in range(points.shape[0]):
+        x, y, z = points[n, 0], points[n, 1], points[n, 2]
+        cortex, nuclei, white, fluid, _ = tissues_at(tissues, to_voxel, x, y, z)
+        there = fluid <= white + cortex + nuclei
+        if there and white <= cortex + nuclei:
+            x, y, z, there = interface_near(tissues, to_voxel, longest, x, y, z)
+        points[n, 0], points[n, 1], points[n, 2] = x, y, z
+        found[n] = there

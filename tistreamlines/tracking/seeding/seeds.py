@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...linker.lang import Func
-from ...space.batch import Space
+from ...space.batch import Batch, Space
 from .place_seeds import place_seed
 
 OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
@@ -27,9 +28,13 @@ class Seeds(ABC):
     Attributes
     ----------
     count : number of seeds.
+    either_sense : whether a direction of a seed stands for its opposite, too.
+    doubts : what looks wrong, once the first seed is there.
     """
 
     count: int
+    either_sense: bool = False
+    doubts: Sequence[str] = ()
 
     @abstractmethod
     def points(self, first: int, count: int) -> npt.NDArray[Any]:
@@ -54,6 +59,17 @@ class Seeds(ABC):
         """Return the initial directions of seeds, (count, 3) unit vectors along the voxel axes; None for the peaks."""
         del first, count
         return None
+
+    def round_from(self, first: int) -> int | None:
+        """Return how many seeds from number ``first`` on can be tracked together; None if any number can.
+
+        Others depend on their streamlines.
+        """
+        del first
+
+    def heed(self, batch: Batch) -> None:
+        """Take accepted streamlines into account, where the seeds of later rounds depend on them."""
+        del batch
 
 
 def corners_of(voxels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,15 @@ import numpy.typing as npt
 
 from ...devices import Device, choose
 from ...devices.threads import thread_pool
-from ...errors import InputError
-from ...fit.fod_image import along_scanner_axes, source_and_basis
-from ...fit.lobes import Thresholds, find_lobes
 from ...io import sidecar
-from ...io.images import open_image
-from ...io.orientations import load_sh
 from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
-from ...space.harmonics import frame_of
 from ..growth.settings import Settings
-from .fixel_grid import FixelTable
+from .fixels import Fixels, fixels_of
 from .options import files, fod_of, rules_of, tissues_of
-from .sift2 import Iteration, Weights, sift2
+from .sift2 import Iteration, Told, Weights, sift2
 from .visits import Part, Visitor
-from .voxel_masks import given_mask, tissue_mask
 
 Array = npt.NDArray[Any]
 WAITING = 2  # batches that may wait until their visits are found
@@ -58,9 +52,11 @@ class Sift2Weights:
         self._options, self._threads, notes = options, threads, list[str]()
         self._device: Device = choose(options.arch)
         self._fod = fod_of(options)
-        self._table, self._fibres, self._mask = self._fixels(notes.append)
-        self._check_overlap(space)
-        self._visitor: Visitor | None = Visitor(self._table, step_mm, self._device, threads)
+        self._fixels = self._find_fixels(notes.append)
+        if max(space.shape) > 1:  # before it is tracked for hours
+            self._fixels.check_overlap(space, str(self._fod))
+        self._visitor: Visitor | None = Visitor(self._fixels.table, step_mm, self._device, threads)
+        self.watch: Told = lambda *_: None
         self._made: list[tuple[int, Future[list[Part]]]] = []
         self._count = 0
         self.paths = files(options)
@@ -68,39 +64,13 @@ class Sift2Weights:
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = tuple(notes)
 
-    def _fixels(self, note: Callable[[str], Any]) -> tuple[FixelTable, Array, Array]:
-        """Return the fixels, their fibre densities, and how much each voxel counts."""
-        options, device = self._options, self._device
-        given, basis = source_and_basis(self._fod, options.sift2_basis, None, option="--sift2-basis")
-        harmonics = load_sh(open_image(given), basis)
-        inside = harmonics.values[..., 0] > 0
-        tissues, scale = tissues_of(options), None
-        if options.sift2_proc_mask is not None:
-            mask = given_mask(options.sift2_proc_mask, harmonics.space, note)
-        elif tissues is not None:
-            mask, scale = tissue_mask(tissues, harmonics.space, inside, device, self._threads, note)
-        else:
-            mask = inside.astype(float)
-        inside &= mask > 0  # as in MRtrix3, other voxels have no fixels
-        functions = along_scanner_axes(harmonics, inside, frame_of(basis), str(given), note)
-        lobes = find_lobes(functions, basis, Thresholds(), device, table=True, threads=self._threads)
-        if not len(lobes.integrals):
-            raise InputError(f"{given}: has no fixel where voxels count")
-        assert lobes.words is not None
-        counts = np.zeros(inside.shape, np.int32)
-        counts[inside] = lobes.counts
-        table = FixelTable(harmonics.space, counts, inside, lobes.words)
-        fibres = lobes.integrals.astype(float)
-        if options.sift2_fd_scale_gm and scale is not None:
-            fibres *= scale.ravel()[table.voxel_of]
-        return table, fibres, mask
-
-    def _check_overlap(self, space: Space) -> None:
-        """Raise an InputError if no fixel lies in the tracked image, before it is tracked for hours."""
-        centres = self._table.space.to_ras(np.argwhere(self._table.counts > 0))
-        inside = np.abs(space.to_voxel(centres) - (np.array(space.shape) - 1) / 2) <= np.array(space.shape) / 2
-        if max(space.shape) > 1 and not inside.all(axis=1).any():
-            raise InputError(f"{self._fod}: no fixel lies in the tracked image: are both of one subject, in one space?")
+    def _find_fixels(self, note: Callable[[str], Any]) -> Fixels:
+        """Find the fixels, their fibre densities, and how much each voxel counts."""
+        options = self._options
+        return fixels_of(
+            self._fod, options.sift2_basis, self._device, self._threads, note, option="--sift2-basis",
+            tissues=tissues_of(options), proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
+        )  # fmt: skip
 
     def add(self, batch: Batch) -> None:
         """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
@@ -119,11 +89,12 @@ class Sift2Weights:
         """Weigh the streamlines that have come."""
         parts = [part.moved(first) for first, work in self._made for part in work.result()]
         # their memory is not needed any more
-        self._made, self._visitor, self._table = [], None, self._table.without_lobes()
+        self._made, self._visitor = [], None
+        self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
+        rules = rules_of(self._options)
         return sift2(
-            self._table, self._fibres, self._mask, parts, self._count, self._device, rules_of(self._options),
-            threads=self._threads,
-        )  # fmt: skip
+            self._fixels, parts, self._count, self._device, rules, threads=self._threads, told=self.watch
+        )
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Weigh the streamlines; see :class:`.products.files.Weighing`."""
@@ -146,8 +117,8 @@ class Sift2Weights:
             _write_table(Path(options.sift2_csv), found.iterations, self._count, force=force)
         self.told = {
             "files": [{"path": str(one), "sha256": sidecar.sha256(one)} for one in self.paths], "fod": str(self._fod),
-            "fixels": self._table.count, "streamlines": self._count, "mu": None if np.isnan(found.mu) else found.mu,
-            "iterations": max(len(found.iterations) - 1, 0),
+            "fixels": self._fixels.table.count, "streamlines": self._count,
+            "mu": None if np.isnan(found.mu) else found.mu, "iterations": max(len(found.iterations) - 1, 0),
         } | _costs(found.iterations)  # fmt: skip
         known = found.iterations[0].streamlines if found.iterations else self._count
         if known < FEW * self._count:
@@ -157,14 +128,14 @@ class Sift2Weights:
             )  # fmt: skip
 
 
-def _costs(iterations: tuple[Iteration, ...]) -> dict[str, float]:
+def _costs(iterations: tuple[Iteration, ...]) -> dict[str, Any]:
     """Return what the record says of the first and the last state."""
     if not iterations:
         return {}
     first, last = iterations[0], iterations[-1]
     return {
         "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
-        "streamlines_above_0": last.streamlines,
+        "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ using streamlines tractography. NeuroImage 119, 2015. The defaults are those of 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +20,12 @@ from ...devices import Device
 from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
-from .fixel_grid import FixelTable
+from .fixels import Fixels
 from .rules import Rules
 from .visits import Part
 
 Array = npt.NDArray[Any]
+Told = Callable[[int, float, float], object]
 NO_BOUND = 1e30  # of coefficients, in place of infinity
 
 
@@ -50,8 +52,9 @@ class Spread:
 class Iteration:
     """What an iteration has led to: costs of densities and of both regularisations, and what weights there are.
 
-    ``streamlines`` have a weight above 0, and ``excluded`` fixels take no part; ``step`` and ``coefficients`` are those
-    of all streamlines.
+    ``streamlines`` have a weight above 0, and ``excluded`` fixels take no part; ``explained`` is the share of all fibre
+    density that is not more than that of streamlines in the same fixel; ``step`` and ``coefficients`` are those of all
+    streamlines.
     """
 
     number: int
@@ -60,6 +63,7 @@ class Iteration:
     variation: float
     streamlines: int
     excluded: int
+    explained: float
     step: Spread = Spread()
     coefficients: Spread = Spread()
 
@@ -104,11 +108,14 @@ class Weights:
             return f"SIFT2: weights in one pass, mu {self.mu:.5g}"
         first, last = self.iterations[0], self.iterations[-1]
         left = f"{last.data / first.total:.1%} of the cost of the densities is left, that of the coefficients is "
-        return f"SIFT2: {last.number} iterations, {left}{last.regularisation / first.total:.1%}, mu {self.mu:.5g}"
+        return (
+            f"SIFT2: {last.number} iterations, {left}{last.regularisation / first.total:.1%}, mu {self.mu:.5g}\n"
+            f"Fibre density explained by streamlines: {first.explained:.1%}, and by weighted ones {last.explained:.1%}"
+        )
 
 
 @dataclass(eq=False)
-class _Fixels:
+class _Compared:
     """Densities of fixels: of fibres, and of streamlines, which are weighted lengths in units times ``scale``."""
 
     fibres: Array
@@ -134,6 +141,12 @@ class _Fixels:
         """Cost of the densities of all fixels."""
         return float(np.sum(self.masks * (self.density - self.fibres) ** 2))
 
+    @property
+    def explained(self) -> float:
+        """Share of the fibre density that is not more than that of streamlines."""
+        whole = float(np.sum(self.masks * self.fibres))
+        return float(np.sum(self.masks * np.minimum(self.density, self.fibres))) / whole
+
     def rows(self) -> Array:
         """Return what kernels read of each fixel."""
         first = self.first * self.scale
@@ -144,19 +157,15 @@ class _Fixels:
 
 
 def sift2(
-    table: FixelTable, fibres: Array, mask: Array, parts: list[Part], count: int, device: Device,
-    rules: Rules | None = None, *, threads: int | None = None,
+    fixels: Fixels, parts: list[Part], count: int, device: Device, rules: Rules | None = None, *,
+    threads: int | None = None, told: Told = lambda *_: None,
 ) -> Weights:  # fmt: skip
     """Weigh streamlines.
 
     Parameters
     ----------
-    table : FixelTable
-        The fixels.
-    fibres : (fixels,) float
-        Fibre density of each.
-    mask : (x, y, z) float
-        How much each voxel counts, 0 to 1.
+    fixels : Fixels
+        The fixels, their fibre densities, and how much their voxels count.
     parts : list of Part
         Visits of all streamlines; the list becomes empty.
     count : int
@@ -167,6 +176,9 @@ def sift2(
         How they are weighed.
     threads : int, optional
         CPU threads; by default all cores.
+    told : callable, optional
+        Receives the number of each iteration, and the costs of densities and of coefficients, as shares of the first
+        cost.
 
     Returns
     -------
@@ -180,8 +192,8 @@ def sift2(
     rules = rules or Rules()
     if not count:
         return Weights(np.zeros(0, np.float32), math.nan, ())
+    table, masks, fibres = fixels.table, fixels.masks, fixels.fibres.astype(float)
     held = DeviceWeights(parts, count, table.count, device, threads, excludes=rules.max_coeff < HIGHEST)
-    masks, fibres = mask.ravel()[table.voxel_of].astype(float), fibres.astype(float)
     masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
     if rules.remove_untracked:
         masks[held.first == 0] = 0.0
@@ -190,19 +202,21 @@ def sift2(
     mu = float(np.sum(masks * fibres)) / lengths
     # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
     few = (held.first > 0) & (mu * table.unit_mm * held.first < rules.min_td_frac * fibres)
-    fixels = _Fixels(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
-    first = held.first * fixels.scale
+    compared = _Compared(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
+    first = held.first * compared.scale
     ratio = np.divide(fibres, first, out=np.zeros(len(first)), where=first > 0)
     held.average(ratio, masks)
     if rules.linear:
         return Weights(_linear(held.fetched("after"), rules), mu, ())
-    rows = _iterated(held, fixels, rules, count)
+    rows = _iterated(held, compared, rules, count, told)
     found = held.fetched("coefficients")
     found[found <= rules.min_coeff] = -np.inf
     return Weights(found, mu, tuple(rows))
 
 
-def _iterated(held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int) -> list[Iteration]:
+def _iterated(
+    held: DeviceWeights, fixels: _Compared, rules: Rules, count: int, told: Told
+) -> list[Iteration]:
     """Take steps until the cost hardly falls any more.
 
     How far coefficients are from the means of their fixels is found with the next step, which is not taken if there is
@@ -213,20 +227,22 @@ def _iterated(held: DeviceWeights, fixels: _Fixels, rules: Rules, count: int) ->
     least, most = max(rules.min_coeff, -NO_BOUND), min(rules.max_coeff, HIGHEST)
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
     visiting = int(np.count_nonzero(held.fetched("share") > 0))
-    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()))]
+    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), fixels.explained)]
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
-        told = {}
+        spread = {}
         if rules.statistics:
             found = held.fetched("coefficients").astype(float)
-            told = {"step": Spread.of(found - held.fetched("after")), "coefficients": Spread.of(found)}
+            spread = {"step": Spread.of(found - held.fetched("after")), "coefficients": Spread.of(found)}
         fixels.update(held.sums(least))
         held.step(fixels.rows(), fixels.scale, bounds)
         square, rough, above = held.regularisation(least)
         rows.append(Iteration(
-            len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()), **told
+            len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()),
+            fixels.explained, **spread,
         ))  # fmt: skip
+        told(rows[-1].number, rows[-1].data / rows[0].total, rows[-1].regularisation / rows[0].total)
         falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
         if rows[-1].number >= rules.max_iters or not (falls or rows[-1].number < rules.min_iters):
             return rows

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...backends import open_program
 from ...devices import Device
-from ...kernels.weights.visits import Found, visit_fixels
+from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, Found, visit_fixels
 from ...linker.lang import LANES
 from ...linker.records import INTS, spread
 from ...linker.source import Source
@@ -48,6 +48,11 @@ class Part:
     def moved(self, first: int) -> Part:
         """Return it with the first of the streamlines numbered ``first``."""
         return replace(self, order=np.where(self.order < 0, -1, self.order + first))
+
+    def units(self, fixels: int) -> npt.NDArray[np.int64]:
+        """Return the length of all streamlines in each of so many fixels, in units."""
+        lengths = self.words.view(np.uint32) >> FIXEL_BITS
+        return np.bincount(self.words & FIXEL_MASK, lengths, fixels).astype(np.int64)  # exact: less than 2^53
 
 
 def blend(ratio: int) -> Array:

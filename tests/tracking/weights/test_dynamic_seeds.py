@@ -1,0 +1,272 @@
+"""Dynamic seeding: where seeds lie, how dense their streamlines are beside tckgen's, and the same bits everywhere."""
+
+import subprocess
+from functools import cache
+
+import nibabel as nib
+import numpy as np
+import pytest
+from commands import assert_same_bits, one_line
+from fods import random_fods
+from mrtrix_tests import inputs
+from visited import fixel_table, fixels_with
+
+import tistreamlines as ts
+from tistreamlines.devices import ARCHS, choose
+from tistreamlines.errors import InputError
+from tistreamlines.io.in_memory import source_of
+from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
+from tistreamlines.tracking.weights.fixels import fixels_of
+from tistreamlines.tracking.weights.visits import Visitor
+
+FODS = "SIFT_phantom/fods.mif"
+WAYS = {"fixels": {}, "five tissues": {"act": "SIFT_phantom/5tt.mif"}}
+
+
+# ----------------------------------------------------------------------------------------------------- beside tckgen
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with MRtrix3's phantom, and what calls its programs there."""
+    folder = tmp_path_factory.mktemp("dynamic")
+    return folder, inputs(folder, "tckgen")
+
+
+def track(output, **more):
+    ends = {} if "act" in more else {"stop_mask": "SIFT_phantom/mask.mif"}
+    return ts.track(
+        sh=FODS, sh_basis="tournier07", output=output, arch="cpu", min_length=4, force=True, **ends,
+        **{"dg": "ifod2", "seed_dynamic": FODS} | more,
+    )  # fmt: skip
+
+
+def density_of(path, fixels):
+    """The density of streamlines in each fixel, as fibre densities are."""
+    lines = nib.streamlines.load(path).streamlines
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lines])])
+    points, count = np.concatenate(list(lines)).astype(np.float32), len(lines)
+    none = np.zeros(count, np.uint16), np.zeros((count, 2), np.uint8)
+    batch = Batch(points, offsets, points[offsets[:-1]], np.arange(count, dtype=np.uint32), *none)
+    parts = Visitor(fixels.table, 1.0, choose("cpu")).parts(batch)
+    units = np.sum([part.units(fixels.table.count) for part in parts], axis=0)
+    return units * (fixels.masks * fixels.fibres).sum() / (fixels.masks * units).sum()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_densities_come_as_near_to_fibres_as_those_of_tckgen(place, way, monkeypatch):
+    folder, call = place
+    monkeypatch.chdir(folder)
+    act = WAYS[way].get("act")
+    fixels = fixels_of(FODS, None, choose("cpu"), None, print, option="", tissues=act)
+    ends = f"-act {act}" if act else "-mask SIFT_phantom/mask.mif"
+    call(f"tckgen {FODS} theirs.tck -seed_dynamic {FODS} {ends} -select 3000 -minlength 4")
+    track("ours.tck", select=3000, **WAYS[way])
+    track("static.tck", select=3000, **WAYS[way], seed_dynamic=None, seed_mask="SIFT_phantom/mask.mif")
+    theirs, ours, static = (
+        np.sum(fixels.masks * (density_of(f"{name}.tck", fixels) - fixels.fibres) ** 2)
+        for name in ("theirs", "ours", "static")
+    )
+    assert ours < 1.1 * theirs
+    assert theirs < 0.8 * static
+
+
+def test_both_bundles_are_as_dense(place, monkeypatch):
+    """MRtrix3's own test of dynamic seeding, with its tolerance, on FODs in place of fixed peaks."""
+    folder, call = place
+    monkeypatch.chdir(folder)
+    track("own.tck", dg="sd_stream", select=10_000)
+    call("tckmap own.tck -template SIFT_phantom/dwi.mif own.mif")
+    found = [
+        float(subprocess.run(
+            ["mrstats", "own.mif", "-mask", f"SIFT_phantom/{half}.mif", "-output", "mean"], check=True,
+            capture_output=True, text=True,
+        ).stdout) for half in ("upper", "lower")
+    ]  # fmt: skip
+    assert abs(found[0] - found[1]) < 50
+
+
+# ----------------------------------------------------------------------------------------------------- probabilities
+def test_probabilities_are_those_of_the_formula():
+    """Of each fixel alone, as tckgen computes them when a fixel is tried."""
+    table, rng = fixel_table(), np.random.default_rng(1)
+    fibres, mask = rng.uniform(0.05, 1, table.count), rng.integers(1, 5, table.counts.shape) / 4
+    fixels = fixels_with(table, fibres, mask)
+    made, count, units = Comparison(fixels, target=50), 0, np.zeros(table.count)
+    means, applied = np.full(table.count, PROBABILITY), np.full(table.count, PROBABILITY)
+    assert np.array_equal(made.probabilities, applied)
+    for more in (10, 10, 15, 14):
+        some = rng.integers(0, 3, table.count) * rng.integers(0, 90, table.count)
+        made.add(some, more)
+        made.compare()
+        before, count, units = count, count + more, units + some
+        mu = np.sum(fixels.masks * fibres) / np.sum(fixels.masks * units)
+        for i in range(table.count):
+            means[i] = (before * means[i] + more * applied[i]) / count
+            ratio, end = mu * units[i] / fibres[i], min(50, 2 * count)
+            if fibres[i] * fixels.masks[i] < SMALL:
+                applied[i] = PROBABILITY
+            elif units[i] == 0:
+                applied[i] = means[i]
+            elif ratio >= 1:
+                applied[i] = 0.0
+            else:
+                applied[i] = min(means[i] * (end - count * ratio) / (ratio * (end - count)), 1.0)
+        np.testing.assert_allclose(made.probabilities, applied, rtol=1e-9)
+    assert 0.2 < np.mean(applied == 0) < 0.6 and applied.max() > 5 * PROBABILITY
+
+
+def test_without_streamlines_nothing_changes():
+    table = fixel_table()
+    made = Comparison(fixels_with(table, np.ones(table.count), np.ones(table.counts.shape)))
+    made.compare()
+    made.add(np.zeros(table.count, int), 3)
+    made.compare()
+    assert (made.probabilities == PROBABILITY).all()
+
+
+# ------------------------------------------------------------------------------------------------------------- places
+@cache
+def field():
+    """Random FODs, as a NIfTI image in memory, on a grid that is turned."""
+    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]
+    affine = np.eye(4)
+    affine[:3, :3], affine[:3, 3] = turn * [2.0, 1.5, 2.5], [-30, 12, 5]
+    return nib.Nifti1Image(random_fods(9 * 8 * 7, seed=1)[0].reshape(9, 8, 7, -1), affine)
+
+
+def seeds_of(image, tissues=None, count=3000, space=None):
+    space = space or ts.Space(image.affine, image.shape[:3])
+    return DynamicSeeds(image, "tournier07", tissues, space, 1.0, "cpu", count, None, 5, 500)
+
+
+def test_seeds_lie_anywhere_in_the_voxels_of_their_fixels():
+    image = field()
+    seeds = seeds_of(image)
+    points, along = seeds.points(0, 3000), seeds.directions(0, 3000)
+    fixels = fixels_of(image, "tournier07", choose("cpu"), None, print, option="")
+    voxels = np.floor(points + 0.5).astype(int)
+    of = np.ravel_multi_index(tuple(voxels.T), fixels.table.counts.shape)
+    expected = fixels.table.counts.ravel() / fixels.table.count * 3000
+    found = np.bincount(of, minlength=len(expected))
+    assert np.sum((found - expected)[expected > 0] ** 2 / expected[expected > 0]) < 1.3 * np.count_nonzero(expected)
+    assert np.abs((points - voxels).mean(axis=0)).max() < 0.02
+    assert (points - voxels).min() < -0.49 and (points - voxels).max() > 0.49
+    scanner = along / ts.Space(image.affine, image.shape[:3]).voxel_sizes @ image.affine[:3, :3].T
+    scanner /= np.linalg.norm(scanner, axis=1, keepdims=True)
+    for i in range(0, 3000, 50):
+        own = fixels.directions[fixels.table.voxel_of == of[i]]
+        assert np.abs(own @ scanner[i]).max() > 1 - 1e-6
+
+
+def test_a_finer_image_may_be_tracked():
+    """Seeds lie at the same places of RASmm, and around the reach there are all voxels that they need."""
+    image = field()
+    finer = ts.Space(image.affine @ np.diag([0.5, 0.5, 0.5, 1]), (18, 16, 14))
+    one, other = seeds_of(image), seeds_of(image, space=finer)
+    np.testing.assert_allclose(finer.to_ras(other.points(0, 99)), one.space.to_ras(one.points(0, 99)), atol=1e-5)
+    low = np.floor(other.points(0, 99)).astype(int)
+    around = {tuple(cell) for cell in np.floor(other.reach()).astype(int)}
+    clipped = np.clip(low, -1, np.array(finer.shape) - 1)
+    assert {tuple(cell) for cell in clipped} <= around
+
+
+def test_five_tissues_refuse_fluid_and_move_seeds_to_the_interface():
+    image = field()
+    x = np.indices((9, 8, 7))[0]
+    share = np.stack([x == 3, 0 * x, x > 3, x < 3, 0 * x], axis=-1).astype(np.float32)
+    tissues = source_of("act", nib.Nifti1Image(share, image.affine))
+    points = seeds_of(image, tissues).points(0, 2000)
+    assert 3.49 < points[:, 0].min() < 3.51, "the interface lies between grey and white matter"
+    inside = points[:, 0] < 3.52
+    assert 0 < inside.mean() < 0.05, "half of its voxel is left for seeds in the voxels of white matter"
+    assert (np.floor(points[:, 0] + 0.5) >= 4).all() or not inside.any()
+
+
+# -------------------------------------------------------------------------------------------------- everywhere alike
+def tracked(arch="cpu", dg="ifod1", **more):
+    image = field()
+    mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
+    given = {"sh": image, "sh_basis": "tournier07", "dg": dg, "seed_dynamic": image, "seed_round": 60, "min_length": 0,
+             "stopping": "binary", "stop_mask": mask}  # fmt: skip
+    given |= {} if "select" in more else {"nseeds": 300}
+    return Batch.concatenate(list(ts.stream(**given | more, arch=arch)))
+
+
+def same(one, other):
+    names = "points", "offsets", "seed_number"
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+@pytest.mark.parametrize("dg", ["ifod1", "sd_stream", "prob"])
+def test_threads_and_chunks_change_nothing(dg):
+    whole = tracked(dg=dg, threads=1)
+    assert len(whole) > 150
+    assert same(tracked(dg=dg, threads=2, chunk_size=37), whole)
+    assert not same(tracked(dg=dg, seed_round=100), whole)
+    some = tracked(dg=dg, select=100, threads=1)
+    assert len(some) == 100
+    assert same(tracked(dg=dg, select=100, chunk_size=23), some)
+
+
+def compute(arch):
+    """Streamlines on an arch."""
+    found = {dg: tracked(arch, dg, nseeds=150) for dg in ("ifod2", "sd_stream", "prob")}
+    return {f"{dg} {name}": getattr(one, name) for dg, one in found.items() for name in ("points", "offsets")}
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    return compute("cpu")
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
+def test_devices_give_the_cpus_bits(arch, on_cpu, tmp_path):
+    assert_same_bits(__file__, arch, tmp_path, on_cpu)
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    image = field()
+    nib.save(image, folder / "fod.nii.gz")
+    nib.save(nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine), folder / "mask.nii.gz")
+    nib.save(nib.Nifti1Image(image.get_fdata(), image.affine + 200 * np.eye(4, k=3)), folder / "far.nii.gz")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--seed-dynamic", "far.nii.gz"], 1, ["far.nii.gz: no fixel lies in the tracked image"]),
+        (["--seed-dynamic", "no.nii.gz"], 1, ["no.nii.gz"]),
+        (["--seed-dynamic", "fod.nii.gz", "--part", "1/2"], 2, ["--seed-dynamic and --part exclude each other"]),
+        (["--seed-dynamic", "fod.nii.gz", "--seed-mask", "mask.nii.gz"], 2, ["--seed-mask", "--seed-dynamic"]),
+        (["--seed-round", "9", "--seed-mask", "mask.nii.gz"], 2, ["--seed-round needs --seed-dynamic"]),
+    ],
+)
+def test_one_line_for_a_bad_input(files, options, code, words, run, monkeypatch):
+    monkeypatch.chdir(files)
+    sh = ["--sh", "fod.nii.gz", "--sh-basis", "tournier07", "--stop-mask", "mask.nii.gz", "--dg", "ifod1"]
+    done = run("track", *sh, *options, "--nseeds", "9", "-o", "a.tck", "--arch", "cpu", "-q")
+    one_line(done, code, *words)
+    assert not (files / "a.tck").exists()
+
+
+def test_a_basis_must_be_known(files):
+    with pytest.raises(ts.ParameterError, match="seed_dynamic_basis is needed"):
+        ts.track(
+            peaks=np.ones((9, 8, 7, 3), np.float32), affine=field().affine, seed_dynamic=files / "fod.nii.gz",
+            stop_map=np.ones((9, 8, 7), np.float32), nseeds=9, arch="cpu",
+        )  # fmt: skip
+
+
+def test_only_fluid_is_an_error():
+    image = field()
+    fluid = np.zeros((9, 8, 7, 5), np.float32)
+    fluid[..., 3], fluid[4, 4, 3] = 1, [0, 0, 1, 0, 0]
+    seeds = seeds_of(image, source_of("act", nib.Nifti1Image(fluid, image.affine)))
+    assert np.abs(seeds.points(0, 50) - [4, 4, 3]).max() < 0.5
+    fluid[4, 4, 3] = fluid[0, 0, 0]
+    with pytest.raises(InputError, match="no white matter"):
+        seeds_of(image, source_of("act", nib.Nifti1Image(fluid, image.affine))).points(0, 1)

@@ -1,0 +1,234 @@
+"""Dynamic seeding: seeds in fixels whose streamlines so far are less dense than fibres (Smith et al. 2015).
+
+Seeds come in rounds. After each round, the densities of streamlines and of fibres are compared in each fixel, which
+gets another probability for the next round, as in MRtrix3's ``tckgen -seed_dynamic``; this compares them all the time.
+With rounds, seeds do not depend on the device, nor on how many streamlines grow at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...devices import choose
+from ...devices.threads import thread_pool
+from ...errors import InputError
+from ...fit.fod_image import source_and_basis
+from ...fit.threads import single_blas
+from ...io.images import open_image
+from ...io.orientations import load_sh
+from ...space.batch import Batch, Space
+from ..seeding.attempts import ATTEMPTS, first_found
+from ..seeding.interface import Segmentation, load_segmentation
+from ..seeding.more_seeds import cells_around, voxels_by_share
+from ..seeding.place_seeds import draw_attempt
+from ..seeding.seeds import Seeds, along_voxel_axes, corners_of, drawn
+from .fixels import Fixels, fixels_of
+from .visits import Visitor
+
+Array = npt.NDArray[Any]
+OPTION = "--seed-dynamic-basis"
+PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
+SHARE = 20  # rounds in which as many seeds are placed as before them, about
+MASK_PARTS = 2**16  # with which it is counted how much a voxel counts
+SMALL = 0.1  # fibre density below which a fixel keeps its probability
+
+
+@dataclass(eq=False)
+class Comparison:
+    """The density of streamlines in each fixel, beside that of fibres, and the probability of a seed there.
+
+    Parameters
+    ----------
+    fixels : Fixels
+        The fixels.
+    target : int, optional
+        Streamlines that are wanted in the end; without it, twice as many as there are.
+
+    Attributes
+    ----------
+    probabilities : (fixels,) float64
+        Of a seed in the next round, in proportion.
+    """
+
+    fixels: Fixels
+    target: int | None = None
+    streamlines: int = 0
+    probabilities: Array = field(init=False)
+    _before: int = 0
+
+    def __post_init__(self) -> None:
+        masks, counted = self.fixels.masks, self.fixels.masks * self.fixels.fibres
+        self._parts = np.rint(masks * MASK_PARTS).astype(np.int64)
+        self._fibres, self._small = math.fsum(counted), counted < SMALL
+        self._units = np.zeros(self.fixels.table.count, np.int64)
+        self._mean = np.full(self.fixels.table.count, PROBABILITY)
+        self.probabilities = self._mean
+
+    def add(self, units: Array, streamlines: int) -> None:
+        """Add so many streamlines, which have these lengths in each fixel, in units."""
+        self._units += units
+        self.streamlines += streamlines
+
+    def compare(self) -> None:
+        """Find the probabilities of the next round.
+
+        A fixel whose streamlines are too few gets what makes them dense enough when the target is reached, if their
+        density grows in proportion to the mean probability; one with too many gets none.
+        """
+        count, fibres = self.streamlines, self.fixels.fibres
+        lengths = int(np.sum(self._parts * self._units)) / MASK_PARTS  # of integers, so that it is the same everywhere
+        if count == self._before or not lengths:
+            return
+        self._mean = self._mean + (self.probabilities - self._mean) * ((count - self._before) / count)
+        self._before = count
+        target = 2 * count if self.target is None else max(min(self.target, 2 * count), count + 1)
+        ratio = self._fibres / lengths * self._units / fibres
+        known = ratio > 0
+        wanted = self._mean * (target - count * ratio) / (np.where(known, ratio, 1.0) * (target - count))
+        wanted = np.where(known, np.where(ratio < 1, np.clip(wanted, 0.0, 1.0), 0.0), self._mean)
+        self.probabilities = np.where(self._small, PROBABILITY, wanted)
+
+
+@dataclass(eq=False)
+class DynamicSeeds(Seeds):
+    """Random seeds in fixels, by how much the density of their streamlines so far is less than that of fibres.
+
+    A seed lies anywhere in the voxel of its fixel. With five tissues, it is tried again in fluid, and grey matter leads
+    it to the interface, as in MRtrix3.
+
+    Parameters
+    ----------
+    fod, basis : image of FODs, and the basis of its harmonics.
+    tissues : five-tissue-type image of the stopping rule, or None.
+    space : grid of the image that is tracked.
+    step_mm : distance of the points of a streamline.
+    arch : device on which fixels and visits are found.
+    count : greatest number of seeds.
+    target : streamlines that are wanted, or None.
+    key : RNG seed, 64 bits.
+    fewest : seeds between two comparisons, at least.
+    threads : CPU threads; None for all cores.
+
+    Attributes
+    ----------
+    doubts : what looks wrong with the images, once the fixels are found.
+    """
+
+    fod: Any
+    basis: str | None
+    tissues: Any
+    space: Space
+    step_mm: float
+    arch: str
+    count: int
+    target: int | None
+    key: int
+    fewest: int
+    threads: int | None = None
+    either_sense = True  # a fixel has no sense
+
+    def __post_init__(self) -> None:
+        self.doubts: list[str] = []
+        self._made: list[tuple[int, Future[Array]]] = []
+        self._last: tuple[tuple[int, int], Array] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is large, or found on a device."""
+        return {name: value for name, value in vars(self).items() if name not in ("_comparison", "_visitor")}
+
+    @cached_property
+    def _comparison(self) -> Comparison:
+        fixels = fixels_of(
+            self.fod, self.basis, choose(self.arch), self.threads, self.doubts.append, option=OPTION,
+            tissues=self.tissues,
+        )  # fmt: skip
+        fixels.check_overlap(self.space, str(self.fod))
+        return Comparison(fixels, self.target)
+
+    @cached_property
+    def _visitor(self) -> Visitor:
+        return Visitor(self._comparison.fixels.table, self.step_mm, choose(self.arch), self.threads)
+
+    @cached_property
+    def _segmentation(self) -> Segmentation | None:
+        return None if self.tissues is None else load_segmentation(self.tissues)
+
+    def round_from(self, first: int) -> int:
+        """Return the size of a round, which grows with the seeds before it."""
+        return max(self.fewest, first // SHARE)
+
+    def heed(self, batch: Batch) -> None:
+        """Take streamlines into account from the next round on; their visits are found in another thread."""
+        work = thread_pool("dynamic", 1).submit(self._units_of, batch)
+        self._made.append((len(batch), work))
+
+    def _units_of(self, batch: Batch) -> Array:
+        """Return the length of the streamlines of a batch in each fixel, in units."""
+        total = np.zeros(self._comparison.fixels.table.count, np.int64)
+        for part in self._visitor.parts(batch):
+            total += part.units(len(total))
+        return total
+
+    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
+        """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
+        return self._drawn(first, count)[:, :3]
+
+    def directions(self, first: int, count: int) -> npt.NDArray[np.float64]:
+        """Return the directions of their fixels."""
+        return self._drawn(first, count)[:, 3:]
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return seeds and directions of the first round."""
+        found = self._drawn(int(numbers[0]), len(numbers))
+        return found[:, :3], found[:, 3:]
+
+    def reach(self) -> npt.NDArray[np.float64]:
+        """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
+        given, basis = source_and_basis(self.fod, self.basis, None, option=OPTION)
+        harmonics = load_sh(open_image(given), basis)
+        corners = corners_of(np.argwhere(harmonics.values[..., 0] > 0).astype(np.int32))
+        if np.array_equal(harmonics.space.affine, self.space.affine):
+            return corners
+        return cells_around(self.space.to_voxel(harmonics.space.to_ras(corners)), self.space)
+
+    def _drawn(self, first: int, count: int) -> npt.NDArray[np.float64]:
+        """Return points and directions of seeds, (n, 6)."""
+        count = self.within(first, count)
+        if self._last is not None and self._last[0] == (first, count) and not self._made:
+            return self._last[1]
+        for streamlines, work in self._made:
+            self._comparison.add(work.result(), streamlines)
+        if self._made:
+            self._comparison.compare()
+        self._made = []
+        with single_blas():
+            found, left = first_found(count, 4, partial(self._tried, first, np.cumsum(self._comparison.probabilities)))
+        if len(left):
+            raise InputError(
+                f"{self.fod}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any fixel that lacks "
+                f"streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
+            )
+        along = self._comparison.fixels.directions[found[:, 3].astype(int)]
+        made = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+        self._last = (first, count), made
+        return made
+
+    def _tried(self, first: int, sums: Array, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
+        table = self._comparison.fixels.table
+        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
+        fixels = voxels_by_share(sums, reals[:, :2])
+        voxels = np.stack(np.unravel_index(table.voxel_of[fixels], table.counts.shape), axis=1)
+        points = table.space.to_ras(voxels + (reals[:, 2:5].astype(np.float64) - 0.5))
+        good = np.ones(len(points), bool)
+        if self._segmentation is not None:
+            self._segmentation.move(points, good)
+            good &= (np.floor(table.space.to_voxel(points) + 0.5) == voxels).all(axis=1)
+        return np.column_stack([points, fixels]), good
