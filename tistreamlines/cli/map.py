@@ -12,6 +12,7 @@ from ..options.definitions import mapped_options
 from ..run.mapping import map_tractogram
 from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
 from .printing import tell
+from .progress import Display
 
 HELP = """Make matrices, maps and tables of the streamlines of a tractogram.
 
@@ -42,7 +43,8 @@ which makes the same while it tracks.
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, **_: Any) -> None:
-    made = map_tractogram(tractogram, image=image, **given(context))
+    with Display(quiet=quiet) as display:
+        made = map_tractogram(tractogram, image=image, watcher=display, **given(context))
     for warning in made["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
     if not quiet:

@@ -18,6 +18,7 @@ STAGES = {
     "fit": "Fitting the model",
     "compile": "Compiling",
     "track": "Tracking",
+    "map": "Reading the streamlines",
     "write": "Finishing the file",
     "place": "Renaming the output files",
     "report": "Writing the report",
@@ -107,6 +108,13 @@ class Display(Watcher):
         interrupts.check()
         rate = streamlines / max(time.perf_counter() - self._tracking, 1e-6)
         self._bar.update(self._task, completed=seeds, total=of, rate=f"{rate:,.0f} streamlines/s")
+
+    def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
+        """Show an iteration of SIFT2."""
+        told = f"SIFT2, iteration {iteration}: {densities:.2%} of the cost of the densities"
+        told += f", {coefficients:.2%} for the coefficients"
+        self._bar.update(self._task, description=told)
+        self._say(told)
 
     def _say(self, text: Any) -> None:
         if self._verbose:

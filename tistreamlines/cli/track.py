@@ -74,11 +74,12 @@ def track(
 def summary(result: TrackResult) -> str:
     """Describe the result of a run: what was tracked, how many streamlines were dropped and why, and how they ended."""
     table = result.table()
+    weighed = result.products.get("sift2")
     return (
         f"{click.format_filename(result.place)}: {result.n_streamlines:,} streamlines from {result.seeds:,} seeds, "
         f"{result.mean_mm:.1f} mm on average ({result.mean_points:.1f} points); "
         f"{result.seconds['total']:.1f} s in all, tracking {result.seconds['track']:.1f} s "
         f"({result.streamlines_per_second:,.0f} streamlines/s) on {result.arch}: {result.device}\n"
         f"Dropped: {table['dropped']}\n"
-        f"Ends: {table['ends of streamlines']}"
+        f"Ends: {table['ends of streamlines']}" + (f"\n{weighed}" if weighed is not None else "")
     )

@@ -14,6 +14,7 @@ from .writer import completed
 
 AT_ONCE = 100_000  # numbers that are written together
 
+
 def load_weights(path: str | Path) -> npt.NDArray[np.float64]:
     """Read weights: numbers in the order of the streamlines, apart by spaces, commas or lines; ``#`` begins a comment.
 

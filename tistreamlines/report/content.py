@@ -13,6 +13,7 @@ from ..option import flag
 from ..options.definitions import defaults, input_names, kind, options
 from ..options.parameters import Parameters
 from ..tracking.growth.statistics import DROPPED, LABELS
+from ..tracking.references import OF_OPTIONS, REFERENCES
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, citations, default_method
 from ..tracking.sources import SOURCES
 
@@ -143,6 +144,8 @@ def outputs(record: Record, output: str | None) -> list[str]:
 
 
 def references(record: Record) -> list[str]:
-    """Return the references of the method and of all that it has used; none if nothing was tracked."""
+    """Return the references of the method, if streamlines were tracked, and of all that was used besides."""
     given = record["parameters"]
-    return citations(given["dg"], given.get("model")) if is_tracked(record) else []
+    tracked = citations(given["dg"], given.get("model")) if is_tracked(record) else []
+    others = {REFERENCES[paper] for option, paper in OF_OPTIONS.items() if given.get(option) is not None}
+    return tracked + sorted(others)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.picture import LETTERS, VIEWS
-from . import content
+from . import content, weighing
 from .histogram import bins, nice
 from .matrix import connectomes
 from .views import Scene, ramp_of
@@ -81,7 +81,7 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     sections = (
-        _pictures(scene, pictures), _counts(told), _connectomes(made), _run(told), _notes(told.notes),
+        _pictures(scene, pictures), _counts(told), _weights(told), _connectomes(made), _run(told), _notes(told.notes),
         _references(record), _options(record),
     )  # fmt: skip
     data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": made}
@@ -223,6 +223,14 @@ def _shares(rows: Iterable[tuple[str, int]], total: int) -> str:
         for text, count in rows
     )
     return f"<table><tbody>{out}</tbody></table>"
+
+
+def _weights(told: Told) -> str:
+    made = told.products.get("sift2")
+    if made is None:
+        return ""
+    picture = weighing.curves(made) if made.iterations else ""
+    return _section("Weights of streamlines (SIFT2)", f"{picture}\n{_table(weighing.facts(made).items())}")
 
 
 def _connectomes(made: Sequence[Mapping[str, Any]]) -> str:

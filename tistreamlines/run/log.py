@@ -77,6 +77,17 @@ class Watcher:
             Streamlines so far.
         """
 
+    def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
+        """Receive the progress of SIFT2; other threads may call this.
+
+        Parameters
+        ----------
+        iteration : int
+            Number of the iteration that has ended.
+        densities, coefficients : float
+            Costs of the densities and of the coefficients, as shares of the first cost.
+        """
+
 
 @dataclass
 class Log:

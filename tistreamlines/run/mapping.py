@@ -26,6 +26,7 @@ from ..tracking.products.extent import Extent
 from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import hashing
+from .log import Watcher
 from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path
 from .record import OURS, versions
@@ -43,7 +44,7 @@ LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to b
 def map_tractogram(
     tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
     report: str | PathLike[str] | None = None, image: ImageLike | None = None, force: bool = False,
-    **products: Unpack[ProductOptions],
+    watcher: Watcher | None = None, **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
@@ -63,6 +64,8 @@ def map_tractogram(
         What lies behind them in the pictures of the page, such as FA or T1; without it, their density does.
     force : bool
         Overwrite existing files.
+    watcher : Watcher, optional
+        Receives the stages, and the iterations of SIFT2. Warnings are returned.
     **products
         Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
         :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``, or ``density_voxel`` for a grid that
@@ -117,7 +120,11 @@ def map_tractogram(
         shown = None if page is None else Shown(extent, longest, image, threads)
         if not device.on_host:
             made.move_to(program_on(device))
+        watcher = Watcher() if watcher is None else watcher
+        made.watch_weighing(watcher.weighing)
+        watcher.stage("map")
         count = _add(path, made, shown)
+        watcher.stage("write")
         made.write(force=force)
         record = {
             "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,

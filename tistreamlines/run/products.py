@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,10 +18,10 @@ from ..io.weights import load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.connectome import SIFT2
 from ..tracking.products.files import Grouping, ProductFile, Weighing, Weighted
 from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
+from ..tracking.products.weighing import SIFT2
 from ..tracking.registry import PRODUCTS
 
 
@@ -37,6 +37,12 @@ class Products:
     def __init__(self, made: Mapping[str, ProductFile], weights: str | None = None) -> None:
         self._made, self._weights, self._count = dict(made), weights, 0
         self._given = None if weights in (None, SIFT2) else load_weights(weights)
+
+    def watch_weighing(self, told: Callable[[int, float, float], object]) -> None:
+        """Have a function told of iterations; see :attr:`..tracking.products.files.Weighing.watch`."""
+        for one in self._made.values():
+            if isinstance(one, Weighing):
+                one.watch = told
 
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""

@@ -17,12 +17,13 @@ from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Engine
 from ..tracking.tables.given import Prepared
 
+DIRECTED = "The directions of a slice are not drawn, since each seed had a given direction."
 JOINED = "The directions of a slice are not drawn, since the streamlines of parts were joined without the series."
 
 
 def report(
     page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None, engine: Any = None,
-    prepared: Prepared | None = None, *, force: bool,
+    prepared: Prepared | None = None, *, directed: bool = False, force: bool,
 ) -> None:  # fmt: skip
     """Write the report of a run.
 
@@ -33,11 +34,17 @@ def report(
     gathered : what was kept of its streamlines.
     background : the mean b0, if there is one.
     engine, prepared : what has tracked, and its tables; None if streamlines were only read.
+    directed : whether seeds had given directions.
     force : replace existing files.
     """
     count = int(told.record["result"]["streamlines"])
     scene = Scene(gathered.space, gathered.density(), gathered.sample(), background, count)
-    peaks = JOINED if prepared is None else _peaks(engine, prepared, scene)
+    if prepared is None:
+        peaks: Peaks | str = JOINED
+    elif directed and prepared.fill.get("AIMED"):
+        peaks = DIRECTED  # such a getter finds a direction near a given one alone
+    else:
+        peaks = _peaks(engine, prepared, scene)
     write_report(page, told, scene, peaks, force=force)
 
 

@@ -106,7 +106,11 @@ class Run(Tracking):
             result.record if told is None else told, None if result.path is None else str(result.path),
             self.counts.histogram, result.notes, result.products,
         )  # fmt: skip
-        report(page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, force=force)
+        directed = self.plan.seeds.directions(0, 1) is not None
+        report(
+            page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, directed=directed,
+            force=force,
+        )  # fmt: skip
 
     def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
         """Sum up the run."""

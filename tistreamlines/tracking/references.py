@@ -32,6 +32,9 @@ REFERENCES = models.REFERENCES | {
     "doi:10.1016/j.neuroimage.2012.06.005",
     "Smith 2013": "Smith RE, Tournier JD, Calamante F, Connelly A. SIFT: Spherical-deconvolution informed filtering of "
     "tractograms. NeuroImage 67, 2013. doi:10.1016/j.neuroimage.2012.11.049",
+    "Smith 2015": "Smith RE, Tournier JD, Calamante F, Connelly A. SIFT2: Enabling dense quantitative assessment of "
+    "brain white matter connectivity using streamlines tractography. NeuroImage 119, 2015. "
+    "doi:10.1016/j.neuroimage.2015.06.092",
     "Raffelt 2012": "Raffelt D, Tournier JD, Rose S, et al. Apparent fibre density: a novel measure for the analysis "
     "of diffusion-weighted magnetic resonance images. NeuroImage 59, 2012. doi:10.1016/j.neuroimage.2011.10.045",
     "Girard 2014": "Girard G, Whittingstall K, Deriche R, Descoteaux M. Towards quantitative connectivity analysis: "
@@ -41,4 +44,5 @@ REFERENCES = models.REFERENCES | {
     "Garyfallidis 2014": "Garyfallidis E, et al. Dipy, a library for the analysis of diffusion MRI data. Front "
     "Neuroinform 8, 2014. doi:10.3389/fninf.2014.00008",
 }
+OF_OPTIONS = {"sift2": "Smith 2015", "seed_dynamic": "Smith 2015"}
 ALWAYS = ("Salmon 2011", "Garyfallidis 2014")

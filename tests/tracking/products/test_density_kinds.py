@@ -13,7 +13,7 @@ from tistreamlines.errors import ParameterError
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.products import density
 from tistreamlines.tracking.products.density import Density, Ends
-from tistreamlines.tracking.products.density_kinds import WEIGHTED, Directions, MeanLength, MeanSample, TotalLength
+from tistreamlines.tracking.products.density_kinds import SUMS, Directions, MeanLength, MeanSample, TotalLength
 from tistreamlines.tracking.products.density_map import KINDS, grid_of_map
 from tistreamlines.tracking.products.samples import load_sampled
 
@@ -78,17 +78,17 @@ def kept_in(folder):
 
 
 def test_every_kind_has_a_class():
-    assert ("count", *WEIGHTED) == KINDS
+    assert tuple(SUMS) == KINDS
 
 
-@pytest.mark.parametrize("kind", WEIGHTED)
+@pytest.mark.parametrize("kind", SUMS)
 def test_threads_batches_and_order_change_no_bit(kind, tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     lines = [np.cumsum(rng.normal(0, 0.4, (20, 3)), axis=0) + 3 for _ in range(300)]
     sampled = kept_in(tmp_path) if kind == "sample" else None
-    expected = mapped(WEIGHTED[kind], batch_of(lines), threads=1, sampled=sampled)
+    expected = mapped(SUMS[kind], batch_of(lines), threads=1, sampled=sampled)
     monkeypatch.setattr(density, "LISTED", 1000)
-    made = WEIGHTED[kind](GRID, 40.0, 4, sampled)
+    made = SUMS[kind](GRID, 40.0, 4, sampled)
     for first in reversed(range(0, 300, 23)):
         made.add(batch_of(lines[first : first + 23]))
     assert made.values().tobytes() == expected.tobytes()

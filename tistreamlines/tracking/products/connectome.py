@@ -30,10 +30,10 @@ from .matrix import WEIGHT_UNITS, EdgeSums, Matrix, Measure, weighted, weighted_
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 from .point_kernels import launch, program_of
 from .sampled_means import SampledMeans
+from .weighing import are_weighted, check_weights
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 8
-SIFT2 = "sift2"  # the weights of the product of this name
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
@@ -59,7 +59,7 @@ class Connectomes:
         parcellations, self._sampled = _CHECKED.pop(id(options), None) or inputs_of(options)
         self._measures, units = measures_of(options), self._sampled.units
         self._held: list[_Held] | None = None  # streamlines that wait for their weights
-        if options.weights is not None:
+        if are_weighted(options):
             self._held, units = [], [*WEIGHT_UNITS, *units]
             self._measures = {name: weighted(one) for name, one in self._measures.items()}
         self._made = [
@@ -256,15 +256,14 @@ def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMe
 def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
-    needs_points = needs_points or options.connectome_pairs or options.weights is not None
+    needs_points = needs_points or options.connectome_pairs or are_weighted(options)
     return None if needs_points else DeviceConnectomes(space, ())
 
 
 def check(options: ConnectomeOptions) -> None:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
     measures_of(options)
-    if options.weights == SIFT2 and getattr(options, "sift2", None) is None:
-        raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")
+    check_weights(options)
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
     _CHECKED[id(options)] = inputs_of(options)

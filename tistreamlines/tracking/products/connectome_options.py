@@ -59,10 +59,10 @@ class ConnectomeOptions:
         requires=("connectome",), affects="run",
     )  # fmt: skip
     weights: str | None = option(
-        None, OUTPUT, "Weigh the streamlines in --connectome: sift2 for the weights of --sift2, or a text file of "
-        "weights in the order of the streamlines, as tcksift2 writes it. All measures are those of weighted "
-        "streamlines, as with tck2connectome -tck_weights_in.", unit="sift2 or FILE",
-        absent="each streamline counts the same", requires=("connectome",), affects="run",
+        None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
+        "or a text file of weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are "
+        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap.", unit="sift2 or FILE",
+        absent="each streamline counts the same", needs_one=("connectome", "density", "ends"), affects="run",
     )  # fmt: skip
     connectome_zero_diagonal: bool = option(
         False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "

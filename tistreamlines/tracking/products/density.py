@@ -123,7 +123,7 @@ class Density:
         self._program: Program | None = None  # None: threads of the host count
         self._cells: Any = np.zeros(self._grid.voxels, np.int32)
         self._total: Array | None = None
-        self._streamlines, self._summing = 0, Lock()
+        self._streamlines, self._before, self._summing = 0, 0, Lock()
         self._waiting: deque[Future[None]] = deque()
 
     def move_to(self, program: Program) -> None:
@@ -146,10 +146,12 @@ class Density:
             if self._streamlines + count > most:
                 self._settle()
             self._streamlines += count
-            self._waiting.append(self._pool.submit(self._add, batch, slice(first, first + count)))
+            self._waiting.append(self._pool.submit(self._add, batch, slice(first, first + count), self._before))
+            self._before += count
 
-    def _add(self, batch: Batch, some: slice) -> None:
-        """Count some streamlines of a batch; the additions of several threads are atomic."""
+    def _add(self, batch: Batch, some: slice, before: int) -> None:
+        """Count some streamlines of a batch, which so many come before; the additions of threads are atomic."""
+        del before
         program = self._program or program_of(self.kernel)
         for values, most in self._grid.listed(batch, some):
             launch(program, self.kernel, len(values["slot"]), values | {"counts": self._cells}, {"visited": most})

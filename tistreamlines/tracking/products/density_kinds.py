@@ -1,4 +1,4 @@
-"""Maps of lengths, directions and sampled values, in place of how many streamlines pass through each voxel.
+"""Maps of lengths, directions and sampled values, and all maps of weighted streamlines, in place of plain counts.
 
 Lengths are whole numbers of 2^-16 mm, directions and sampled values whole multiples of a power of two.  Their sums are
 whole numbers of 64 bits, so that a map depends neither on the order of the streamlines nor on batches and threads.
@@ -6,6 +6,7 @@ whole numbers of 64 bits, so that a map depends neither on the order of the stre
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,24 +23,30 @@ from .samples import Sampler, unit_of
 Array = npt.NDArray[Any]
 OF_MM = float(1 << 16)  # a length of 1 mm
 OF_ONE = float(1 << 30)  # a component of 1 of a direction
+OF_WEIGHT = float(1 << 20)  # a weight of 1, where streamlines are counted
 LONGEST_MM = 1 << 15  # of a streamline, so that what it has in a voxel fits 32 bits
 
 
-class Weighted(Density):
+class Sums(Density):
     """Sums of whole numbers that streamlines leave in the voxels that they pass; each kind of map has a class.
 
-    Parameters are those of :class:`.density.Density`, and ``sampled``, the map that is sampled, if any.
+    Parameters are those of :class:`.density.Density`; ``sampled``, the map that is sampled, if any; ``weighted``,
+    whether streamlines have weights; and these, (n,), if they are known before, else see :meth:`take_weights`.
     """
 
     shares: ClassVar[int] = 0  # amounts of a segment that are shared among its voxels
     channels: ClassVar[int] = 1  # sums of a voxel
 
     def __init__(
-        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None
+        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
+        weighted: bool = False, weights: Array | None = None,
     ) -> None:  # fmt: skip
         super().__init__(space, step_mm, threads)
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
+        self._weighted, self._weights = weighted, weights
+        # streamline, voxel and what the one leaves in the other, until weights come
+        self._held: list[tuple[Array, Array, Array]] = []
 
     def move_to(self, program: Program) -> None:
         """Stay on the host, which has to have the voxels of each streamline."""
@@ -48,26 +55,83 @@ class Weighted(Density):
         """Return the amounts of the segment that begins at each point, (p, shares) int32."""
         return no_amounts(points, offsets)
 
-    def _weights(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passed) -> Array:
         """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
         raise NotImplementedError
 
-    def _add(self, batch: Batch, some: slice) -> None:
-        """Sum up what some streamlines of a batch leave; a thread adds while no other does."""
-        whole = batch if len(batch) == some.stop - some.start else batch[some]
+    def _add(self, batch: Batch, some: slice, before: int) -> None:
+        """Sum up what some streamlines of a batch leave, or keep it until their weights come."""
+        whole, owner = self._counted(batch if len(batch) == some.stop - some.start else batch[some])
         for passed in passages(self._grid, whole, self.shares, self._spans):
-            weights = self._weights(whole, passed)
-            with self._summing:
-                np.add.at(self._passes, passed.voxel, 1)
-                for sums, one in zip(self._sums, weights, strict=True):
-                    np.add.at(sums, passed.voxel, one)
+            left, streamlines = self._left(whole, passed), before + owner[passed.streamline]
+            if not self._weighted:
+                self._sum(passed.voxel, 1, left)
+            elif self._weights is None:
+                self._held.append((streamlines.astype(np.int32), passed.voxel, left))
+            else:
+                self._weigh(streamlines, passed.voxel, left)
+
+    def _counted(self, batch: Batch) -> tuple[Batch, Array]:
+        """Return what is counted of a batch, and the streamline that each of these is or belongs to."""
+        return batch, np.arange(len(batch))
+
+    def _sum(self, voxels: Array, passes: Any, left: Array) -> None:
+        """Add to the sums of voxels; a thread adds while no other does."""
+        with self._summing:
+            np.add.at(self._passes, voxels, passes)
+            for sums, one in zip(self._sums, left, strict=True):
+                np.add.at(sums, voxels, one)
+
+    def take_weights(self, weights: Array) -> None:
+        """Sum up what the streamlines that have come leave, times their weights, (n,)."""
+        self._wait()
+        self._weights = weights
+        while self._held:
+            self._weigh(*self._held.pop())
+
+    def _weigh(self, streamlines: Array, voxels: Array, left: Array) -> None:
+        """Add what streamlines leave, times their weights; one without a weight counts 0, and is an error later."""
+        assert self._weights is not None
+        own = np.append(self._weights, 0.0)[np.minimum(streamlines, len(self._weights))]
+        self._sum(voxels, np.rint(own * OF_WEIGHT).astype(np.int64), np.rint(own * left).astype(np.int64))
+
+    @property
+    def _count(self) -> Array:
+        """Streamlines in each voxel, or the sum of their weights; waits for all batches."""
+        self._wait()
+        return self._passes / (OF_WEIGHT if self._weighted else 1.0)
 
     def _shape(self, values: Array) -> Array:
         """Return the values of all voxels as a float32 image."""
         return values.astype(np.float32).reshape(*self.space.shape, *values.shape[1:])
 
 
-class TotalLength(Weighted):
+class Count(Sums):
+    """The number of streamlines that pass a voxel, or the sum of their weights."""
+
+    channels = 0
+
+    def _left(self, batch: Batch, passed: Passed) -> Array:
+        return np.zeros((0, len(passed.voxel)), np.int64)
+
+    def values(self) -> Array:
+        """Wait for all batches; return the sum in each voxel, (x, y, z) float32."""
+        return self._shape(self._count)
+
+
+class CountOfEnds(Count):
+    """The number of ends of streamlines in a voxel, or the sum of their weights."""
+
+    def _counted(self, batch: Batch) -> tuple[Batch, Array]:
+        """Return a streamline of one point for each end; one that is a point has one end."""
+        owner = np.repeat(np.arange(len(batch)), np.minimum(batch.lengths, 2))
+        first = np.append(True, owner[1:] != owner[:-1])[: len(owner)]
+        ends = np.where(first, batch.offsets[owner], batch.offsets[owner + 1] - 1)
+        whole = replace(batch[owner], points=batch.points[ends], offsets=np.arange(len(ends) + 1), data_per_point={})
+        return whole, owner
+
+
+class TotalLength(Sums):
     """The length of all streamlines within each voxel, mm."""
 
     shares = 1
@@ -75,7 +139,7 @@ class TotalLength(Weighted):
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(norms(segments(points, offsets))[:, None], offsets)
 
-    def _weights(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passed) -> Array:
         return passed.amounts.T.astype(np.int64)
 
     def values(self) -> Array:
@@ -84,7 +148,7 @@ class TotalLength(Weighted):
         return self._shape(self._sums[0] / OF_MM)
 
 
-class Directions(Weighted):
+class Directions(Sums):
     """The mean direction of the streamlines in each voxel, as colours, with the number of streamlines as its length.
 
     A streamline has one direction in a voxel, that of the sum of the absolute components of what of it lies there
@@ -96,17 +160,17 @@ class Directions(Weighted):
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(np.abs(segments(points, offsets)), offsets)
 
-    def _weights(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passed) -> Array:
         units = scaled(passed.amounts.astype(float), np.ones(len(passed.voxel)))
         return np.rint(units * OF_ONE).astype(np.int64).T
 
     def values(self) -> Array:
         """Wait for all batches; return the vectors, (x, y, z, 3) float32, along the axes of RASmm."""
-        self._wait()
-        return self._shape(scaled(self._sums.T.astype(float), self._passes))
+        count = self._count
+        return self._shape(scaled(self._sums.T.astype(float), count))
 
 
-class MeanLength(Weighted):
+class MeanLength(Sums):
     """The mean length of the streamlines that pass a voxel, mm."""
 
     unit = OF_MM
@@ -116,23 +180,24 @@ class MeanLength(Weighted):
         lengths = np.rint(norms(segments(batch.points, batch.offsets)) * OF_MM).astype(np.int64)
         return np.add.reduceat(lengths, batch.offsets[:-1])
 
-    def _weights(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passed) -> Array:
         low, high = passed.streamline[[0, -1]] if len(passed.streamline) else (0, 0)
         return self._each(batch[low : high + 1])[passed.streamline - low][None]
 
     def values(self) -> Array:
         """Wait for all batches; return the mean in each voxel, (x, y, z) float32; 0 where no streamline passes."""
-        self._wait()
-        return self._shape(self._sums[0] / np.maximum(self._passes, 1) / self.unit)
+        count = self._count
+        return self._shape(self._sums[0] / np.where(count > 0, count, 1.0) / self.unit)
 
 
 class MeanSample(MeanLength):
     """The mean, over the streamlines that pass a voxel, of the mean of a map along each of them."""
 
     def __init__(
-        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None
+        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
+        weighted: bool = False, weights: Array | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(space, step_mm, threads)
+        super().__init__(space, step_mm, threads, None, weighted, weights)
         assert sampled is not None
         self._sampler = Sampler({"map": sampled}, 1)
         self.unit = unit_of(sampled)
@@ -142,8 +207,8 @@ class MeanSample(MeanLength):
         return np.rint(values * self.unit).astype(np.int64)
 
 
-WEIGHTED: dict[str, type[Weighted]] = {
-    "direction": Directions, "length": TotalLength, "mean-length": MeanLength, "sample": MeanSample,
+SUMS: dict[str, type[Sums]] = {
+    "count": Count, "direction": Directions, "length": TotalLength, "mean-length": MeanLength, "sample": MeanSample,
 }  # fmt: skip
 
 

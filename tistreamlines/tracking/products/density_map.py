@@ -20,6 +20,7 @@ from ..growth.settings import Settings
 from .density import Density, Ends, check_size, finer
 from .device_density import DeviceDensity, DeviceEnds
 from .samples import load_sampled
+from .weighing import are_weighted, check_weights, known_weights
 
 if TYPE_CHECKING:
     from ...option import ImageLike
@@ -96,6 +97,7 @@ class CountMap:
         elif options.density_voxel is not None:
             space = finer(space, options.density_voxel)
         assert path is not None
+        self._weighted = are_weighted(options)
         self._path, self._density = Path(path), self._counted(options, space, step_mm, threads)
         self.paths = (self._path,)
         self._step_mm = step_mm
@@ -106,7 +108,15 @@ class CountMap:
 
     def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
         """Return what the host counts with."""
-        return self.on_host(space, step_mm, threads)
+        if not self._weighted:
+            return self.on_host(space, step_mm, threads)
+        from .density_kinds import CountOfEnds
+
+        return CountOfEnds(space, step_mm, threads, None, True, known_weights(options))
+
+    def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
+        """Sum weighted streamlines; see :class:`.files.Weighted`."""
+        self._density.take_weights(weights)  # type: ignore[attr-defined]
 
     def move_to(self, program: Program) -> None:
         """Have points counted with this program; other kinds of maps stay on the host."""
@@ -117,7 +127,9 @@ class CountMap:
         self._density.add(batch)
 
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
-        """Have the devices that track count; return None if they lack the memory."""
+        """Have the devices that track count; return None if they lack the memory, or if streamlines are weighted."""
+        if self._weighted:
+            return None
         made = self.on_device(space, self._density.space, self._step_mm, 2 * settings.max_steps)
         self._device = made if made.fit(settings.memory_limit) else None
         return self._device
@@ -142,12 +154,12 @@ class DensityMap(CountMap):
 
     def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
         check_sample(options)
-        if self._kind == "count":
+        if self._kind == "count" and not self._weighted:
             return Density(space, step_mm, threads)
-        from .density_kinds import WEIGHTED
+        from .density_kinds import SUMS
 
         sampled = None if options.density_sample is None else load_sampled(options.density_sample)
-        return WEIGHTED[self._kind](space, step_mm, threads, sampled)
+        return SUMS[self._kind](space, step_mm, threads, sampled, self._weighted, known_weights(options))
 
     def write(self, *, force: bool) -> None:
         """Write the map; the record says of which kind it is."""
@@ -170,13 +182,15 @@ class EndsMap(CountMap):
 
 def blank(options: MapOptions, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts on any grid: the kernels are the same on all; None if the map needs points."""
-    if options.density_kind != "count":
+    if options.density_kind != "count" or are_weighted(options):
         return None
     return DeviceDensity(space, space, settings.step_mm, 2 * settings.max_steps)
 
 
-def blank_ends(_: MapOptions, space: Space, settings: Settings) -> DeviceEnds:
-    """Return what counts the ends on any grid."""
+def blank_ends(options: MapOptions, space: Space, settings: Settings) -> DeviceEnds | None:
+    """Return what counts the ends on any grid; None if they are weighted."""
+    if are_weighted(options):
+        return None
     return DeviceEnds(space, space, settings.step_mm, 2 * settings.max_steps)
 
 
@@ -184,6 +198,7 @@ def check(options: MapOptions) -> None:
     """Open the images that maps need: an error of a small file comes before the work."""
     if options.density_grid is not None:
         grid_of_map(options.density_grid)
+    check_weights(options)
     check_sample(options)
     if options.density_sample is not None:
         load_sampled(options.density_sample)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,7 +62,15 @@ class Grouping(Protocol):
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A product that weighs streamlines."""
+    """A product that weighs streamlines.
+
+    Attributes
+    ----------
+    watch : receives the number of each iteration, and the costs of densities and of coefficients, as shares of the
+        first cost.
+    """
+
+    watch: Callable[[int, float, float], object]
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each streamline, (n,), when all have come."""
