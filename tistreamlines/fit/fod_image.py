@@ -2,26 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.images import Tell
+from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of
-from ..io.orientations import Orientations
-from ..space.harmonics import basis_of, turned
+from ..io.orientations import Orientations, load_sh
+from ..space.harmonics import basis_of, frame_of, turned
 from .frames import axes_are_scanners, frame_of_orientations
 
 MRTRIX_BASIS = "tournier07"  # of a .mif, unless another one is given
 MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 
 
+@dataclass(frozen=True, eq=False)
+class FodImage:
+    """The orientation functions of all voxels.
+
+    Parameters
+    ----------
+    harmonics : Orientations
+        Of the kind 'sh', with a symmetric basis.
+    frame : str
+        Axes of the harmonics: 'scanner' or 'voxel'.
+    name : str
+        For messages.
+    """
+
+    harmonics: Orientations
+    frame: str
+    name: str
+
+    @property
+    def basis(self) -> str:
+        """Basis of the harmonics."""
+        assert self.harmonics.basis is not None
+        return self.harmonics.basis
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a warning if the functions look as if they had another frame or basis."""
+        return tuple(frame_of_orientations(self.harmonics, self.frame, self.name).warnings)
+
+    def along_scanner_axes(self, inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        """Return the coefficients of some voxels along the scanner's axes, (voxels, n).
+
+        Lobes depend a little on the directions in which functions are sampled. Along these axes, these are MRtrix3's,
+        however the voxels are stored.
+        """
+        values, space = self.harmonics.values[inside], self.harmonics.space
+        if self.frame == "scanner" or axes_are_scanners(space):
+            return values
+        return turned(values, space.axes.T, self.basis)
+
+
+def load_fods(fod: Any, basis: str | None, frame: str | None = None, *, option: str = "--sh-basis") -> FodImage:
+    """Read an image of FODs.
+
+    Parameters
+    ----------
+    fod : path or nibabel image
+        Spherical harmonics, one coefficient per volume.
+    basis, frame : str, optional
+        By default those of MRtrix3 for its own files, and the frame that goes with the basis.
+    option : str
+        The option that names the basis, for messages.
+
+    Raises
+    ------
+    InputError
+        If the image is missing or damaged.
+    ParameterError
+        If the basis is not known or keeps opposite directions apart, or if the frame is no frame.
+    """
+    given, basis = source_and_basis(fod, basis, frame, option=option)
+    return FodImage(load_sh(open_image(given), basis), frame or frame_of(basis), str(given))
+
+
 def source_and_basis(
     fod: Any, basis: str | None, frame: str | None, *, option: str = "--sh-basis"
 ) -> tuple[Any, str]:
-    """Return the image that is given and its basis, by default that of MRtrix3 for its own files."""
+    """Return the image that is given and its basis; see :func:`load_fods`."""
     given = source_of("fod", fod)
     if isinstance(given, InMemory) and given.affine is None:
         raise ParameterError("fod is an array: give a nibabel image, or the path of one")
@@ -36,20 +100,3 @@ def source_and_basis(
     if frame not in (None, "scanner", "voxel"):
         raise ParameterError(f"--sh-frame is {frame!r}: give scanner or voxel")
     return given, basis
-
-
-def along_scanner_axes(
-    harmonics: Orientations, inside: npt.NDArray[np.bool_], frame: str, name: str, warn: Tell
-) -> npt.NDArray[np.float32]:
-    """Return coefficients along the scanner's axes, (voxels, n); warn if another frame or basis fits better.
-
-    Lobes depend a little on the directions in which functions are sampled. Along these axes, these are MRtrix3's,
-    however the voxels are stored.
-    """
-    placing = frame_of_orientations(harmonics, frame, name)
-    for text in placing.warnings:
-        warn(text)
-    if frame == "scanner" or axes_are_scanners(harmonics.space):
-        return harmonics.values[inside]
-    assert harmonics.basis is not None
-    return turned(harmonics.values[inside], harmonics.space.axes.T, harmonics.basis)

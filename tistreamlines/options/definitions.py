@@ -33,8 +33,7 @@ from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
 from ..tracking.stopping.binary import BinaryOptions
 from ..tracking.stopping.threshold import ThresholdOptions
-from ..tracking.weights.dynamic_options import DynamicOptions
-from ..tracking.weights.options import Sift2Options
+from ..tracking.weights.options import DynamicOptions, Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
 IMAGES = ("ImageLike", "PointsLike")  # annotations of options whose value may be in memory

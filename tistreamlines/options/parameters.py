@@ -26,6 +26,7 @@ from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.sources import FITTED, SOURCES
+from ..tracking.weights.options import TRACKED
 from .definitions import (
     OwnOptions,
     able_asymmetric,
@@ -201,10 +202,10 @@ class Parameters(OwnOptions):
         for name in input_names():
             value = getattr(self, name)
             if kind(name) == "pairs":
-                found |= {f"{name} {i}": pair[0] for i, pair in enumerate(value or (), 1)}
+                found |= {f"{name} {i}": pair[0] for i, pair in enumerate(value or (), 1) if str(pair[0]) != TRACKED}
             elif isinstance(value, tuple):
                 found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
-            elif value is not None:
+            elif value is not None and not (name == "seed_dynamic" and str(value) == TRACKED):
                 found[name] = value
         response: Any = self.response  # numbers are text by now
         return found | ({"response": response} if is_file(response) else {})

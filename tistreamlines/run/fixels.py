@@ -16,17 +16,15 @@ import numpy.typing as npt
 from ..backends import take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError
-from ..fit.fod_image import along_scanner_axes, source_and_basis
+from ..fit.fod_image import load_fods, source_and_basis
 from ..fit.lobes import Lobes, Thresholds, find_lobes
 from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
-from ..io.images import LARGEST, open_image
+from ..io.images import LARGEST
 from ..io.in_memory import source_of
 from ..io.nifti import load_mask
-from ..io.orientations import load_sh
 from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..space.harmonics import frame_of
 
 if TYPE_CHECKING:
     from ..option import ImageLike, PathLike
@@ -153,22 +151,24 @@ def fixels(
     )  # fmt: skip
     _check(maxnum, format, directions_table=directions_table)
     running = Parameters.given({"arch": arch, "compiler": compiler, "threads": threads})
-    given, basis = source_and_basis(fod, sh_basis, sh_frame)
+    source_and_basis(fod, sh_basis, sh_frame)  # an error comes before the folder and the device are looked at
     names = [DENSITY] + [PEAK] * peak_amp + [DISPERSION] * disp
     target = None if folder is None else Path(folder)
     if target is not None:
         check_folder(target, (DIRECTIONS, *names, INDEX), format, force=force)
     take_compiler(running.compiler)
     device = choose(running.arch)
-    harmonics = load_sh(open_image(given), basis)
-    inside, tell = harmonics.values[..., 0] > 0, partial(warnings.warn, stacklevel=2)
+    image, tell = load_fods(fod, sh_basis, sh_frame), partial(warnings.warn, stacklevel=2)
+    space, inside = image.harmonics.space, image.harmonics.values[..., 0] > 0
     if mask is not None:
-        inside &= load_mask(source_of("mask", mask), harmonics.space, warn=tell)
-    functions = along_scanner_axes(harmonics, inside, sh_frame or frame_of(basis), str(given), tell)
-    lobes = find_lobes(functions, basis, thresholds, device, table=directions_table, threads=running.threads)
+        inside &= load_mask(source_of("mask", mask), space, warn=tell)
+    for doubt in image.doubts():
+        tell(doubt)
+    functions = image.along_scanner_axes(inside)
+    lobes = find_lobes(functions, image.basis, thresholds, device, table=directions_table, threads=running.threads)
     if not len(lobes.integrals):
-        raise InputError(f"{given}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
-    made = _fixels(lobes, inside, harmonics.space, maxnum, dirpeak=dirpeak)
+        raise InputError(f"{image.name}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
+    made = _fixels(lobes, inside, space, maxnum, dirpeak=dirpeak)
     if target is not None:
         known = {DENSITY: made.densities, PEAK: made.peaks, DISPERSION: made.dispersions}
         images = {DIRECTIONS: made.directions} | {name: known[name] for name in names}

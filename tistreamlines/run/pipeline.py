@@ -58,7 +58,8 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
                     log.warn(doubt)
                 filters = selection.filters(plan.space)
                 settings = _settings(plan, parameters)
-                products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+                step_mm = parameters.step_mm(plan.space.voxel_sizes)
+                products = products_of(parameters, plan.space, step_mm, plan.followed)
                 products.watch_weighing(watcher.weighing)
                 content.groups_of, content.late = products.groups, products.per_streamline
                 # later seeds may need the points of streamlines

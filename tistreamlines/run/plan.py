@@ -12,6 +12,7 @@ from ..options.definitions import names_affecting
 from ..options.parameters import Parameters, input_names
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
+from ..tracking.weights.options import are_followed
 from .inputs import Series, check_step, hashing, needs_series
 from .log import Log
 from .seeds import seeds_of
@@ -53,14 +54,15 @@ def make_plan(
     given = {name: source for name, source in inputs.items() if name not in later}
     folder, shared = parameters.cache_dir, parameters.shared_cache
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
+    cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
         hashes, hashes_of_later = hashing({**series, **given}), hashing(later)
         causes = {**hashes(), **_causes(parameters)} if cache else {}
-        kept = cache.load("tables", causes, _unpacked) if cache else None
+        kept = cache.load("tables", causes, _unpacked) if cache and cached else None
     if kept is None:
         tables = make(series, parameters, hashes() if cache else {}, cache, log, precompile)
-        if cache:
+        if cache and cached:
             with log.stage("prepare"):
                 arrays, values = tables.packed()
                 cache.store("tables", causes, arrays, values | {"notes": log.notes, "warnings": log.warnings})

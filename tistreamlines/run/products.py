@@ -18,7 +18,7 @@ from ..io.weights import load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.files import Grouping, ProductFile, Weighing, Weighted
+from ..tracking.products.files import Following, Grouping, ProductFile, Weighing, Weighted
 from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
 from ..tracking.products.weighing import SIFT2
@@ -118,9 +118,15 @@ class Products:
         return [text for one in self._made.values() for text in one.doubts]
 
 
-def products_of(parameters: Parameters, space: Space, step_mm: float) -> Products:
-    """Return the products that the options ask for, of an image with this grid, tracked with this step size."""
+def products_of(parameters: Parameters, space: Space, step_mm: float, followed: Any = None) -> Products:
+    """Return the products that the options ask for, of an image with this grid, tracked with this step size.
+
+    ``followed`` is what streamlines follow, if they are tracked and an option asks for it.
+    """
     made = {name: PRODUCTS[name].make(parameters, space, step_mm, parameters.threads) for name in asked(parameters)}
+    for one in made.values():
+        if isinstance(one, Following):
+            one.follow(followed)
     return Products(made, parameters.weights)
 
 

@@ -28,6 +28,8 @@ from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
 from ..tracking.stopping.own_grid import OwnMap
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
+from ..tracking.weights.options import are_followed
+from .followed import fods_of
 from .inputs import Headers, Inputs, Series, open_headers, own_maps, own_mask, read
 from .log import Log
 from .seeds import Region, seeds_of
@@ -50,6 +52,7 @@ class Tables:
     chosen : what the fit of the model has chosen from the data.
     seeds : the seeds, if the tables were made and not read from the cache, which serves other seeds too.
     background : (x, y, z) uint8, the mean b0 for pictures, if there is one and a report or the cache needs it.
+    followed : the FODs, or the samples of fibres, that streamlines follow, if an option asks for them.
     """
 
     prepared: Prepared
@@ -59,6 +62,7 @@ class Tables:
     chosen: dict[str, Any]
     seeds: Seeds | None
     background: npt.NDArray[np.uint8] | None
+    followed: Any
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays, and values for JSON."""
@@ -83,7 +87,7 @@ class Tables:
         background = arrays.get("background")
         if background is not None and (background.dtype, background.shape) != (np.uint8, space.shape):
             raise ValueError(f"background is {background.dtype} {background.shape}, not uint8 {space.shape}")
-        return cls(prepared, space, region, values["frames"], values["chosen"], None, background)
+        return cls(prepared, space, region, values["frames"], values["chosen"], None, background, None)
 
 
 def make_tables(
@@ -131,11 +135,14 @@ def _prepare(
         with log.stage("fit"):
             coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
-        prepared = _tables_of(inputs, coefficients, stop, seeds.reach(), parameters)
+        follows = _followed(inputs, coefficients, parameters)
+        followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
+        seeds.follow(followed)
+        prepared = _tables_of(inputs, follows, stop, seeds.reach(), parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
     wanted = parameters.report is not None or cache is not None
     background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
-    return Tables(prepared, inputs.space, region, inputs.frames, chosen, seeds, background)
+    return Tables(prepared, inputs.space, region, inputs.frames, chosen, seeds, background, followed)
 
 
 def background_of(dwi: nifti.Dwi) -> npt.NDArray[np.uint8] | None:
@@ -215,12 +222,10 @@ def _sides(inputs: Inputs) -> tuple[float, ...]:
 
 
 def _tables_of(
-    inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, stop: StopTables, reach: npt.NDArray[np.float64],
-    parameters: Parameters,
-) -> Prepared:  # fmt: skip
-    """Make the tables of the method, which may follow coefficients (x, y, z, n) of a fitted model."""
+    inputs: Inputs, follows: Any, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
+) -> Prepared:
+    """Make the tables of the method from what it follows."""
     sides = _sides(inputs)
-    follows = _followed(inputs, coefficients, parameters)
     given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
     try:
         return METHODS[parameters.dg].prepare(given, parameters)
@@ -233,7 +238,7 @@ def _tables_of(
 def _followed(
     inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters
 ) -> Any:
-    """Return what the method follows: a given source, the signals, or a model fitted to them."""
+    """Return what the method follows: a given source, the signals, or coefficients (x, y, z, n) of a fitted model."""
     if inputs.oriented is not None:
         return SOURCES[parameters.source].follows(inputs.oriented, parameters)
     if SIGNALS in METHODS[parameters.dg].follows:
@@ -255,7 +260,8 @@ def _stand_in(headers: Headers, parameters: Parameters) -> tuple[Prepared, Space
     stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, _sides(inputs))
     order = parameters.sh_order
     coefficients = None if order is None else np.ones((*SHAPE, count_of(order)), np.float32)
-    return _tables_of(inputs, coefficients, stop, np.zeros((1, 3)), parameters), inputs.space
+    follows = _followed(inputs, coefficients, parameters)
+    return _tables_of(inputs, follows, stop, np.zeros((1, 3)), parameters), inputs.space
 
 
 def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:

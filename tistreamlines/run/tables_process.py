@@ -30,6 +30,7 @@ from ..io.in_memory import InMemory
 from ..options.parameters import Parameters
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
+from ..tracking.weights.options import are_followed
 from .inputs import Series
 from .log import Log, Watcher
 from .tables import Shapes, Tables, make_tables
@@ -47,12 +48,15 @@ main(*sys.argv[1:])
 
 @contextmanager
 def process_for(series: Series, parameters: Parameters) -> Generator[Process | None, None, None]:
-    """Start a process that can make the tables of a run; None where it saves nothing, or an input is no file."""
+    """Start a process that can make the tables of a run; None where it saves nothing.
+
+    Also where an input is no file, or where what streamlines follow, which is large, is needed here.
+    """
     rows = METHODS[parameters.dg], STOPPING_RULES[parameters.stopping]
     homes = [row.prepare.__module__ for row in rows]
     known = all(plugins.own(home) or (plugins.known(home) and plugins.importable(home)) for home in homes)
     inputs = [*series.values(), *parameters.inputs().values()]
-    files = not any(isinstance(one, InMemory) for one in inputs)
+    files = not any(isinstance(one, InMemory) for one in inputs) and not are_followed(parameters)
     if parameters.arch in ON_HOST or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None
         return

@@ -14,6 +14,7 @@ from visited import fixel_table, fixels_with
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
+from tistreamlines.fit.fod_image import load_fods
 from tistreamlines.io.in_memory import source_of
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
@@ -57,7 +58,7 @@ def test_densities_come_as_near_to_fibres_as_those_of_tckgen(place, way, monkeyp
     folder, call = place
     monkeypatch.chdir(folder)
     act = WAYS[way].get("act")
-    fixels = fixels_of(FODS, None, choose("cpu"), None, print, option="", tissues=act)
+    fixels = fixels_of(load_fods(FODS, None), choose("cpu"), None, print, tissues=act)
     ends = f"-act {act}" if act else "-mask SIFT_phantom/mask.mif"
     call(f"tckgen {FODS} theirs.tck -seed_dynamic {FODS} {ends} -select 3000 -minlength 4")
     track("ours.tck", select=3000, **WAYS[way])
@@ -143,7 +144,7 @@ def test_seeds_lie_anywhere_in_the_voxels_of_their_fixels():
     image = field()
     seeds = seeds_of(image)
     points, along = seeds.points(0, 3000), seeds.directions(0, 3000)
-    fixels = fixels_of(image, "tournier07", choose("cpu"), None, print, option="")
+    fixels = fixels_of(load_fods(image, "tournier07"), choose("cpu"), None, print)
     voxels = np.floor(points + 0.5).astype(int)
     of = np.ravel_multi_index(tuple(voxels.T), fixels.table.counts.shape)
     expected = fixels.table.counts.ravel() / fixels.table.count * 3000

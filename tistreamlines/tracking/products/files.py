@@ -61,6 +61,18 @@ class Grouping(Protocol):
 
 
 @runtime_checkable
+class Following(Protocol):
+    """A product that may need what streamlines follow."""
+
+    def follow(self, followed: Any) -> None:
+        """Take the FODs, or the samples of fibres, that streamlines follow; called before ``add``.
+
+        None if no streamline is tracked, or if no option asks for them.
+        """
+        ...
+
+
+@runtime_checkable
 class Weighing(Protocol):
     """A product that weighs streamlines.
 

@@ -67,6 +67,10 @@ class Seeds(ABC):
         """
         del first
 
+    def follow(self, followed: Any) -> None:
+        """Take what streamlines follow, if seeds depend on that; called before all else."""
+        del followed
+
     def heed(self, batch: Batch) -> None:
         """Take accepted streamlines into account, where the seeds of later rounds depend on them."""
         del batch

@@ -19,21 +19,19 @@ import numpy.typing as npt
 from ...devices import choose
 from ...devices.threads import thread_pool
 from ...errors import InputError
-from ...fit.fod_image import source_and_basis
+from ...fit.fod_image import FodImage
 from ...fit.threads import single_blas
-from ...io.images import open_image
-from ...io.orientations import load_sh
 from ...space.batch import Batch, Space
 from ..seeding.attempts import ATTEMPTS, first_found
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
 from ..seeding.place_seeds import draw_attempt
 from ..seeding.seeds import Seeds, along_voxel_axes, corners_of, drawn
-from .fixels import Fixels, fixels_of
+from .fixels import Fixels, fixels_of, inside_of
+from .followed import Fods, given_fods
 from .visits import Visitor
 
 Array = npt.NDArray[Any]
-OPTION = "--seed-dynamic-basis"
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
 SHARE = 20  # rounds in which as many seeds are placed as before them, about
 MASK_PARTS = 2**16  # with which it is counted how much a voxel counts
@@ -136,6 +134,7 @@ class DynamicSeeds(Seeds):
 
     def __post_init__(self) -> None:
         self.doubts: list[str] = []
+        self._followed: Fods | None = None
         self._made: list[tuple[int, Future[Array]]] = []
         self._last: tuple[tuple[int, int], Array] | None = None
 
@@ -143,12 +142,20 @@ class DynamicSeeds(Seeds):
         """Leave out what is large, or found on a device."""
         return {name: value for name, value in vars(self).items() if name not in ("_comparison", "_visitor")}
 
+    def follow(self, followed: Fods | None) -> None:
+        """Take what streamlines follow."""
+        self._followed = followed
+
+    @property
+    def _given(self) -> Fods:
+        return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic")
+
     @cached_property
     def _comparison(self) -> Comparison:
-        fixels = fixels_of(
-            self.fod, self.basis, choose(self.arch), self.threads, self.doubts.append, option=OPTION,
-            tissues=self.tissues,
-        )  # fmt: skip
+        given = self._given
+        if isinstance(given, FodImage) and given is not self._followed:
+            self.doubts += given.doubts()
+        fixels = fixels_of(given, choose(self.arch), self.threads, self.doubts.append, tissues=self.tissues)
         fixels.check_overlap(self.space, str(self.fod))
         return Comparison(fixels, self.target)
 
@@ -191,12 +198,11 @@ class DynamicSeeds(Seeds):
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
-        given, basis = source_and_basis(self.fod, self.basis, None, option=OPTION)
-        harmonics = load_sh(open_image(given), basis)
-        corners = corners_of(np.argwhere(harmonics.values[..., 0] > 0).astype(np.int32))
-        if np.array_equal(harmonics.space.affine, self.space.affine):
+        inside, space = inside_of(self._given)
+        corners = corners_of(np.argwhere(inside).astype(np.int32))
+        if np.array_equal(space.affine, self.space.affine):
             return corners
-        return cells_around(self.space.to_voxel(harmonics.space.to_ras(corners)), self.space)
+        return cells_around(self.space.to_voxel(space.to_ras(corners)), self.space)
 
     def _drawn(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return points and directions of seeds, (n, 6)."""

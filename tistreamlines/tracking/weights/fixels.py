@@ -1,4 +1,4 @@
-"""The fixels of an image of fibre orientation distributions (FODs), with which streamlines are compared."""
+"""The fixels of fibre orientation distributions (FODs), or of samples of fibres, to compare streamlines with."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from ...devices import Device
 from ...errors import InputError
-from ...fit.fod_image import along_scanner_axes, source_and_basis
+from ...fit.fod_image import FodImage
 from ...fit.lobes import Thresholds, find_lobes
-from ...io.images import Tell, open_image
-from ...io.orientations import load_sh
+from ...io.images import Tell
+from ...io.samples import Samples
 from ...space.batch import Space
-from ...space.harmonics import frame_of
 from .fixel_grid import FixelTable
+from .sticks import sticks
 from .voxel_masks import given_mask, tissue_mask
 
 Array = npt.NDArray[Any]
@@ -57,55 +57,63 @@ class Fixels:
 
 
 def fixels_of(
-    fod: Any, basis: str | None, device: Device, threads: int | None, note: Tell, *, option: str, tissues: Any = None,
+    given: FodImage | Samples, device: Device, threads: int | None, note: Tell, *, tissues: Any = None,
     proc_mask: Any = None, scale_grey: bool = False,
 ) -> Fixels:  # fmt: skip
-    """Find the fixels of an image, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do.
+    """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
 
     Parameters
     ----------
-    fod : path or image
-        Image of FODs.
-    basis : str, optional
-        Basis of its harmonics; that of MRtrix3 for a .mif.
+    given : FodImage or Samples
+        What there are fixels of.
     device, threads : Device, int
         Where they are found. The result is the same everywhere.
     note : callable
         Is told of what looks wrong.
-    option : str
-        The option that names the basis, for messages.
     tissues, proc_mask : path or image, optional
-        Five tissues, or how much each voxel counts; without them, each voxel with an FOD counts alike.
+        Five tissues, or how much each voxel counts; without them, each voxel with fibres counts alike.
     scale_grey : bool
         Whether grey matter lowers fibre densities.
 
     Raises
     ------
     InputError
-        If a file is missing or damaged, or there is no fixel where voxels count.
-    ParameterError
-        If the basis is not known, or keeps opposite directions apart.
+        If a mask is missing or damaged, or there is no fixel where voxels count.
     """
-    given, basis = source_and_basis(fod, basis, None, option=option)
-    harmonics = load_sh(open_image(given), basis)
-    inside = harmonics.values[..., 0] > 0
+    inside, space = inside_of(given)
     scale = None
     if proc_mask is not None:
-        mask = given_mask(proc_mask, harmonics.space, note)
+        mask = given_mask(proc_mask, space, note)
     elif tissues is not None:
-        mask, scale = tissue_mask(tissues, harmonics.space, inside, device, threads, note)
+        mask, scale = tissue_mask(tissues, space, inside, device, threads, note)
     else:
         mask = inside.astype(float)
     inside &= mask > 0  # as in MRtrix3, other voxels have no fixels
-    functions = along_scanner_axes(harmonics, inside, frame_of(basis), str(given), note)
-    lobes = find_lobes(functions, basis, Thresholds(), device, table=True, threads=threads)
-    if not len(lobes.integrals):
-        raise InputError(f"{given}: has no fixel where voxels count")
-    assert lobes.words is not None
+    if isinstance(given, Samples):
+        found, fibres, directions, words = sticks(given, inside)
+    else:
+        lobes = find_lobes(
+            given.along_scanner_axes(inside), given.basis, Thresholds(), device, table=True, threads=threads
+        )
+        assert lobes.words is not None
+        found, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
+    if not len(fibres):
+        raise InputError(f"{name_of(given)}: no fixel lies where voxels count")
     counts = np.zeros(inside.shape, np.int32)
-    counts[inside] = lobes.counts
-    table = FixelTable(harmonics.space, counts, inside, lobes.words)
-    fibres = lobes.integrals.astype(float)
+    counts[inside] = found
+    table = FixelTable(space, counts, inside, words)
     if scale_grey and scale is not None:
-        fibres *= scale.ravel()[table.voxel_of]
-    return Fixels(table, fibres, mask, lobes.means)
+        fibres = fibres * scale.ravel()[table.voxel_of]
+    return Fixels(table, fibres, mask, directions)
+
+
+def inside_of(given: FodImage | Samples) -> tuple[npt.NDArray[np.bool_], Space]:
+    """Return the voxels with FODs or samples, and their grid."""
+    if isinstance(given, Samples):
+        return given.mask.copy(), given.space
+    return given.harmonics.values[..., 0] > 0, given.harmonics.space
+
+
+def name_of(given: FodImage | Samples) -> str:
+    """Return what is called by its name in messages."""
+    return "samples" if isinstance(given, Samples) else given.name

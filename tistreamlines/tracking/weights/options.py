@@ -1,4 +1,4 @@
-"""Options of weights of streamlines."""
+"""Options of weights of streamlines, and of seeds where their density is too low."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParameterError
-from ...option import OUTPUT, option
+from ...option import OUTPUT, SEEDS, option
 from .rules import Rules
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
 
+TRACKED = "tracked"  # in place of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")
 NEEDS: dict[str, Any] = {"requires": ("sift2",), "affects": "run"}
+SEEDED: dict[str, Any] = {"requires": ("seed_dynamic",), "affects": "growth"}
 ITERATED: dict[str, Any] = {**NEEDS, "excludes": ("sift2_linear",)}
 
 
@@ -24,10 +26,10 @@ class Sift2Options:
     """Options of SIFT2, a part of :class:`tistreamlines.Parameters`, with the defaults of MRtrix3's tcksift2."""
 
     sift2: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
-        None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD, an image of fibre "
-        "orientation distributions, comes near that of its fibres, and write their weights to FILE, .txt, as MRtrix3's "
-        "tcksift2: in the order of the streamlines.", unit="FOD FILE", absent="not written", excludes=("part",),
-        affects="run",
+        None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD comes near that of "
+        "its fibres, and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. "
+        "FOD is an image of fibre orientation distributions, or tracked for those that are tracked.", unit="FOD FILE",
+        absent="not written", excludes=("part",), affects="run",
     )  # fmt: skip
     sift2_basis: str | None = option(
         None, OUTPUT, "Basis of the harmonics of --sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
@@ -101,6 +103,28 @@ class Sift2Options:
     )
 
 
+@dataclass(frozen=True)
+class DynamicOptions:
+    """Options of dynamic seeding, a part of :class:`tistreamlines.Parameters`."""
+
+    seed_dynamic: ImageLike | None = option(
+        None, SEEDS, "Image of fibre orientation distributions, or tracked for those that are tracked, in whose fixels "
+        "random seeds are placed, more of them where streamlines so far are less dense than fibres, as by MRtrix3's "
+        "tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.", unit="FOD",
+        absent="as --seed-mask",
+        one_of="place of seeds",
+        excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
+    )  # fmt: skip
+    seed_dynamic_basis: str | None = option(
+        None, SEEDS, "Basis of the harmonics of --seed-dynamic: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
+        unit="NAME", absent="that of --sh-basis, or tournier07 for a .mif", **SEEDED,
+    )  # fmt: skip
+    seed_round: int = option(
+        500, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres; later, a twentieth of "
+        "all seeds before.", unit="seeds", low=1, high=2**24, **SEEDED,
+    )  # fmt: skip
+
+
 def rules_of(options: Sift2Options) -> Rules:
     """Return the rules that the options give."""
     known = {name: getattr(options, f"sift2_{name}") for name in (
@@ -142,3 +166,8 @@ def tissues_of(options: Any) -> Any:
     if options.sift2_act is not None or options.sift2_proc_mask is not None:
         return options.sift2_act
     return getattr(options, "act", None)
+
+
+def are_followed(options: Any) -> bool:
+    """Return whether an option asks for the FODs, or the samples of fibres, that streamlines follow."""
+    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in options.sift2 or ()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,14 @@ import numpy.typing as npt
 
 from ...devices import Device, choose
 from ...devices.threads import thread_pool
+from ...fit.fod_image import FodImage
 from ...io import sidecar
 from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings
 from .fixels import Fixels, fixels_of
+from .followed import Fods, given_fods
 from .options import files, fod_of, rules_of, tissues_of
 from .sift2 import Iteration, Told, Weights, sift2
 from .visits import Part, Visitor
@@ -48,29 +49,35 @@ class Sift2Weights:
         CPU threads; by default all cores.
     """
 
+    _fixels: Fixels  # once what is followed is known
+
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
-        self._options, self._threads, notes = options, threads, list[str]()
+        self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
         self._device: Device = choose(options.arch)
         self._fod = fod_of(options)
-        self._fixels = self._find_fixels(notes.append)
-        if max(space.shape) > 1:  # before it is tracked for hours
-            self._fixels.check_overlap(space, str(self._fod))
-        self._visitor: Visitor | None = Visitor(self._fixels.table, step_mm, self._device, threads)
+        self._visitor: Visitor | None = None
         self.watch: Told = lambda *_: None
         self._made: list[tuple[int, Future[list[Part]]]] = []
         self._count = 0
         self.paths = files(options)
         self.value: Weights | None = None
         self.told: dict[str, Any] = {}
-        self.doubts: tuple[str, ...] = tuple(notes)
+        self.doubts: tuple[str, ...] = ()
 
-    def _find_fixels(self, note: Callable[[str], Any]) -> Fixels:
-        """Find the fixels, their fibre densities, and how much each voxel counts."""
-        options = self._options
-        return fixels_of(
-            self._fod, options.sift2_basis, self._device, self._threads, note, option="--sift2-basis",
-            tissues=tissues_of(options), proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
+    def follow(self, followed: Fods | None) -> None:
+        """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
+        options, notes = self._options, list[str]()
+        given = given_fods(self._fod, options.sift2_basis, followed, "--sift2")
+        if isinstance(given, FodImage) and given is not followed:
+            notes += given.doubts()
+        self._fixels = fixels_of(
+            given, self._device, self._threads, notes.append, tissues=tissues_of(options),
+            proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
         )  # fmt: skip
+        if max(self._space.shape) > 1:  # before it is tracked for hours
+            self._fixels.check_overlap(self._space, str(self._fod))
+        self._visitor = Visitor(self._fixels.table, self._step_mm, self._device, self._threads)
+        self.doubts += tuple(notes)
 
     def add(self, batch: Batch) -> None:
         """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""

@@ -1,0 +1,39 @@
+"""The FODs, or the samples of fibres, that an option names: an image, or what streamlines follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import ParameterError
+from ...fit.fod_image import FodImage, load_fods
+from ...io.samples import Samples
+from .options import TRACKED
+
+Fods = FodImage | Samples
+NEEDED = "give an image of fibre orientation distributions in place of tracked"
+
+
+def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str) -> Fods:
+    """Return the image of FODs of an option, or what streamlines follow where the option says so.
+
+    Parameters
+    ----------
+    fod, basis : path or image, str
+        The values of the option and of that of its basis.
+    followed : FodImage or Samples, optional
+        What streamlines follow, if they are tracked.
+    option : str
+        Name of the option on the command line.
+
+    Raises
+    ------
+    InputError
+        If the image is missing or damaged.
+    ParameterError
+        If the basis is not known, or if nothing is tracked.
+    """
+    if str(fod) != TRACKED:
+        return load_fods(fod, basis, option=f"{option}-basis")
+    if followed is None:
+        raise ParameterError(f"{option} tracked needs tistreamlines track: {NEEDED}")
+    return followed
