@@ -238,7 +238,7 @@ def mapped(run, name, *words):
 def test_the_command_weighs_alike_under_a_limit(place, run, passes):
     assert mapped(run, "whole.txt").code == 0
     assert not passes
-    assert mapped(run, "limited.txt", "--memory-limit", "0.00056").code == 0
+    assert mapped(run, "limited.txt", "--memory-limit", "0.00046").code == 0
     assert len(passes) > 20
     assert (place / "limited.txt").read_bytes() == (place / "whole.txt").read_bytes()
     assert not [path for path in place.iterdir() if path.name.startswith(".")]
@@ -248,7 +248,7 @@ def test_a_limit_that_is_too_small_is_told_in_a_line(place, run):
     before = sorted(place.iterdir())
     # at once for the fixels alone, and when streamlines come that need more
     one_line(mapped(run, "w.txt", "--memory-limit", "0.00001"), 2, "--memory-limit is 1e-05 GB", " of 0 streamlines")
-    one_line(mapped(run, "w.txt", "--memory-limit", "0.00048"), 2, "is 0.00048 GB", " of 4,000 streamlines", "or more")
+    one_line(mapped(run, "w.txt", "--memory-limit", "0.00038"), 2, "is 0.00038 GB", " of 4,000 streamlines", "or more")
     assert sorted(place.iterdir()) == before
 
 
@@ -257,7 +257,7 @@ def test_a_full_disk_is_told_in_a_line(place, run, monkeypatch):
     before = sorted(place.iterdir())
     full = partial(Path("/dev/full").open, "r+b", buffering=0)
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full())
-    outcome = mapped(run, "w.txt", "--memory-limit", "0.00056")
+    outcome = mapped(run, "w.txt", "--memory-limit", "0.00046")
     one_line(outcome, 1, "w.txt: visits of streamlines", "No space left on device", "--memory-limit")
     with pytest.raises(OutputError, match="greater memory_limit"):
         VisitFile(place / "w.txt").put(np.zeros(10, np.int32))

@@ -207,4 +207,3 @@ class DeviceWeights:
             held = piece.order >= 0
             out[piece.order[held]] = bits.view(np.float32)[held]
         return out
-

@@ -26,7 +26,7 @@ WHILE_THEY_COME = 2  # part of the limit that visits take while streamlines come
 BUFFERS = 16  # part of the limit that buffers take, for visits that are not kept
 A_LANE = 6  # words of a streamline: its number, share, coefficients, step, roughness and factor
 A_TEAM = 2  # words of a team besides: where its visits begin, and how many there are
-COPIES = 3  # of sums that threads add to: their own, what is copied from it, and those of all threads together
+COPIES = 2  # of the sums of each thread: while one is made, and then while those of all threads are put together
 
 
 class Room:
@@ -120,11 +120,12 @@ class Room:
     def _too_small(self, needed: int, pieces: int) -> str:
         """Say what needs more bytes than there are."""
         assert self._limit is not None
+        fewer = "; fewer --threads need less" if self.threads > 1 else ""
         return (
             f"--memory-limit is {self._limit / 1e9:.4g} GB, but the coefficients of {self._lanes:,} streamlines and "
             f"the sums of {self.fixels:,} fixels take {needed / 1e9:.4g} and the smallest pieces of visits "
             f"{pieces / 1e9:.4g}: give {(needed + pieces) / 1e9 + 0.0005:.3f} or more, and "
-            f"{1e6 * WORD * (A_LANE + A_TEAM / LANES) / 1e9:.3f} more for each further million of streamlines"
+            f"{1e6 * WORD * (A_LANE + A_TEAM / LANES) / 1e9:.3f} more for each further million of streamlines{fewer}"
         )
 
 
