@@ -1,9 +1,10 @@
 """Compare the weights of ``tistreamlines map --sift2`` with those of MRtrix3's tcksift2, and their costs and times.
 
-    python benchmarks/sift2.py FOD TRACTOGRAM... --out FILE [--act 5TT] [--arch ARCH]
+    python benchmarks/sift2.py FOD TRACTOGRAM... --out FILE [--act 5TT] [--arch ARCH] [--memory-limit GB]
 
 FOD is an image of harmonics in the basis tournier07, such as dwi2fod writes; tractograms are .tck files. Both programs
-use all cores, or ours a device. Times and peaks of memory are those of whole commands, with warm caches.
+use all cores, or ours a device. Times and peaks of memory are those of whole commands, with warm caches. With
+--memory-limit, ours runs once more under that limit, and the bytes of both files of weights are compared.
 """
 
 from __future__ import annotations
@@ -38,7 +39,17 @@ def measured(folder: Path, *command: object) -> dict[str, float]:
     return json.loads(told.read_text(encoding="utf-8"))
 
 
-def compared(fod: Path, tractogram: Path, folder: Path, act: Path | None, arch: str) -> dict[str, Any]:
+def limited(folder: Path, call: list[object], gigabytes: float) -> dict[str, Any]:
+    """Weigh the streamlines under a limit of memory; return what that took, and whether the weights are the same."""
+    whole = (folder / "own.txt").read_bytes()
+    times = measured(folder, *call, "--memory-limit", gigabytes)
+    same = (folder / "own.txt").read_bytes() == whole
+    return {"limited": {"memory_limit_gb": gigabytes, **times, "same_weights": same}}
+
+
+def compared(
+    fod: Path, tractogram: Path, folder: Path, act: Path | None, arch: str, limit: float | None
+) -> dict[str, Any]:
     """Weigh the streamlines with both programs, and compare the weights."""
     own = ["--csv", folder / "own.csv", "--coeffs", folder / "own-coeffs.txt", "--mu", folder / "own-mu.txt"]
     theirs = ["-csv", folder / "csv.csv", "-out_coeffs", folder / "coeffs.txt", "-out_mu", folder / "mu.txt"]
@@ -48,6 +59,7 @@ def compared(fod: Path, tractogram: Path, folder: Path, act: Path | None, arch: 
     call += ["--sift2", fod, folder / "own.txt", "--basis", "tournier07"]
     other = ["tcksift2", tractogram, fod, folder / "weights.txt", "-quiet", "-force", "-nthreads", os.cpu_count()]
     times = {"tistreamlines": measured(folder, *call, *own), "tcksift2": measured(folder, *other, *theirs)}
+    times |= {} if limit is None else limited(folder, [*call, *own], limit)
     ours, others = (np.loadtxt(folder / name) for name in ("own-coeffs.txt", "coeffs.txt"))
     both = np.isfinite(ours) & np.isfinite(others)
     known = {"delimiter": ",", "names": True, "usecols": range(19)}
@@ -72,11 +84,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--act", type=Path)
     parser.add_argument("--arch", default="cpu")
+    parser.add_argument("--memory-limit", type=float)
     given = parser.parse_args()
     runs = []
     with tempfile.TemporaryDirectory() as work:
         for tractogram in given.tractograms:
-            runs.append(compared(given.fod, tractogram, Path(work), given.act, given.arch))
+            runs.append(compared(given.fod, tractogram, Path(work), given.act, given.arch, given.memory_limit))
             print(runs[-1], flush=True)
     write_runs(given.out, runs)
 

@@ -39,7 +39,7 @@ which makes the same while it tracks.
     help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. Nodes "
     "of ends, and maps of another --density-kind than count, are made on the CPU in any case.  [default: cpu]",
 )
-@parameter_options(("compiler", "threads"))
+@parameter_options(("compiler", "threads", "memory_limit"))
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, **_: Any) -> None:

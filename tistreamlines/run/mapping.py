@@ -43,8 +43,8 @@ LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to b
 
 def map_tractogram(
     tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
-    report: str | PathLike[str] | None = None, image: ImageLike | None = None, force: bool = False,
-    watcher: Watcher | None = None, **products: Unpack[ProductOptions],
+    memory_limit: float | None = None, report: str | PathLike[str] | None = None, image: ImageLike | None = None,
+    force: bool = False, watcher: Watcher | None = None, **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
@@ -58,6 +58,10 @@ def map_tractogram(
         Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
     compiler, threads : str, int
         As for :func:`track`.
+    memory_limit : float, optional
+        Greatest memory, GB, of what ``sift2`` holds of visits, streamlines and fixels on the device, or with 'cpu' in
+        main memory. Visits beyond it go to a file without a name in the folder of the weights. By default, there is no
+        limit.
     report : str or Path, optional
         Page about the streamlines, .html.
     image : str, Path or nibabel image, optional
@@ -97,7 +101,9 @@ def map_tractogram(
     """
     if unknown := set(products) - set(mapped_options()):
         raise TypeError(f"map_tractogram() got an unexpected keyword argument {min(unknown)!r}")
-    running = {"arch": arch, "compiler": compiler, "threads": threads, "report": report}
+    running = {
+        "arch": arch, "compiler": compiler, "threads": threads, "memory_limit": memory_limit, "report": report,
+    }  # fmt: skip
     path, chosen = check_tractogram(tractogram), Parameters.given({**running, **products})
     outputs, page = asked(chosen), report_of(chosen)
     _check(chosen, outputs, image)

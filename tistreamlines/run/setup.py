@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
-from ..tracking.growth.settings import Settings, steps_within
+from ..tracking.growth.settings import Settings, bytes_of, steps_within
 from ..tracking.products.content import Content
 from ..tracking.registry import METHODS
 from ..tracking.selection.files import load_region
@@ -77,5 +77,5 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
         exact=parameters.exact,
         threads=parameters.threads,
         chunk_size=parameters.chunk_size,
-        memory_limit=None if parameters.memory_limit is None else int(parameters.memory_limit * 1e9),
+        memory_limit=bytes_of(parameters.memory_limit),
     )

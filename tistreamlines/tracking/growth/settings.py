@@ -56,6 +56,11 @@ class Settings:
         return {"ONE_WAY": self.one_way * (1 + self.either_sense), "TRUNCATES": int(self.truncate)}
 
 
+def bytes_of(gigabytes: float | None) -> int | None:
+    """Return a limit of memory in bytes; None for none."""
+    return None if gigabytes is None else int(gigabytes * 1e9)
+
+
 def steps_within(
     step_mm: float, min_mm: float, max_mm: float | None = None, *, arcs: bool = False
 ) -> tuple[int, int | None]:

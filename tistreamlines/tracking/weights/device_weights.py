@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...backends import open_program
-from ...devices import Device, usable_cores
 from ...devices.threads import thread_pool
 from ...kernels.weights.sift2 import (
     FRACTION,
@@ -29,20 +28,26 @@ from ...kernels.weights.sift2 import (
 from ...linker.lang import LANES
 from ...linker.records import INTS, REALS, spread
 from ...linker.source import Source
-from .visits import Part
+from .room import Buffer, Room
+from .visit_file import Stored, in_memory
+from .visits import Part, together
 
 Array = npt.NDArray[Any]
 WORD_BITS = 32
-MOST_WORDS = 2**27  # visits that a launch reads on a GPU: 512 MB
+WORDS = "weighed_words"  # the visits, as kernels name them
 
 
 @dataclass(eq=False)
 class _Piece:
-    """Some streamlines: the number of each lane's, -1 for none, how many teams they are, and arguments of kernels."""
+    """Some streamlines: the number of each lane's, -1 for none, how many teams they are, and arguments of kernels.
+
+    Visits that are not kept on the device are ``waiting`` elsewhere.
+    """
 
     order: Array
     teams: int
     values: dict[str, Any]
+    waiting: Array | Stored | None
 
 
 class DeviceWeights:
@@ -52,12 +57,10 @@ class DeviceWeights:
     ----------
     parts : list of Part
         Their visits; the list becomes empty, so that no copy takes memory.
-    count, fixels : int
-        Number of streamlines, and of fixels.
-    device : Device
-        Where they are weighed.
-    threads : int, optional
-        CPU threads; by default all cores.
+    count : int
+        Number of streamlines.
+    room : Room
+        Where they are weighed, and how many visits are kept there.
     excludes : bool
         Whether fixels are excluded that drive coefficients beyond the greatest one.
 
@@ -69,64 +72,77 @@ class DeviceWeights:
         Streamlines that visit each fixel.
     """
 
-    def __init__(
-        self, parts: list[Part], count: int, fixels: int, device: Device, threads: int | None = None,
-        excludes: bool = False,
-    ) -> None:  # fmt: skip
-        self._count, self._fixels = count, fixels
-        # threads of the host have sums of their own, since additions that others see take longer
-        self._threads = (threads or usable_cores()) if device.on_host else 1
+    def __init__(self, parts: list[Part], count: int, room: Room, *, excludes: bool = False) -> None:
+        self._count, self._fixels, self._threads = count, room.fixels, room.threads
+        device, fixels = room.device, room.fixels
         fill = {"ATOMIC": int(not device.on_host), "EXCLUDES": int(excludes)}
         self._program = open_program(device, Source([reweigh, sum_up, count_visits, average, tally], fill), threads=1)
         self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
         self._pieces: list[_Piece] = []
-        pieces = -(-2 * self._threads // max(len(parts), 1))
-        while parts:
-            self._hold(parts.pop() if device.on_host else _together(parts), pieces)
+        self._hold_all(parts, room)
         found = self._added("count_visits", "counts", 2 * fixels, {}).view(np.uint32)
         self.first, self.visits = (found[:, k::2].sum(axis=0, dtype=np.int64) for k in range(2))
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
 
-    def _hold(self, part: Part, pieces: int) -> None:
-        """Move the visits of a part to the device, on the host in so many pieces."""
-        program = self._program
-        for teams in np.array_split(np.arange(len(part.depth)), pieces if self._threads > 1 else 1):
-            if not len(teams):
-                continue
-            begin, depth, lanes = part.begin[teams], part.depth[teams], LANES * len(teams)
-            words = part.words[begin[0] : begin[-1] + LANES * depth[-1]]
-            weighed = Weighed(
-                begin=program.array(begin - begin[0]), depth=program.array(depth), words=program.array(words),
-                share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
-                after=program.empty(lanes, INTS), roughness=program.empty(lanes, INTS), excluded=self._excluded,
-            )  # fmt: skip
-            values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
-            self._pieces.append(_Piece(part.order[LANES * teams[0] : LANES * (teams[-1] + 1)], len(teams), values))
+    def _hold_all(self, parts: list[Part], room: Room) -> None:
+        """Move as many visits to the device as it has room for, first those in memory; each thread has a few pieces."""
+        left, most = room.shares()
+        self._buffers = [Buffer(self._program, room.device, most) for _ in range(self._threads)]
+        parts[:] = [some for part in parts for some in part.divided(most)]
+        parts.sort(key=lambda part: not isinstance(part.words, Stored))  # the last ones are taken first
+        pieces = -(-2 * self._threads // max(len(parts), 1)) if self._threads > 1 else 1
+        while parts:
+            part = parts.pop() if room.device.on_host else together(parts, most)
+            if kept := len(part.words) <= left:
+                left -= len(part.words)
+            for teams in np.array_split(np.arange(len(part.depth)), pieces):
+                if len(teams):
+                    some = part.teams(int(teams[0]), int(teams[-1]) + 1)
+                    self._hold(some, None if kept else room.waiting(some.words))
 
-    def _each(self, work: Callable[[Sequence[_Piece]], Any]) -> list[Any]:
+    def _hold(self, part: Part, waiting: Array | Stored | None) -> None:
+        """Make a piece of a part, whose visits go to the device unless they are ``waiting`` elsewhere."""
+        program, lanes = self._program, len(part.order)
+        weighed = Weighed(
+            begin=program.array(part.begin), depth=program.array(part.depth),
+            words=program.array(in_memory(part.words)) if waiting is None else None,
+            share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
+            after=program.empty(lanes, INTS), roughness=program.empty(lanes, INTS), excluded=self._excluded,
+        )  # fmt: skip
+        values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
+        self._pieces.append(_Piece(part.order, len(part.depth), values, waiting))
+
+    def _each(self, work: Callable[[Sequence[_Piece], Buffer], Any]) -> list[Any]:
         """Do some work for all pieces; on the host, each thread does so for some of them."""
         if self._threads == 1:
-            return [work(self._pieces)]
+            return [work(self._pieces, self._buffers[0])]
         groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
-        return list(thread_pool("weights", self._threads).map(work, groups))
+        return list(thread_pool("weights", self._threads).map(work, groups, self._buffers))
+
+    def _launch(self, kernel: str, piece: _Piece, given: dict[str, Any], buffer: Buffer) -> None:
+        """Run a kernel for a piece, once the visits that it takes are there."""
+        values = piece.values | given
+        if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
+            values[WORDS] = buffer.filled(piece.waiting)
+        self._program.run(kernel, piece.teams, values)
 
     def _run(self, kernel: str, given: dict[str, Any]) -> None:
         """Run a kernel for all streamlines."""
 
-        def work(some: Sequence[_Piece]) -> None:
+        def work(some: Sequence[_Piece], buffer: Buffer) -> None:
             for piece in some:
-                self._program.run(kernel, piece.teams, piece.values | given)
+                self._launch(kernel, piece, given, buffer)
 
         self._each(work)
 
     def _added(self, kernel: str, name: str, words: int, given: dict[str, Any]) -> Array:
         """Run a kernel that adds to so many words, its argument ``name``; return each thread's, (threads, words)."""
 
-        def work(some: Sequence[_Piece]) -> Array:
+        def work(some: Sequence[_Piece], buffer: Buffer) -> Array:
             own = self._program.array(np.zeros(words, np.int32))
             for piece in some:
-                self._program.run(kernel, piece.teams, piece.values | given | {name: own})
+                self._launch(kernel, piece, given | {name: own}, buffer)
             return self._program.host(own, words)
 
         return np.stack(self._each(work))
@@ -191,16 +207,3 @@ class DeviceWeights:
             held = piece.order >= 0
             out[piece.order[held]] = bits.view(np.float32)[held]
         return out
-
-
-def _together(parts: list[Part]) -> Part:
-    """Take the last ones of some parts, as many as a launch may read; return them as one part."""
-    some, words = [parts.pop()], 0
-    while parts and words + len(parts[-1].words) + len(some[-1].words) <= MOST_WORDS:
-        words += len(some[-1].words)
-        some.append(parts.pop())
-    starts = np.cumsum([0, *(len(one.words) for one in some[:-1])])
-    begins = [one.begin + first for one, first in zip(some, starts, strict=True)]
-    both = ([getattr(one, name) for one in some] for name in ("order", "depth", "words"))
-    order, depth, found = (np.concatenate(one) for one in both)
-    return Part(order, np.concatenate(begins).astype(np.int32), depth, found)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +23,7 @@ from .sticks import sticks
 from .voxel_masks import given_mask, tissue_mask
 
 Array = npt.NDArray[Any]
+_IN_USE: WeakValueDictionary[tuple[Any, ...], Fixels] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,8 @@ def fixels_of(
 ) -> Fixels:  # fmt: skip
     """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
 
+    If both the seeds and the weights of a run ask for the same fixels, they are found once.
+
     Parameters
     ----------
     given : FodImage or Samples
@@ -80,6 +86,9 @@ def fixels_of(
     InputError
         If a mask is missing or damaged, or there is no fixel where voxels count.
     """
+    key = _key(given, tissues, proc_mask, scale_grey)
+    if (known := _IN_USE.get(key)) is not None:
+        return known
     inside, space = inside_of(given)
     scale = None
     if proc_mask is not None:
@@ -104,7 +113,18 @@ def fixels_of(
     table = FixelTable(space, counts, inside, words)
     if scale_grey and scale is not None:
         fibres = fibres * scale.ravel()[table.voxel_of]
-    return Fixels(table, fibres, mask, directions)
+    _IN_USE[key] = made = Fixels(table, fibres, mask, directions)
+    return made
+
+
+def _key(given: FodImage | Samples, *others: Any) -> tuple[Any, ...]:
+    """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves."""
+    named = (str(one) if isinstance(one, str | Path) else one for one in others)
+    if isinstance(given, Samples):
+        return given, *named
+    values, space = given.harmonics.values, given.harmonics.space
+    content = zlib.crc32(values.reshape(-1).view(np.uint8).data)
+    return content, values.shape, given.basis, given.frame, space.affine.tobytes(), *named
 
 
 def inside_of(given: FodImage | Samples) -> tuple[npt.NDArray[np.bool_], Space]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from ...io import sidecar
 from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
-from ..growth.settings import Settings
+from ..growth.settings import Settings, bytes_of
 from .fixels import Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, fod_of, rules_of, tissues_of
+from .room import Room
 from .sift2 import Iteration, Told, Weights, sift2
 from .visits import Part, Visitor
 
@@ -40,7 +42,8 @@ class Sift2Weights:
     Parameters
     ----------
     options : Parameters
-        Those of :class:`.options.Sift2Options`; also ``arch``, where the work is done, and ``act`` of a run.
+        Those of :class:`.options.Sift2Options`; also ``arch``, where the work is done, ``memory_limit``, and ``act`` of
+        a run.
     space : Space
         Grid of the image that is tracked; that of one voxel if it is not known.
     step_mm : float
@@ -49,7 +52,8 @@ class Sift2Weights:
         CPU threads; by default all cores.
     """
 
-    _fixels: Fixels  # once what is followed is known
+    _fixels: Fixels  # these two once it is known what is followed
+    _room: Room
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
         self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
@@ -57,7 +61,7 @@ class Sift2Weights:
         self._fod = fod_of(options)
         self._visitor: Visitor | None = None
         self.watch: Told = lambda *_: None
-        self._made: list[tuple[int, Future[list[Part]]]] = []
+        self._made: list[Future[list[Part]]] = []
         self._count = 0
         self.paths = files(options)
         self.value: Weights | None = None
@@ -76,17 +80,22 @@ class Sift2Weights:
         )  # fmt: skip
         if max(self._space.shape) > 1:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
-        self._visitor = Visitor(self._fixels.table, self._step_mm, self._device, self._threads)
+        table, limit = self._fixels.table, bytes_of(options.memory_limit)
+        self._room = Room(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
+        self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
         self.doubts += tuple(notes)
 
     def add(self, batch: Batch) -> None:
         """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
         if len(self._made) > WAITING:
-            self._made[-WAITING][1].result()
-        assert self._visitor is not None
-        work = thread_pool("visits", 1).submit(self._visitor.parts, batch)
-        self._made.append((self._count, work))
+            self._made[-WAITING].result()
+        self._made.append(thread_pool("visits", 1).submit(self._found, batch, self._count))
         self._count += len(batch)
+
+    def _found(self, batch: Batch, first: int) -> list[Part]:
+        """Return the visits of the streamlines of a batch, in memory or in a file."""
+        assert self._visitor is not None
+        return [self._room.keep(part.moved(first)) for part in self._visitor.parts(batch)]
 
     def collector(self, space: Space, settings: Settings) -> None:
         """Return nothing: all points are needed."""
@@ -94,14 +103,13 @@ class Sift2Weights:
 
     def _weigh(self) -> Weights:
         """Weigh the streamlines that have come."""
-        parts = [part.moved(first) for first, work in self._made for part in work.result()]
+        parts = [part for work in self._made for part in work.result()]
         # their memory is not needed any more
         self._made, self._visitor = [], None
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
         rules = rules_of(self._options)
-        return sift2(
-            self._fixels, parts, self._count, self._device, rules, threads=self._threads, told=self.watch
-        )
+        with closing(self._room):
+            return sift2(self._fixels, parts, self._count, self._device, rules, told=self.watch, room=self._room)
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Weigh the streamlines; see :class:`.products.files.Weighing`."""

@@ -21,6 +21,7 @@ from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
 from .fixels import Fixels
+from .room import Room
 from .rules import Rules
 from .visits import Part
 
@@ -158,7 +159,7 @@ class _Compared:
 
 def sift2(
     fixels: Fixels, parts: list[Part], count: int, device: Device, rules: Rules | None = None, *,
-    threads: int | None = None, told: Told = lambda *_: None,
+    threads: int | None = None, told: Told = lambda *_: None, room: Room | None = None,
 ) -> Weights:  # fmt: skip
     """Weigh streamlines.
 
@@ -179,6 +180,8 @@ def sift2(
     told : callable, optional
         Receives the number of each iteration, and the costs of densities and of coefficients, as shares of the first
         cost.
+    room : Room, optional
+        Room for visits on this device, which has kept all parts; by default, all of them stay there.
 
     Returns
     -------
@@ -193,7 +196,8 @@ def sift2(
     if not count:
         return Weights(np.zeros(0, np.float32), math.nan, ())
     table, masks, fibres = fixels.table, fixels.masks, fixels.fibres.astype(float)
-    held = DeviceWeights(parts, count, table.count, device, threads, excludes=rules.max_coeff < HIGHEST)
+    room = room or Room(table.count, device, threads)
+    held = DeviceWeights(parts, count, room, excludes=rules.max_coeff < HIGHEST)
     masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
     if rules.remove_untracked:
         masks[held.first == 0] = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ from ...linker.records import INTS, spread
 from ...linker.source import Source
 from ...space.batch import Batch
 from .fixel_grid import FixelTable
+from .visit_file import Stored, adjoin, in_memory, joined
 
 Array = npt.NDArray[Any]
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
@@ -32,18 +34,18 @@ class Part:
 
     Parameters
     ----------
-    order : (32 * teams,) int64
+    order : (32 * teams,) int32
         Number of the streamline of each lane, -1 for none.
     begin, depth : (teams,) int32
         First word of each team, and the greatest number of visits of its lanes.
-    words : (n,) int32
-        Visits: the fixel in the low 24 bits, the length in the others.
+    words : (n,) int32, or Stored
+        Visits: the fixel in the low 24 bits, the length in the others. They are in memory or in a file.
     """
 
     order: Array
     begin: Array
     depth: Array
-    words: Array
+    words: Array | Stored
 
     def moved(self, first: int) -> Part:
         """Return it with the first of the streamlines numbered ``first``."""
@@ -51,8 +53,40 @@ class Part:
 
     def units(self, fixels: int) -> npt.NDArray[np.int64]:
         """Return the length of all streamlines in each of so many fixels, in units."""
-        lengths = self.words.view(np.uint32) >> FIXEL_BITS
-        return np.bincount(self.words & FIXEL_MASK, lengths, fixels).astype(np.int64)  # exact: less than 2^53
+        words = in_memory(self.words)
+        lengths = words.view(np.uint32) >> FIXEL_BITS
+        return np.bincount(words & FIXEL_MASK, lengths, fixels).astype(np.int64)  # exact: less than 2^53
+
+    def teams(self, first: int, last: int) -> Part:
+        """Return the visits of some teams, without a copy."""
+        begin, depth = self.begin[first:last], self.depth[first:last]
+        words = self.words[int(begin[0]) : int(begin[-1]) + LANES * int(depth[-1])]
+        return Part(self.order[LANES * first : LANES * last], begin - begin[0], depth, words)
+
+    def divided(self, most: int) -> Generator[Part, None, None]:
+        """Return parts with at most so many words each, or of a team that has more."""
+        if len(self.words) <= most:
+            yield self
+            return
+        first, ends = 0, self.begin + LANES * self.depth
+        while first < len(ends):
+            last = max(int(np.searchsorted(ends, int(self.begin[first]) + most, "right")), first + 1)
+            yield self.teams(first, last)
+            first = last
+
+
+def together(parts: list[Part], most: int) -> Part:
+    """Take the last ones of some parts, with at most so many words, that can be joined; return them as one part."""
+    some = [parts.pop()]
+    words = len(some[0].words)
+    while parts and words + len(parts[-1].words) <= most and adjoin(parts[-1].words, some[-1].words):
+        words += len(parts[-1].words)
+        some.append(parts.pop())
+    some.reverse()
+    starts = np.cumsum([0, *(len(one.words) for one in some[:-1])])
+    begins = [one.begin + first for one, first in zip(some, starts, strict=True)]
+    order, depth = (np.concatenate([getattr(one, name) for one in some]) for name in ("order", "depth"))
+    return Part(order, np.concatenate(begins).astype(np.int32), depth, joined([one.words for one in some]))
 
 
 def blend(ratio: int) -> Array:
@@ -118,7 +152,7 @@ class Visitor:
             if (most <= depth).all():
                 break
             depth = np.maximum(depth, most)
-        lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1)
+        lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trimmed(lanes, begin, words, visited.reshape(teams, LANES), most)
 
     def _visit(self, depth: Array, given: dict[str, Any]) -> tuple[Array, Array, Array]:

@@ -1,0 +1,129 @@
+"""A file without a name for the visits that memory has no room for: nothing of it is left, however a process ends."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import OutputError
+
+Array = npt.NDArray[Any]
+WORD = 4  # bytes
+
+
+class VisitFile:
+    """Holds words of 32 bits; it is made when the first ones come.
+
+    Parameters
+    ----------
+    beside : Path
+        The file in whose folder it is, since its user has chosen that disk for results.
+    """
+
+    def __init__(self, beside: Path) -> None:
+        self._beside, self._count, self._lock = beside, 0, Lock()
+        self._file: Any = None
+
+    def put(self, words: Array) -> Stored:
+        """Append words, (n,) int32; return where they are.
+
+        Raises
+        ------
+        OutputError
+            If they cannot be written, such as on a full disk.
+        """
+        with self._explained(), self._lock:
+            if self._file is None:
+                beside = self._beside
+                self._file = tempfile.TemporaryFile(  # noqa: SIM115  (open until the weights are known)
+                    buffering=0, dir=beside.parent, prefix=f".{beside.name}.", suffix=".part"
+                )
+                weakref.finalize(self, self._file.close)
+            self._file.seek(WORD * self._count)
+            left = np.ascontiguousarray(words, np.int32).view(np.uint8).data
+            while left:
+                left = left[self._file.write(left) :]
+        self._count += len(words)
+        return Stored(self, self._count - len(words), len(words))
+
+    def read(self, first: int, out: Array) -> None:
+        """Read as many words as ``out`` has, from number ``first`` on; several threads may do so at once."""
+        left, place = out.view(np.uint8).data, WORD * first
+        with self._explained():
+            while left:
+                if not (count := self._read_some(left, place)):
+                    raise OSError("the file has become shorter")
+                left, place = left[count:], place + count
+
+    def _read_some(self, out: memoryview, place: int) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(self._file.fileno(), [out], place)
+        with self._lock:  # Windows, where reading moves the place in the file
+            self._file.seek(place)
+            return self._file.readinto(out)
+
+    def close(self) -> None:
+        """Remove the file; nothing can be read any more."""
+        if self._file is not None:
+            self._file.close()
+
+    @contextmanager
+    def _explained(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"{self._beside}: visits of streamlines that --memory-limit has no room for cannot be kept in its "
+                f"folder ({error.strerror or error}); free some space there, or give a greater --memory-limit"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Stored:
+    """So many words of a file, from number ``first`` on."""
+
+    file: VisitFile
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return the number of words."""
+        return self.count
+
+    def __getitem__(self, some: slice) -> Stored:
+        """Return some of them, which follow each other."""
+        first, last, _ = some.indices(self.count)
+        return Stored(self.file, self.first + first, last - first)
+
+
+def in_memory(words: Array | Stored, room: Array | None = None) -> Array:
+    """Return words, (n,) int32: those of a file in the front of ``room``, or else in an array of their own."""
+    if isinstance(words, Stored):
+        out = np.empty(len(words), np.int32) if room is None else room[: len(words)]
+        words.file.read(words.first, out)
+        return out
+    return words
+
+
+def adjoin(one: Array | Stored, other: Array | Stored) -> bool:
+    """Whether :func:`joined` can join them: both are in memory, or the second one follows the first one in a file."""
+    if isinstance(one, Stored) and isinstance(other, Stored):
+        return one.first + one.count == other.first
+    return not isinstance(one, Stored) and not isinstance(other, Stored)
+
+
+def joined(words: list[Array | Stored]) -> Array | Stored:
+    """Return words one after another, of which each two neighbours :func:`adjoin`."""
+    if isinstance(words[0], Stored):
+        return Stored(words[0].file, words[0].first, sum(map(len, words)))
+    return np.concatenate([in_memory(one) for one in words])
