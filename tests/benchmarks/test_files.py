@@ -23,7 +23,7 @@ from tistreamlines.space.sphere import load_sphere
 
 TINY = CASES["demo"].scaled(0.45)
 ALL = ("cold", "warm", "cached")
-PEERS = ("dipy", "dipy-threads", "tckgen", "tckgen-ifod1", "cuslines-numba")
+PEERS = ("dipy", "dipy-threads", "tckgen", "cuslines-numba")
 
 
 def timed(target: str, kinds=ALL, method: str = "prob", **others) -> list[dict]:

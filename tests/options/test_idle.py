@@ -8,7 +8,7 @@ import pytest
 from tistreamlines.options.parameters import options
 
 # a quarter of them, for time; the class fuzz-idle of tests.attack tries all
-KINDS = (*tuple(idle.kinds())[::6], "ifod2, act5", "det of peaks, a surface")
+KINDS = (*tuple(idle.kinds())[::6], "det of peaks, a surface")
 
 
 def test_every_option_has_a_value(tmp_path):

@@ -12,6 +12,7 @@ from ..io.response import AUTO, FA
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..space.harmonics import BASES
 from ..tracking.getters.options import PeakOptions
+from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
 
@@ -258,6 +259,8 @@ def without_effect(name: str, chosen: Any) -> str:
         return f"finds no other way with --dg {chosen.dg}, whose steps draw no random numbers: leave it out"
     if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
         return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
+    if name == "weights" and chosen.weights != SIFT2 and not any(getattr(chosen, one) for one in WEIGHABLE):
+        return f"weighs nothing: give {listed(map(flag, WEIGHABLE))}"
     if name == "fa_response" and chosen.response not in (AUTO, FA):
         return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
     return ""

@@ -34,7 +34,7 @@ from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
 from .outputs import check_outputs, reserved
 from .pipeline import Run, start
-from .products import asked
+from .products import asked, with_weights
 from .result import TrackResult
 from .resume import save_resumable
 
@@ -246,6 +246,7 @@ def _start(
             path = None  # an estimate makes no folders
         else:
             held.enter_context(bids.made_folders(path))
+    chosen = with_weights(chosen, path)
     products = asked(chosen)
     if hands_out and products:
         first = next(iter(products))

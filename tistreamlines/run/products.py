@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..backends.program import Program
-from ..errors import InputError
+from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.weights import load_weights
 from ..options.parameters import Parameters
@@ -23,6 +23,7 @@ from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
 from ..tracking.products.weighing import SIFT2
 from ..tracking.registry import PRODUCTS
+from ..tracking.weights.options import TRACKED
 
 
 class Products:
@@ -116,6 +117,21 @@ class Products:
     def doubts(self) -> list[str]:
         """Why they may be wrong."""
         return [text for one in self._made.values() for text in one.doubts]
+
+
+def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
+    """Return the options with a file beside the tractogram for the weights of SIFT2, if only --weights asks for these.
+
+    Raises
+    ------
+    ParameterError
+        If a part is tracked, whose streamlines are not all.
+    """
+    if parameters.weights != SIFT2 or parameters.sift2 is not None or output is None:
+        return parameters
+    if parameters.part is not None:
+        raise ParameterError("--weights sift2 and --part exclude each other: give --sift2 to tistreamlines join")
+    return parameters.changed(sift2=(TRACKED, output.with_name(f"{output.stem}_weights.txt")))
 
 
 def products_of(parameters: Parameters, space: Space, step_mm: float, followed: Any = None) -> Products:

@@ -48,7 +48,7 @@ def crossings(request, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "way", ["det", "det-like-dipy", "dipy-det", *(
-        pytest.param(f"mrtrix-{name}", marks=[needs_mrtrix, pytest.mark.slow]) for name in ("ifod2", "msmt-ifod2")
+        pytest.param(f"mrtrix-{name}", marks=[needs_mrtrix, pytest.mark.slow]) for name in ("msmt-ifod2",)
     )],
 )  # fmt: skip
 def test_ways_follow_the_fibres(crossings, way):

@@ -349,14 +349,19 @@ class TestRuns:
         with pytest.raises(ParameterError, match="max_directions changes nothing where the direction of each seed's"):
             begun(**inputs, surface_direction="normal", max_directions=2)
 
-    def test_getters_without_vertices_refuse_directions(self, inputs):
+    def test_getters_without_vertices_start_near_the_normal(self, inputs):
+        """Within two cones of it, where FODs are alike in all directions: of the start, and of the first step."""
         sh = np.zeros((16, 18, 14, 15), np.float32)
         sh[..., 0] = 1
         image = nib.Nifti1Image(sh, nib.load(inputs["peaks"]).affine)
         given = {name: inputs[name] for name in ("seed_surface", "nseeds", "min_length", "arch", "threads")}
-        given["stop_mask"] = inputs["stop_map"]
-        with pytest.raises(ParameterError, match="give seeds without directions, and leave out surface_direction"):
-            begun(**given, sh=image, sh_basis="tournier07", dg="ifod2", surface_direction="normal")
+        given |= {"stop_mask": inputs["stop_map"], "surface_direction": "inward", "one_way": True, "max_angle": 15}
+        batch = begun(**given, sh=image, sh_basis="tournier07", dg="ifod1")[1]
+        assert len(batch) > 100
+        inward = ORIGIN - batch.seeds
+        steps = np.array([line[1] - line[0] for line in batch])
+        cosines = (steps * inward).sum(axis=1) / np.linalg.norm(steps, axis=1) / np.linalg.norm(inward, axis=1)
+        assert np.degrees(np.arccos(cosines)).max() < 35, "5 of them for the facets of the ball"
 
 
 class TestCommandLine:

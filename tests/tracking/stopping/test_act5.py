@@ -243,7 +243,7 @@ def test_devices_give_the_cpus_bits(tmp_path, arch, monkeypatch):
     """With all that the rule can do, where halves go back many times, in long launches."""
     if arch not in PRESENT:
         pytest.skip(f"no {arch} device")
-    more = RECOVERED | {"dg": "ifod1", "nseeds": 16, "keep": "all", "min_length": 0, "sgm_truncation": "roulette"}
+    more = RECOVERED | {"dg": "ifod1", "nseeds": 8, "keep": "all", "min_length": 0, "sgm_truncation": "roulette"}
     maze = make_maze(tmp_path)
     monkeypatch.setattr(Pace, "steps", lambda *_: 10_000)
     one, other = (ts.Batch.concatenate(list(tracked(maze, arch=one, **more).batches)) for one in ("cpu", arch))

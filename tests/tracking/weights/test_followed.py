@@ -72,6 +72,19 @@ def test_fods_that_are_fitted(files, tmp_path):
         track(files, "f", **series | {"model": "opdt", "response": None}, sift2=("tracked", files / "f.txt"))
 
 
+def test_weights_alone_write_a_file_beside_the_tractogram(files, run, monkeypatch):
+    monkeypatch.chdir(files)
+    sh = ["--sh", "fod.nii.gz", "--sh-basis", "tournier07", "--dg", "ifod1", "--seed-mask", "mask.nii.gz", "-q"]
+    sh += ["--stopping", "binary", "--stop-mask", "mask.nii.gz", "--nseeds", "200", "--arch", "cpu", "--force"]
+    done = run("track", *sh, "--weights", "sift2", "-o", "beside.tck", "--ends", "ends.nii.gz")
+    assert done.code == 0, done.err
+    weights = np.loadtxt("beside_weights.txt")
+    assert len(weights) == len(nib.streamlines.load("beside.tck").streamlines) and weights.std() > 0.01
+    np.testing.assert_allclose(nib.load("ends.nii.gz").get_fdata().sum(), 2 * weights.sum(), rtol=1e-3)
+    one_line(run("track", *sh, "--weights", "sift2", "-o", "p.tck", "--part", "1/2"), 2, "tistreamlines join")
+    one_line(run("track", *sh, "--weights", "beside_weights.txt", "-o", "p.tck"), 2, "--weights weighs nothing: give")
+
+
 def test_functions_sampled_on_a_sphere(files):
     """They make the weights of the harmonics that they were sampled from."""
     values = random_fods(512, seed=1, basis="descoteaux07_legacy")[0].reshape(*SHAPE, -1)

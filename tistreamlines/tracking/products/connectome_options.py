@@ -61,8 +61,9 @@ class ConnectomeOptions:
     weights: str | None = option(
         None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
         "or a text file of weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are "
-        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap.", unit="sift2 or FILE",
-        absent="each streamline counts the same", needs_one=("connectome", "density", "ends"), affects="run",
+        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 alone, track "
+        "writes weights by what it tracks beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
+        absent="each streamline counts the same", affects="run",
     )  # fmt: skip
     connectome_zero_diagonal: bool = option(
         False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "

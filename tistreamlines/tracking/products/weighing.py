@@ -11,6 +11,7 @@ from ...errors import ParameterError
 from ...io.weights import load_weights
 
 SIFT2 = "sift2"  # the weights of the product of this name
+WEIGHABLE = ("connectome", "density", "ends")  # products that weigh streamlines
 
 
 def are_weighted(options: Any) -> bool:
