@@ -32,3 +32,14 @@ def inputs(folder: Path, program: str) -> Callable[[str], None]:
         subprocess.run([*command.split(), "-quiet", "-force"], cwd=folder, env=os.environ | DRAWN, check=True)
 
     return call
+
+
+def means_of_bundles(path: str) -> tuple[float, float]:
+    """The means of an image in the upper and in the lower bundle of SIFT_phantom, which lies in the current folder."""
+    upper, lower = (
+        float(subprocess.run(
+            ["mrstats", path, "-mask", f"SIFT_phantom/{half}.mif", "-output", "mean"], check=True, capture_output=True,
+            text=True,
+        ).stdout) for half in ("upper", "lower")
+    )  # fmt: skip
+    return upper, lower

@@ -111,8 +111,8 @@ class Display(Watcher):
 
     def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
         """Show an iteration of SIFT2."""
-        told = f"SIFT2, iteration {iteration}: {densities:.2%} of the cost of the densities"
-        told += f", {coefficients:.2%} for the coefficients"
+        costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
+        told = f"SIFT2, iteration {iteration}: {costs}"
         self._bar.update(self._task, description=told)
         self._say(told)
 

@@ -24,7 +24,8 @@ class Watcher:
         Parameters
         ----------
         name : str
-            One of load, prepare, fit, compile, track, write, place (the files get their names) and report.
+            One of load, prepare, fit, compile, track, map (a tractogram is read), write, place (the files get their
+            names) and report.
         """
 
     def device(self, device: Device) -> None:

@@ -98,7 +98,7 @@ def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:
 def _settings(plan: Plan, parameters: Parameters) -> Settings:
     """Return the settings of the engine for the grid and the seeds; directions of seeds say which sense they have."""
     settings = settings_on(plan.space.voxel_sizes, parameters)
-    if plan.seeds.directions(0, 1) is None:
+    if not plan.seeds.directed:
         return settings
     refuse_peak_options(parameters)
     return replace(settings, directed=True, either_sense=plan.seeds.either_sense)

@@ -106,10 +106,9 @@ class Run(Tracking):
             result.record if told is None else told, None if result.path is None else str(result.path),
             self.counts.histogram, result.notes, result.products,
         )  # fmt: skip
-        directed = self.plan.seeds.directions(0, 1) is not None
         report(
-            page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, directed=directed,
-            force=force,
+            page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared,
+            directed=self.plan.seeds.directed, force=force,
         )  # fmt: skip
 
     def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:

@@ -97,9 +97,9 @@ class Tracking:
         if len(self.devices) > 1 and given.round_from(0) is None:
             from ..workers.sliced import Sliced
 
-            directed, some = given.directions(0, 1) is not None, (seeds.start, len(seeds))
             directions: Callable[..., Any] = given.directions
-            yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if directed else None
+            some = seeds.start, len(seeds)
+            yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if given.directed else None
             return
         first = seeds.start
         while first < seeds.stop:

@@ -2,14 +2,13 @@
 
 import json
 import shutil
-import subprocess
 
 import nibabel as nib
 import numpy as np
 import pytest
 from commands import assert_same_bits, one_line
 from fods import random_fods
-from mrtrix_tests import inputs
+from mrtrix_tests import inputs, means_of_bundles
 from scipy.optimize import lsq_linear
 from trx import trx_file_memmap
 from visited import STEP, curves, fixel_table, fixels_with, lengths_of
@@ -83,13 +82,8 @@ def test_both_bundles_have_the_density_of_the_phantom(place, run, monkeypatch):
     assert done.code == 0, done.err
     assert "SIFT2: 12 iterations, 0.6% of the cost of the densities is left" in done.out + done.err
     call("tckmap SIFT_phantom/tracks.tck -template SIFT_phantom/mask.mif -precise -tck_weights_in own.txt own.mif")
-    found = [
-        float(subprocess.run(
-            ["mrstats", "own.mif", "-mask", f"SIFT_phantom/{half}.mif", "-output", "mean"], check=True,
-            capture_output=True, text=True,
-        ).stdout) for half in ("upper", "lower")
-    ]  # fmt: skip
-    assert abs(found[0] - found[1]) < 50
+    upper, lower = means_of_bundles("own.mif")
+    assert abs(upper - lower) < 50
 
 
 # ---------------------------------------------------------------------------------------------------- everywhere alike

@@ -44,7 +44,7 @@ class Sums(Density):
         super().__init__(space, step_mm, threads)
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
-        self._weighted, self._weights = weighted, weights
+        self._weighted, self._weights = weighted, None if weights is None else _padded(weights)
         # streamline, voxel and what the one leaves in the other, until weights come
         self._held: list[tuple[Array, Array, Array]] = []
 
@@ -85,14 +85,14 @@ class Sums(Density):
     def take_weights(self, weights: Array) -> None:
         """Sum up what the streamlines that have come leave, times their weights, (n,)."""
         self._wait()
-        self._weights = weights
+        self._weights = _padded(weights)
         while self._held:
             self._weigh(*self._held.pop())
 
     def _weigh(self, streamlines: Array, voxels: Array, left: Array) -> None:
         """Add what streamlines leave, times their weights; one without a weight counts 0, and is an error later."""
         assert self._weights is not None
-        own = np.append(self._weights, 0.0)[np.minimum(streamlines, len(self._weights))]
+        own = self._weights[np.minimum(streamlines, len(self._weights) - 1)]
         self._sum(voxels, np.rint(own * OF_WEIGHT).astype(np.int64), np.rint(own * left).astype(np.int64))
 
     @property
@@ -210,6 +210,11 @@ class MeanSample(MeanLength):
 SUMS: dict[str, type[Sums]] = {
     "count": Count, "direction": Directions, "length": TotalLength, "mean-length": MeanLength, "sample": MeanSample,
 }  # fmt: skip
+
+
+def _padded(weights: Array) -> Array:
+    """Return weights, (n,), and a weight of 0 for all streamlines beyond them, (n + 1,)."""
+    return np.append(weights, 0.0)
 
 
 def segments(points: Array, offsets: Array) -> Array:

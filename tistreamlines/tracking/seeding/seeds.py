@@ -60,6 +60,11 @@ class Seeds(ABC):
         del first, count
         return None
 
+    @property
+    def directed(self) -> bool:
+        """Whether each seed has an initial direction."""
+        return self.directions(0, 1) is not None
+
     def round_from(self, first: int) -> int | None:
         """Return how many seeds from number ``first`` on can be tracked together; None if any number can.
 

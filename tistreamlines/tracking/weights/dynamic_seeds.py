@@ -19,8 +19,8 @@ import numpy.typing as npt
 from ...devices import choose
 from ...devices.threads import thread_pool
 from ...errors import InputError
-from ...fit.fod_image import FodImage
 from ...fit.threads import single_blas
+from ...io.images import Tell
 from ...space.batch import Batch, Space
 from ..seeding.attempts import ATTEMPTS, first_found
 from ..seeding.interface import Segmentation, load_segmentation
@@ -33,8 +33,8 @@ from .visits import Visitor
 
 Array = npt.NDArray[Any]
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
-SHARE = 20  # rounds in which as many seeds are placed as before them, about
-MASK_PARTS = 2**16  # with which it is counted how much a voxel counts
+SHARE = 20  # a round has at least one for so many seeds before it
+MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact
 SMALL = 0.1  # fibre density below which a fixel keeps its probability
 
 
@@ -146,16 +146,13 @@ class DynamicSeeds(Seeds):
         """Take what streamlines follow."""
         self._followed = followed
 
-    @property
-    def _given(self) -> Fods:
-        return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic")
+    def _given(self, note: Tell | None = None) -> Fods:
+        return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
 
     @cached_property
     def _comparison(self) -> Comparison:
-        given = self._given
-        if isinstance(given, FodImage) and given is not self._followed:
-            self.doubts += given.doubts()
-        fixels = fixels_of(given, choose(self.arch), self.threads, self.doubts.append, tissues=self.tissues)
+        note = self.doubts.append
+        fixels = fixels_of(self._given(note), choose(self.arch), self.threads, note, tissues=self.tissues)
         fixels.check_overlap(self.space, str(self.fod))
         return Comparison(fixels, self.target)
 
@@ -166,6 +163,11 @@ class DynamicSeeds(Seeds):
     @cached_property
     def _segmentation(self) -> Segmentation | None:
         return None if self.tissues is None else load_segmentation(self.tissues)
+
+    @property
+    def directed(self) -> bool:
+        """Each seed has the direction of its fixel."""
+        return True
 
     def round_from(self, first: int) -> int:
         """Return the size of a round, which grows with the seeds before it."""
@@ -198,7 +200,7 @@ class DynamicSeeds(Seeds):
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
-        inside, space = inside_of(self._given)
+        inside, space = inside_of(self._given())
         corners = corners_of(np.argwhere(inside).astype(np.int32))
         if np.array_equal(space.affine, self.space.affine):
             return corners

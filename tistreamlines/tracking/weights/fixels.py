@@ -71,7 +71,7 @@ def fixels_of(
     Parameters
     ----------
     given : FodImage or Samples
-        What there are fixels of.
+        The FODs or the samples whose fixels are found.
     device, threads : Device, int
         Where they are found. The result is the same everywhere.
     note : callable
@@ -135,5 +135,5 @@ def inside_of(given: FodImage | Samples) -> tuple[npt.NDArray[np.bool_], Space]:
 
 
 def name_of(given: FodImage | Samples) -> str:
-    """Return what is called by its name in messages."""
+    """Return the name for messages."""
     return "samples" if isinstance(given, Samples) else given.name

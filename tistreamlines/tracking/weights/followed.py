@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import ParameterError
 from ...fit.fod_image import FodImage, load_fods
+from ...io.images import Tell
 from ...io.samples import Samples
 from .options import TRACKED
 
@@ -13,7 +14,7 @@ Fods = FodImage | Samples
 NEEDED = "give an image of fibre orientation distributions in place of tracked"
 
 
-def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str) -> Fods:
+def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str, note: Tell | None = None) -> Fods:
     """Return the image of FODs of an option, or what streamlines follow where the option says so.
 
     Parameters
@@ -24,6 +25,9 @@ def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str) 
         What streamlines follow, if they are tracked.
     option : str
         Name of the option on the command line.
+    note : callable, optional
+        Is told if the functions of an image look as if they had another frame or basis. What streamlines follow has
+        been looked at before.
 
     Raises
     ------
@@ -33,7 +37,11 @@ def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str) 
         If the basis is not known, or if nothing is tracked.
     """
     if str(fod) != TRACKED:
-        return load_fods(fod, basis, option=f"{option}-basis")
+        image = load_fods(fod, basis, option=f"{option}-basis")
+        if note is not None:
+            for doubt in image.doubts():
+                note(doubt)
+        return image
     if followed is None:
         raise ParameterError(f"{option} tracked needs tistreamlines track: {NEEDED}")
     return followed

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from ...devices import Device, choose
 from ...devices.threads import thread_pool
-from ...fit.fod_image import FodImage
 from ...io import sidecar
 from ...io.weights import write_numbers
 from ...io.writer import completed
@@ -71,9 +70,7 @@ class Sift2Weights:
     def follow(self, followed: Fods | None) -> None:
         """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
         options, notes = self._options, list[str]()
-        given = given_fods(self._fod, options.sift2_basis, followed, "--sift2")
-        if isinstance(given, FodImage) and given is not followed:
-            notes += given.doubts()
+        given = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
         self._fixels = fixels_of(
             given, self._device, self._threads, notes.append, tissues=tissues_of(options),
             proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,

@@ -53,9 +53,9 @@ class Spread:
 class Iteration:
     """What an iteration has led to: costs of densities and of both regularisations, and what weights there are.
 
-    ``streamlines`` have a weight above 0, and ``excluded`` fixels take no part; ``explained`` is the share of all fibre
-    density that is not more than that of streamlines in the same fixel; ``step`` and ``coefficients`` are those of all
-    streamlines.
+    ``streamlines`` have a weight above 0, and ``excluded`` fixels take no part; ``explained`` is the share of the fibre
+    density that streamlines reach, where what exceeds it in a fixel does not count; ``step`` and ``coefficients`` are
+    those of all streamlines.
     """
 
     number: int
@@ -144,7 +144,7 @@ class _Compared:
 
     @property
     def explained(self) -> float:
-        """Share of the fibre density that is not more than that of streamlines."""
+        """Share of the fibre density that streamlines reach; what exceeds it in a fixel does not count."""
         whole = float(np.sum(self.masks * self.fibres))
         return float(np.sum(self.masks * np.minimum(self.density, self.fibres))) / whole
 
