@@ -24,8 +24,8 @@ RULES = {
 }  # fmt: skip
 
 
-def found(functions, thresholds, basis=BASIS, table=False, arch="cpu"):
-    return find_lobes(functions, basis, thresholds, choose(arch), table=table)
+def found(functions, thresholds, basis=BASIS, arch="cpu", **more):
+    return find_lobes(functions, basis, thresholds, choose(arch), **more)
 
 
 def near_to(edges, count):
@@ -62,6 +62,8 @@ def watershed(coefficients, ratio):
     near, lobes, waiting = near_to(edges, len(directions)), [], []
     amplitudes = sampling_matrix(directions, 8, BASIS) @ coefficients.astype(float)
     shares = quadrature_weights() * amplitudes
+    if amplitudes.max() < -amplitudes.min():
+        return []
     for i in np.argsort(-amplitudes, kind="stable"):
         if amplitudes[i] <= 0:
             break
@@ -86,9 +88,12 @@ def watershed(coefficients, ratio):
 @pytest.mark.parametrize("ratio", [1.0, 0.6, 0.0])
 def test_lobes_are_those_of_a_plain_watershed(ratio):
     functions, _ = random_fods(40, seed=3)
+    functions[::9] *= -1
     lobes = found(functions, Thresholds(0, 0, ratio), table=True)
+    assert not lobes.counts[::9].any()
+    alone = found(functions, Thresholds(0, 0, ratio), table=True, dilate=False).table
     first, apart = 0, 0
-    for function, count, table in zip(functions, lobes.counts, lobes.table, strict=True):
+    for function, count, table, own in zip(functions, lobes.counts, lobes.table, alone, strict=True):
         expected = watershed(function, ratio)
         assert count == len(expected)
         numbers = slice(first, first + count)
@@ -96,6 +101,7 @@ def test_lobes_are_those_of_a_plain_watershed(ratio):
         np.testing.assert_allclose(lobes.integrals[numbers], integrals, rtol=1e-4, atol=1e-6)
         for number, lobe in enumerate(expected):
             assert (table[lobe.numbers] == number).all()
+            assert set(np.flatnonzero(own == number)) == set(lobe.numbers)
             cosine = abs(lobes.means[first + number] @ lobe.sum) / np.linalg.norm(lobe.sum)
             apart += cosine < math.cos(math.radians(0.1))
         first += count

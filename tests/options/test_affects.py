@@ -31,7 +31,7 @@ LATER = {
     "sift2", "sift2_basis", "sift2_act", "sift2_proc_mask", "sift2_csv", "sift2_mu", "sift2_coeffs", "sift2_linear",
     "sift2_reg_tikhonov", "sift2_reg_tv", "sift2_min_td_frac", "sift2_min_iters", "sift2_max_iters",
     "sift2_min_factor", "sift2_max_factor", "sift2_max_coeff_step", "sift2_min_cf_decrease", "sift2_fd_scale_gm",
-    "sift2_fd_thresh", "sift2_remove_untracked",
+    "sift2_fd_thresh", "sift2_remove_untracked", "sift2_no_dilate_lut", "sift2_make_null_lobes",
     "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
     "shared_cache", "like", "compiler",
 }  # fmt: skip

@@ -220,7 +220,7 @@ def values(folder: Path) -> dict[str, Any]:
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
              "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi", "sift2_linear",
-             "sift2_fd_scale_gm", "sift2_remove_untracked")  # fmt: skip
+             "sift2_fd_scale_gm", "sift2_remove_untracked", "sift2_no_dilate_lut", "sift2_make_null_lobes")  # fmt: skip
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seed_round": 30,

@@ -84,7 +84,7 @@ class Lobes:
         """Lobe of each direction, (n, 1281) uint8, if it was asked for.
 
         Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
-        a function has none. Directions outside all lobes belong to the nearest one.
+        a function has none. Directions outside all lobes belong to the nearest one, or to none: also 127.
         """
         assert self.words is not None
         return self.words.view(np.uint8)[:, : len(half_sphere()[0])]
@@ -92,7 +92,7 @@ class Lobes:
 
 def find_lobes(
     functions: npt.NDArray[np.float32], basis: str, thresholds: Thresholds, device: Device, *, table: bool = False,
-    threads: int | None = None,
+    dilate: bool = True, threads: int | None = None,
 ) -> Lobes:  # fmt: skip
     """Find the lobes of orientation functions.
 
@@ -108,6 +108,8 @@ def find_lobes(
         Where they are found. The result is the same everywhere.
     table : bool
         Also return the lobe of each direction.
+    dilate : bool
+        Whether directions outside all lobes belong, in the table, to the nearest one.
     threads : int, optional
         CPU threads; by default all cores.
 
@@ -122,7 +124,7 @@ def find_lobes(
     DeviceError
         If the device cannot start, or lacks the memory.
     """
-    search = _Search(functions.shape[1], thresholds, device, table, threads)
+    search = _Search(functions.shape[1], thresholds, device, table, dilate, threads)
     change = from_harmonics(order_of(functions.shape[1])).T
     parts, words = [], np.empty((len(functions), search.words if table else 0), np.int32)
     for first in range(0, len(functions), VOXELS):
@@ -139,14 +141,15 @@ class _Search:
     """The kernel on a device, with its tables and with buffers for VOXELS functions."""
 
     def __init__(
-        self, coefficients: int, thresholds: Thresholds, device: Device, table: bool, threads: int | None
-    ) -> None:
+        self, coefficients: int, thresholds: Thresholds, device: Device, table: bool, dilate: bool,
+        threads: int | None,
+    ) -> None:  # fmt: skip
         directions, edges = half_sphere()
         constants, sphere = sphere_tables(directions, edges, len(directions))
         self.width, self._directions, self._table = padded(coefficients), len(directions), table
         fill = constants | {
             "HALF_ORDER": order_of(coefficients) // 2, "ROW_CHUNKS": self.width // 32, "LOBES": LOBES,
-            "MERGES": int(thresholds.merge_ratio < 1), "TABLE": int(table),
+            "MERGES": int(thresholds.merge_ratio < 1), "TABLE": int(table), "DILATES": int(dilate),
         }  # fmt: skip
         team = memory("scratch", LobeScratch(**LobeScratch.sizes(fill)))
         self._program = open_program(device, Source([kernel], fill, team), threads=threads)

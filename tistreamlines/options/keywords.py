@@ -185,6 +185,8 @@ class Options(TypedDict, total=False):
     sift2_fd_scale_gm: bool | None
     sift2_fd_thresh: float | None
     sift2_remove_untracked: bool | None
+    sift2_no_dilate_lut: bool | None
+    sift2_make_null_lobes: bool | None
     waytotal: PathLike | None
     # Running
     part: str | None
@@ -253,4 +255,6 @@ class ProductOptions(TypedDict, total=False):
     sift2_fd_scale_gm: bool | None
     sift2_fd_thresh: float | None
     sift2_remove_untracked: bool | None
+    sift2_no_dilate_lut: bool | None
+    sift2_make_null_lobes: bool | None
     waytotal: PathLike | None

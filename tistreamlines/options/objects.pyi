@@ -383,6 +383,8 @@ class Sift2(Product):
         fd_scale_gm: bool | None = ...,
         fd_thresh: float | None = ...,
         remove_untracked: bool | None = ...,
+        no_dilate_lut: bool | None = ...,
+        make_null_lobes: bool | None = ...,
     ) -> None: ...
 
 class Waytotal(Product):

@@ -132,6 +132,8 @@ def test_samples_of_fibres(files, samples):
         np.testing.assert_array_equal(labels[voxel], np.abs(half @ own.T).argmax(axis=1))
     _, found = track(files, "i", bedpostx=folder, dg="bedpostx", sift2=("tracked", files / "i.txt"))
     assert found.mu > 0 and found.coefficients.std() > 0.05
+    with pytest.raises(ts.ParameterError, match="leave sift2_no_dilate_lut out"):
+        track(files, "j", bedpostx=folder, dg="bedpostx", sift2=("tracked", files / "j.txt"), sift2_no_dilate_lut=True)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ CASES = {
     "short steps": ("-max_coeff_step 0.05 -max_iters 15", {"max_coeff_step": 0.05, "max_iters": 15}),
     "few fixels": ("-remove_untracked -fd_thresh 0.2", {"remove_untracked": True, "fd_thresh": 0.2}),
     "grey matter": ("-act SIFT_phantom/5tt.mif -fd_scale_gm", {"act": "5tt", "fd_scale_gm": True}),
+    "lobes alone": ("-no_dilate_lut", {"no_dilate_lut": True}),
+    "null lobes": ("-no_dilate_lut -make_null_lobes", {"no_dilate_lut": True, "make_null_lobes": True}),
     "mask": ("-proc_mask SIFT_phantom/mask.mif", {"proc_mask": "mask"}),
 }
 
@@ -201,6 +203,27 @@ def test_streamlines_beside_the_fods_are_warned_of(fod, tmp_path):
     assert np.loadtxt(tmp_path / "w.txt")[2] == 1
 
 
+def test_a_run_whose_streamlines_visit_nothing_keeps_them(fod, tmp_path):
+    """FODs and streamlines overlap, but where voxels count there is no streamline."""
+    corner, other = np.zeros((2, 8, 8, 8), np.uint8)
+    corner[:2], other[6:] = 1, 1
+    for name, values in (("corner", corner), ("other", other)):
+        nib.save(nib.Nifti1Image(values, np.diag([2, 2, 2, 1.0])), tmp_path / f"{name}.nii.gz")
+    options = {
+        "seed_mask": tmp_path / "corner.nii.gz", "stop_mask": tmp_path / "corner.nii.gz", "min_length": 0,
+        "sift2": (fod / "fod.nii.gz", tmp_path / "w.txt"), "sift2_basis": "tournier07",
+        "sift2_proc_mask": tmp_path / "other.nii.gz", "sift2_csv": tmp_path / "c.csv", "sift2_mu": tmp_path / "mu.txt",
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match="50 of 50 streamlines visit no fixel"):
+        made = ts.track(
+            sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.tck", dg="ifod1", nseeds=50, arch="cpu",
+            **options,
+        )  # fmt: skip
+    assert made.n_streamlines == len(nib.streamlines.load(tmp_path / "a.tck").streamlines) == 50
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "w.txt"), np.ones(50))
+    assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
+
+
 def test_no_streamlines_have_no_weights(fod, tmp_path):
     made = ts.track(
         sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
@@ -219,6 +242,7 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--fd-scale-gm"], ["--sift2-act"]),
     (1, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--act", "mask.nii.gz"], ["mask.nii.gz", "five"]),
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--linear", "--csv", "c.csv"], ["--sift2-csv"]),
+    (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--make-null-lobes"], ["--sift2-no-dilate-lut"]),
     (2, ["--csv", "c.csv"], ["--sift2"]),
 ])  # fmt: skip
 def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, words, told):

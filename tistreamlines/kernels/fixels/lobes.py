@@ -24,6 +24,7 @@ from .watershed import (
 )
 
 TABLE = Constant("1: the lobe of each direction is handed out")
+DILATES = Constant("1: in that table, directions outside all lobes belong to a lobe nearby, 0: to none")
 NO_LOBE = 127  # of a direction, in what is handed out
 VALUES = 8  # numbers of a lobe: mean direction, integral, amplitude of the peak, direction of the peak
 
@@ -112,7 +113,8 @@ def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: Found):
         kept = take(scratch.kept, maximum(lobe, 0))
         put_lobes(scratch, 32 * chunk, where(lobe >= 0, kept, NO_LOBE))
     barrier()
-    spread_lobes(half, scratch)
+    if DILATES:
+        spread_lobes(half, scratch)
     for k in each(8 * VERTEX_CHUNKS):
         low = lobe_of(scratch, 4 * k) | (lobe_of(scratch, 4 * k + 1) << 8)
         high = lobe_of(scratch, 4 * k + 2) | (lobe_of(scratch, 4 * k + 3) << 8)

@@ -127,12 +127,17 @@ def count_above(amplitudes: Reals, first: i32, count: i32, than: real) -> i32:
 def sort_positive(half: Half, scratch: LobeScratch) -> i32:
     """List the directions of positive amplitude by falling amplitude, equal ones by number; return how many there are.
 
-    The place of a direction is the number of those before it.
+    The place of a direction is the number of those before it.  As in MRtrix3, there are none where the greatest size is that
+    of a negative amplitude.
     """
     positive = 0
+    highest = lanes(0.0)
+    lowest = lanes(0.0)
     for chunk in range(VERTEX_CHUNKS):
         c = 32 * chunk
         own = at(scratch.amplitudes, c)
+        highest = maximum(highest, own)
+        lowest = minimum(lowest, own)
         # of equal amplitudes, those of lower numbers come first: they are above the next smaller number
         place = count_above(scratch.amplitudes, 0, c, from_bits(bits(own) - 1))
         place = place + count_above(scratch.amplitudes, c + 32, 32 * VERTEX_CHUNKS - c - 32, own)
@@ -143,7 +148,7 @@ def sort_positive(half: Half, scratch: LobeScratch) -> i32:
         # the others are written to the end, which is not read
         scratch.visits[where(own > 0.0, place, 32 * VERTEX_CHUNKS - 1)] = (lane() + c) | ((UNSEEN + FIRST) << LOW_BITS)
     barrier()
-    return positive
+    return where(team_max(highest) < team_max(0.0 - lowest), 0, positive)
 
 
 @func

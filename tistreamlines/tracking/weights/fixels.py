@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...devices import Device
-from ...errors import InputError
+from ...errors import InputError, ParameterError
 from ...fit.fod_image import FodImage
 from ...fit.lobes import Thresholds, find_lobes
 from ...io.images import Tell
 from ...io.samples import Samples
+from ...kernels.weights.visits import NO_LOBE
+from ...option import flag
 from ...space.batch import Space
 from .fixel_grid import FixelTable
 from .sticks import sticks
@@ -62,7 +64,7 @@ class Fixels:
 
 def fixels_of(
     given: FodImage | Samples, device: Device, threads: int | None, note: Tell, *, tissues: Any = None,
-    proc_mask: Any = None, scale_grey: bool = False,
+    proc_mask: Any = None, scale_grey: bool = False, dilate: bool = True, null_lobes: bool = False,
 ) -> Fixels:  # fmt: skip
     """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
 
@@ -80,13 +82,19 @@ def fixels_of(
         Five tissues, or how much each voxel counts; without them, each voxel with fibres counts alike.
     scale_grey : bool
         Whether grey matter lowers fibre densities.
+    dilate : bool
+        Whether directions outside all lobes of FODs belong to a lobe nearby, so that streamlines along them visit it.
+    null_lobes : bool
+        Whether directions outside all lobes, which are not dilated, are a fixel of fibre density 0 in each voxel.
 
     Raises
     ------
     InputError
         If a mask is missing or damaged, or there is no fixel where voxels count.
+    ParameterError
+        If directions outside all lobes are asked for, but samples have no lobes.
     """
-    key = _key(given, tissues, proc_mask, scale_grey)
+    key = _key(given, tissues, proc_mask, scale_grey, dilate, null_lobes)
     if (known := _IN_USE.get(key)) is not None:
         return known
     inside, space = inside_of(given)
@@ -99,15 +107,20 @@ def fixels_of(
         mask = inside.astype(float)
     inside &= mask > 0  # as in MRtrix3, other voxels have no fixels
     if isinstance(given, Samples):
+        if not dilate:
+            raise ParameterError(f"samples have no directions outside lobes: leave {flag('sift2_no_dilate_lut')} out")
         found, fibres, directions, words = sticks(given, inside)
     else:
         lobes = find_lobes(
-            given.along_scanner_axes(inside), given.basis, Thresholds(), device, table=True, threads=threads
-        )
+            given.along_scanner_axes(inside), given.basis, Thresholds(), device, table=True, dilate=dilate,
+            threads=threads,
+        )  # fmt: skip
         assert lobes.words is not None
         found, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
     if not len(fibres):
         raise InputError(f"{name_of(given)}: no fixel lies where voxels count")
+    if null_lobes:
+        found, fibres, directions = _with_null_lobes(found, fibres, directions, words)
     counts = np.zeros(inside.shape, np.int32)
     counts[inside] = found
     table = FixelTable(space, counts, inside, words)
@@ -115,6 +128,14 @@ def fixels_of(
         fibres = fibres * scale.ravel()[table.voxel_of]
     _IN_USE[key] = made = Fixels(table, fibres, mask, directions)
     return made
+
+
+def _with_null_lobes(found: Array, fibres: Array, directions: Array, words: Array) -> tuple[Array, Array, Array]:
+    """Add a fixel without fibres to each voxel, to which the directions outside all lobes belong, behind its others."""
+    lobe_of = words.view(np.uint8)
+    np.copyto(lobe_of, found[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
+    ends = np.cumsum(found)
+    return found + 1, np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
 
 
 def _key(given: FodImage | Samples, *others: Any) -> tuple[Any, ...]:

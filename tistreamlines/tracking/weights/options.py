@@ -101,6 +101,14 @@ class Sift2Options:
     sift2_remove_untracked: bool = option(
         False, OUTPUT, "Fixels that no streamline visits do not count for --sift2.", **NEEDS
     )
+    sift2_no_dilate_lut: bool = option(
+        False, OUTPUT, "For --sift2, a streamline visits a fixel only where its direction lies within the lobe, as "
+        "with tcksift2 -no_dilate_lut; by default, others belong to a lobe nearby.", **NEEDS,
+    )  # fmt: skip
+    sift2_make_null_lobes: bool = option(
+        False, OUTPUT, "Streamlines in directions outside all lobes count for --sift2, in a fixel of each voxel "
+        "without fibres, as with tcksift2 -make_null_lobes.", requires=("sift2_no_dilate_lut",), affects="run",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

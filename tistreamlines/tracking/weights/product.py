@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +23,7 @@ from .fixels import Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, fod_of, rules_of, tissues_of
 from .room import Room
-from .sift2 import Iteration, Told, Weights, sift2
+from .sift2 import Iteration, NoVisit, Told, Weights, sift2
 from .visits import Part, Visitor
 
 Array = npt.NDArray[Any]
@@ -56,6 +57,7 @@ class Sift2Weights:
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
         self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
+        self._located = max(space.shape) > 1
         self._device: Device = choose(options.arch)
         self._fod = fod_of(options)
         self._visitor: Visitor | None = None
@@ -74,8 +76,9 @@ class Sift2Weights:
         self._fixels = fixels_of(
             given, self._device, self._threads, notes.append, tissues=tissues_of(options),
             proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
+            dilate=not options.sift2_no_dilate_lut, null_lobes=options.sift2_make_null_lobes,
         )  # fmt: skip
-        if max(self._space.shape) > 1:  # before it is tracked for hours
+        if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
         self._room = Room(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
@@ -105,8 +108,14 @@ class Sift2Weights:
         self._made, self._visitor = [], None
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
         rules = rules_of(self._options)
-        with closing(self._room):
-            return sift2(self._fixels, parts, self._count, self._device, rules, told=self.watch, room=self._room)
+        try:
+            with closing(self._room):
+                return sift2(self._fixels, parts, self._count, self._device, rules, told=self.watch, room=self._room)
+        except NoVisit:
+            if not self._located:
+                raise
+            # FODs and streamlines overlap, so these are few: they are kept, and the user is warned
+            return Weights(np.zeros(self._count, np.float32), math.nan, ())
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Weigh the streamlines; see :class:`.products.files.Weighing`."""
@@ -132,7 +141,7 @@ class Sift2Weights:
             "fixels": self._fixels.table.count, "streamlines": self._count,
             "mu": None if np.isnan(found.mu) else found.mu, "iterations": max(len(found.iterations) - 1, 0),
         } | _costs(found.iterations)  # fmt: skip
-        known = found.iterations[0].streamlines if found.iterations else self._count
+        known = found.iterations[0].streamlines if found.iterations else 0 if np.isnan(found.mu) else self._count
         if known < FEW * self._count:
             self.doubts += (
                 f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "

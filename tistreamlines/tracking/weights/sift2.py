@@ -30,6 +30,10 @@ Told = Callable[[int, float, float], object]
 NO_BOUND = 1e30  # of coefficients, in place of infinity
 
 
+class NoVisit(InputError):
+    """No streamline visits a fixel that counts."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """Least, mean and greatest of some numbers, and the means of their sizes and squares, as tcksift2 has them."""
@@ -189,7 +193,7 @@ def sift2(
 
     Raises
     ------
-    InputError
+    NoVisit
         If no streamline visits a fixel in the mask.
     """
     rules = rules or Rules()
@@ -202,7 +206,7 @@ def sift2(
     if rules.remove_untracked:
         masks[held.first == 0] = 0.0
     if not (lengths := float(np.sum(masks * held.first)) * table.unit_mm):
-        raise InputError("no streamline visits a fixel that counts: are both files of one subject, in one space?")
+        raise NoVisit("no streamline visits a fixel that counts: are both files of one subject, in one space?")
     mu = float(np.sum(masks * fibres)) / lengths
     # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
     few = (held.first > 0) & (mu * table.unit_mm * held.first < rules.min_td_frac * fibres)
