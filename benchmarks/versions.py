@@ -1,7 +1,7 @@
 """Time this version of the package and another one in alternation, and compare their bits.
 
     python benchmarks/versions.py OTHER [--archs cuda,vulkan] [--dgs boot,prob,det,ptt] [--data phantom|FOLDER]
-        [--nseeds N] [--turns K] [--repeat K] [--peers FOLDER] [--out FILE]
+        [--rows pmf|sh] [--max-angle DEGREES] [--nseeds N] [--turns K] [--repeat K] [--peers FOLDER] [--out FILE]
 
 OTHER is a folder that contains the other version's package and its benchmarks/archs.py (``git archive COMMIT
 tistreamlines benchmarks/archs.py | tar x -C OTHER``). Data, seeds and options are those of ``archs.py``; each version
@@ -51,7 +51,7 @@ def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
     space, gtab = Space(affine, fa.shape), gradient_table(bvals, bvecs=bvecs)
     seeds = seeds_in(white, options.nseeds)
     for dg in options.dgs.split(","):
-        asked = argparse.Namespace(dg=dg, model="opdt", rows="pmf", max_angle=60.0)
+        asked = argparse.Namespace(dg=dg, model="opdt", rows=options.rows, max_angle=options.max_angle)
         prepared = archs.prepare(asked, signals, gtab, fa, seeds, space)
         for arch in options.archs.split(","):
             engine = Engine(prepared, space, choose(arch), Settings(step_mm=0.5 * float(space.voxel_sizes.min())))
@@ -132,6 +132,8 @@ def main() -> None:
     parser.add_argument("--archs", default="cuda,vulkan")
     parser.add_argument("--dgs", default="boot,prob,det,ptt")
     parser.add_argument("--data", default="phantom")
+    parser.add_argument("--rows", default="pmf")
+    parser.add_argument("--max-angle", type=float, default=60.0)
     parser.add_argument("--nseeds", type=int, default=100_000)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=5)
