@@ -128,7 +128,7 @@ def test_a_mask_on_the_grid_of_the_image_needs_no_other_look():
 
 
 @pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
-@pytest.mark.parametrize(("dg", "pft"), [("boot", False), ("det", True)])
+@pytest.mark.parametrize(("dg", "pft"), [("det", True)])
 def test_a_gpu_takes_every_kind_of_region_at_once(tracked, head, spots, mask_on_another_grid, tmp_path, dg, pft):
     """Kernels have at most 64 arguments on a GPU."""
     options: dict[str, Any] = {
