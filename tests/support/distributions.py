@@ -14,9 +14,12 @@ from tables import prepare_prob
 
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
+from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch
-from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, u32, vec3
+from tistreamlines.kernels.orientation.cone import first_chunk, sample_cone
+from tistreamlines.kernels.orientation.peaks import direction
+from tistreamlines.kernels.orientation.pmf import toward
+from tistreamlines.linker.lang import Func, Hole, Ints, Reals, barrier, func, i32, u32, vec3
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
@@ -26,6 +29,8 @@ from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
 next_direction = Hole("the method's choice of a step")
+pick = Hole("the method's choice of a vertex in the cone")
+read = Hole("what it reads of a row")
 SHAPE, ORDER, KEY = (3, 3, 3), 8, np.array([17, -3])
 BASIS = "descoteaux07_legacy"
 CASES = {
@@ -38,12 +43,26 @@ CASES = {
 
 @func
 def chosen(
-    item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, headings: Reals, key: Ints, codes: Ints
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, headings: Reals, key: Ints, codes: Ints
 ):
     """The direction code at point ``item``."""
     interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
     heading = vec3(headings[3 * item], headings[3 * item + 1], headings[3 * item + 2])
     codes[item] = next_direction(method, scratch, heading, 0, u32(item), u32(1), u32(2), key)
+
+
+@func
+def chosen_in_cone(
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, key: Ints, codes: Ints
+):
+    """The same of a method that needs no more than the cone, by the code of the heading."""
+    p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
+    read(volume, p, scratch.row)
+    barrier()
+    first = first_chunk(method, begun[item])
+    low = sample_cone(method, volume, scratch, p, first)
+    number = pick(method, scratch, first, low, u32(item), u32(1), u32(2), key)
+    codes[item] = toward(method.sphere, number, direction(method.sphere, begun[item]))
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -167,27 +186,38 @@ def lines(batch: Batch) -> list[np.ndarray]:
     return np.split(batch.points, batch.offsets[1:-1])
 
 
-def many(name: str) -> dict[str, np.ndarray]:
-    """300 points and headings of a case."""
-    places = {"points": points_in(300).ravel(), "headings": headings_in(name, 300).ravel()}
-    return places | {"key": KEY, "codes": ints(300)}
+def codes_from(prepared: Prepared, points: np.ndarray, headings: np.ndarray) -> tuple[Func, dict[str, np.ndarray]]:
+    """The kernel that finds direction codes at points (n, 3), and its arguments; for a cone, headings are vertices."""
+    values = {"points": points.ravel(), "key": KEY, "codes": ints(len(points))}
+    if "pick" not in prepared.fill:
+        return chosen, values | {"headings": headings.ravel()}
+    tables = prepared.arrays["method_sphere_vertices"].reshape(3, -1)[:, : prepared.scalars["method_sphere_count"]]
+    cosines = headings @ tables
+    nearest = np.argmax(np.abs(cosines), axis=1)
+    return chosen_in_cone, values | {"begun": 2 * nearest + (cosines[np.arange(len(nearest)), nearest] < 0)}
+
+
+def codes_at(dialect: str, prepared: Prepared, points: np.ndarray, headings: np.ndarray) -> np.ndarray:
+    """Direction codes at points (n, 3)."""
+    kernel, values = codes_from(prepared, points, headings)
+    return go(dialect, kernel, len(points), prepared, **values)["codes"]
 
 
 def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
     """Direction codes at many points, by an arch's dialect."""
-    values = prepared.arrays | prepared.scalars | many(name)
+    kernel, own = codes_from(prepared, points_in(300), headings_in(name, 300))
+    values = prepared.arrays | prepared.scalars | own
     if arch == "cpu":
-        return run("numba32", chosen, 300, values, prepared.fill, prepared.scratch)["codes"]
-    program = _taichi.TaichiProgram(choose(arch), source_of([chosen], prepared), exact=True)
+        return run("numba32", kernel, 300, values, prepared.fill, prepared.scratch)["codes"]
+    program = _taichi.TaichiProgram(choose(arch), source_of([kernel], prepared), exact=True)
     held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-    program.run("chosen", 300, held)
+    program.run(kernel.__name__, 300, held)
     return held["codes"].to_numpy()
 
 
 
 def directions(prepared: Prepared, dialect: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:
     """Code and unit vector at each point, 0 where there is none."""
-    values = {"points": points, "headings": headings, "key": KEY, "codes": ints(len(points))}
-    codes = go(dialect, chosen, len(points), prepared, **values)["codes"]
+    codes = codes_at(dialect, prepared, points, headings)
     tables = prepared.arrays["method_sphere_vertices"].reshape(3, -1).T
     return [codes, tables[codes >> 1] * (np.where(codes & 1, -1, 1) * (codes >= 0))[:, None]]

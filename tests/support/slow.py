@@ -127,7 +127,7 @@ SLOW = {
     ),
     "options/idle": ("test_an_option_alone_does_something_or_is_refused",),
     "phantom/phantom": ("test_act_ends_streamlines_at_the_cortex", "test_the_seed_fixes_the_noise"),
-    "plugins": ("test_a_worker_knows_it", "test_without_the_weight_it_is_prob"),
+    "plugins": ("test_a_worker_knows_it", "test_without_the_weight_it_is_like_prob"),
     "repository/examples": (
         "test_beside_dipy", "test_bootstrap", "test_bootstrap_on_files", "test_deterministic", "test_dipy_drop_in",
         "test_dipy_drop_in_on_files", "test_drop_in", "test_nipype_node", "test_own_getter", "test_own_rule",

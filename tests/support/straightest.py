@@ -22,7 +22,7 @@ def next_direction(
         y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
         z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
         cosine = absolute((x * heading[0] + y * heading[1]) + z * heading[2])
-        better = (probability(scratch, c, method.threshold * high) > 0.0) & (cosine > best)
+        better = (probability(scratch.pmf, c, method.threshold * high) > 0.0) & (cosine > best)
         number = where(better, lane() + c, number)
         best = where(better, cosine, best)
     straightest = team_max(best)

@@ -47,12 +47,30 @@ def row_start(volume: Volume, x: i32, y: i32, z: i32) -> i32:
     return (volume.index[(i * volume.shape[1] + j) * volume.shape[2] + k] & CHUNK_MASK) * 32
 
 
-@func
-def interpolate_row(volume: Volume, p: vec3, out: Reals):
-    """Interpolate every channel at a point inside the image (DIPY's ``trilinear_interpolate4d``).
+class Corners(Record):
+    """Local variables: the weights of the eight voxels around a point, and the first elements of their rows."""
 
-    Beyond the outermost voxel centres the values are constant.  The eight terms are added in DIPY's order.
-    """
+    w000: real
+    w001: real
+    w010: real
+    w011: real
+    w100: real
+    w101: real
+    w110: real
+    w111: real
+    r000: i32
+    r001: i32
+    r010: i32
+    r011: i32
+    r100: i32
+    r101: i32
+    r110: i32
+    r111: i32
+
+
+@stage
+def find_corners(corners: Corners, volume: Volume, p: vec3):
+    """Find the voxels around a point inside the image.  Beyond the outermost voxel centres the values are constant."""
     fx = floor(p[0])
     fy = floor(p[1])
     fz = floor(p[2])
@@ -69,30 +87,49 @@ def interpolate_row(volume: Volume, p: vec3, out: Reals):
     w01 = x0 * y1
     w10 = x1 * y0
     w11 = x1 * y1
-    w000 = w00 * z0
-    w001 = w00 * z1
-    w010 = w01 * z0
-    w011 = w01 * z1
-    w100 = w10 * z0
-    w101 = w10 * z1
-    w110 = w11 * z0
-    w111 = w11 * z1
-    r000 = row_start(volume, x, y, z)
-    r001 = row_start(volume, x, y, z + 1)
-    r010 = row_start(volume, x, y + 1, z)
-    r011 = row_start(volume, x, y + 1, z + 1)
-    r100 = row_start(volume, x + 1, y, z)
-    r101 = row_start(volume, x + 1, y, z + 1)
-    r110 = row_start(volume, x + 1, y + 1, z)
-    r111 = row_start(volume, x + 1, y + 1, z + 1)
+    corners.w000 = w00 * z0
+    corners.w001 = w00 * z1
+    corners.w010 = w01 * z0
+    corners.w011 = w01 * z1
+    corners.w100 = w10 * z0
+    corners.w101 = w10 * z1
+    corners.w110 = w11 * z0
+    corners.w111 = w11 * z1
+    corners.r000 = row_start(volume, x, y, z)
+    corners.r001 = row_start(volume, x, y, z + 1)
+    corners.r010 = row_start(volume, x, y + 1, z)
+    corners.r011 = row_start(volume, x, y + 1, z + 1)
+    corners.r100 = row_start(volume, x + 1, y, z)
+    corners.r101 = row_start(volume, x + 1, y, z + 1)
+    corners.r110 = row_start(volume, x + 1, y + 1, z)
+    corners.r111 = row_start(volume, x + 1, y + 1, z + 1)
+
+
+@stage
+def chunk_of(corners: Corners, volume: Volume, c: i32) -> real:
+    """Interpolate 32 channels, from number ``c`` on.  The terms are added in DIPY's order (``trilinear_interpolate4d``)."""
+    a = corners.w000 * at(volume.rows, corners.r000 + c)
+    a = a + corners.w001 * at(volume.rows, corners.r001 + c)
+    a = a + corners.w010 * at(volume.rows, corners.r010 + c)
+    a = a + corners.w011 * at(volume.rows, corners.r011 + c)
+    a = a + corners.w100 * at(volume.rows, corners.r100 + c)
+    a = a + corners.w101 * at(volume.rows, corners.r101 + c)
+    a = a + corners.w110 * at(volume.rows, corners.r110 + c)
+    return a + corners.w111 * at(volume.rows, corners.r111 + c)
+
+
+@func
+def interpolate_chunks(volume: Volume, p: vec3, out: Reals, first: i32):
+    """Interpolate the channels at a point from a chunk on."""
+    corners = Corners()
+    find_corners(corners, volume, p)
     for chunk in unrolled(ROW_CHUNKS):
-        c = chunk * 32
-        a = w000 * at(volume.rows, r000 + c)
-        a = a + w001 * at(volume.rows, r001 + c)
-        a = a + w010 * at(volume.rows, r010 + c)
-        a = a + w011 * at(volume.rows, r011 + c)
-        a = a + w100 * at(volume.rows, r100 + c)
-        a = a + w101 * at(volume.rows, r101 + c)
-        a = a + w110 * at(volume.rows, r110 + c)
-        a = a + w111 * at(volume.rows, r111 + c)
-        put(out, c, a)
+        if chunk >= first:
+            value = chunk_of(corners, volume, chunk * 32)
+            put(out, chunk * 32, value)
+
+
+@func
+def interpolate_row(volume: Volume, p: vec3, out: Reals):
+    """Interpolate every channel at a point inside the image."""
+    interpolate_chunks(volume, p, out, 0)

@@ -14,7 +14,7 @@ from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
 from ..option import listed
-from .getters import bedpostx, boot, fod, pmf, ptt, sd_stream
+from .getters import bedpostx, boot, cone, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
@@ -218,12 +218,12 @@ METHODS: dict[str, Method] = {
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", FUNCTIONS,
-        pmf.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
+        cone.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
         ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True,
         dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
     ),
     "det": Method(
-        "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, pmf.prepare_det,
+        "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, cone.prepare_det,
         pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
         steps_draw=False, steps_along_peaks=lambda options: options.det_rule == "closest",
     ),

@@ -115,16 +115,15 @@ def test_nothing_gives_no_direction(rule):
 
 
 def test_the_edge_of_the_cone_is_outside_for_det_and_inside_for_prob():
-    vertices = load_sphere("default")[0].astype(np.float32).astype(float)
-    a, b = vertices[20], vertices[31]
+    vertices = load_sphere("default")[0].astype(np.float32)
     samples = np.eye(len(vertices))[31]
-    edge = {"method_rule_cos_angle": abs((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2])}
+    angle = float(np.degrees(np.arccos(np.float64(abs((vertices[20] * vertices[31]).sum())))))
     for make, inside in ((prepare_det, False), (prepare_prob, True)):
-        prepared = one_row(make, samples)
-        vertices32 = prepared.arrays["method_sphere_vertices"].astype(np.float32)
-        prepared.values.update({"method_sphere_vertices": vertices32} | edge)
-        codes = directions(prepared, "python", np.ones((1, 3)), a[None])[0]
-        assert (codes[0] >= 0) == inside
+        for nearer in (-0.01, 0.01):
+            prepared = one_row(make, samples, max_angle=angle + nearer)
+            codes = directions(prepared, "python", np.ones((1, 3)), vertices[20:21].astype(float))[0]
+            assert (codes[0] >= 0) == (nearer > 0)
+        assert prepared.fill["OPEN_CONE"] != inside
 
 
 # --------------------------------------------------------------------------------------------- whole streamlines

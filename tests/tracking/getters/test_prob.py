@@ -12,11 +12,10 @@ from dipy.direction import ProbabilisticDirectionGetter
 from distributions import (
     CASES,
     CIRCLE_SEEDS,
-    KEY,
     SHAPE,
     case,
-    chosen,
     circle,
+    codes_at,
     codes_on,
     dipy_pmf,
     dipy_sphere,
@@ -35,21 +34,27 @@ from tables import prepare_prob
 from tistreamlines.devices import ARCHS
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.getters.prob import draw
+from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, initial_directions, sample
-from tistreamlines.linker.lang import Ints, Reals, barrier, each, func, i32, minimum, real, vec3
+from tistreamlines.kernels.orientation.cone import CONE_CHUNKS, first_chunk, sample_cone
+from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
+from tistreamlines.kernels.orientation.pmf import initial_directions, sample
+from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, vec3, where
+from tistreamlines.space.cones import patches
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.growth.settings import Settings
 
+read = Hole("what a step reads of a row")
+read_all = Hole("what is read at a seed")
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 
 
 # ------------------------------------------------------------------------------------------------------ kernels
 @func
-def sampled(item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, size: i32, out: Reals):
+def sampled(item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, size: i32, out: Reals):
     """Samples at point ``item``."""
-    interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
+    read_all(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), method, scratch)
     barrier()
     sample(method, scratch, vec3(0.0, 0.0, 0.0), -1.0)
     barrier()
@@ -58,26 +63,62 @@ def sampled(item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points:
 
 
 @func
+def whole_row(item: i32, volume: Volume, scratch: Scratch, points: Reals, size: i32, out: Reals):
+    """All channels at point ``item``."""
+    interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
+    barrier()
+    for i in each(size):
+        out[item * size + i] = scratch.row[i]
+
+
+@func
 def begun(
-    item: i32, volume: Volume, method: Pmf, scratch: PmfScratch, points: Reals, most: i32, counts: Ints, found: Ints
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, most: i32, counts: Ints, found: Ints
 ):
     """Initial directions at point ``item``."""
-    interpolate_row(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), scratch.row)
+    read_all(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), method, scratch)
     counts[item] = minimum(initial_directions(method, scratch), most)
     for i in each(counts[item]):
         found[item * most + i] = scratch.peaks.kept[i]
 
 
 @func
-def placed(item: i32, scratch: PmfScratch, pmf: Reals, size: i32, low: real, shares: Reals, codes: Ints):
+def placed(item: i32, scratch: Scratch, pmf: Reals, size: i32, low: real, shares: Reals, codes: Ints):
     """The vertex at share ``item`` of a PMF."""
     for i in each(size):
         scratch.pmf[i] = pmf[i]
     barrier()
-    codes[item] = draw(scratch, low, shares[item])
+    number = draw(scratch.pmf, VERTEX_CHUNKS, scratch.sums, low, shares[item])
+    codes[item] = number
 
 
-# --------------------------------------------------------------------------------------------------------- data
+@func
+def counted(
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, size: i32, out: Reals
+):
+    """Samples that count in the cone around a direction at point ``item``; what else is known of the PMF is not."""
+    p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
+    read(volume, p, scratch.row)
+    barrier()
+    first = first_chunk(method, begun[item])
+    low = sample_cone(method, volume, scratch, p, first)
+    for i in each(32 * CONE_CHUNKS):
+        number = method.near[32 * first + i]
+        if (number >= 0) & (method.patches[first + (i >> 5)] >= 0):
+            out[item * size + number] = where(scratch.cone[i] < low, 0.0, scratch.cone[i])
+
+
+@func
+def counted_of_all(
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, size: i32, out: Reals
+):
+    """The same, by all samples of the PMF."""
+    read_all(volume, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), method, scratch)
+    barrier()
+    low = method.threshold * sample(method, scratch, direction(method.sphere, begun[item]), method.rule.cos_angle)
+    barrier()
+    for i in each(size):
+        out[item * size + i] = where(scratch.pmf[i] < low, 0.0, scratch.pmf[i])
 
 
 # --------------------------------------------------------------------------------------------- samples and peaks
@@ -122,6 +163,47 @@ def test_initial_directions_are_dipys(name, options):
     assert np.mean([len(e) for e in expected]) > 1
 
 
+@pytest.mark.parametrize("angle", [10.0, 30.0])
+@pytest.mark.parametrize("threshold", [0.1, 0.7])
+@pytest.mark.parametrize("name", CASES)
+def test_the_cone_alone_tells_which_samples_count(name, threshold, angle):
+    """Bit for bit, though the maximum of the PMF may lie outside the cone and is not looked for unless it matters."""
+    prepared, points = case(name, pmf_threshold=threshold, max_angle=angle), points_in(400)
+    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    begun = np.random.default_rng(2).integers(0, 2 * prepared.scalars["method_sphere_count"], 400)
+    values = {"points": points.ravel(), "begun": begun, "size": size, "out": reals(400 * size)}
+    found, expected = (go("numba32", kernel, 400, prepared, **values)["out"] for kernel in (counted, counted_of_all))
+    assert expected.any()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_where_a_cone_touches_most_patches_all_samples_are_read():
+    """Those of coefficients are evaluated in the cone at any angle, and a cone has at most half of a whole sphere."""
+    wide = {name: case(name, max_angle=75.0) for name in CASES}
+    assert {name for name, prepared in wide.items() if "pick" in prepared.fill} == {"sh", "asymmetric"}
+    points, headings = points_in(300), headings_in("pmf", 300)
+    codes = codes_at("numba32", wide["pmf"], points, headings)
+    for code, *place in zip(codes, points, headings, strict=True):
+        assert weights("pmf", *place, angle=75.0)[code >> 1] > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bounds_are_above_what_is_interpolated(name):
+    """Also by as much as rounding changes a sample, of which a tenth is used."""
+    prepared, points = case(name, max_angle=20.0), points_in(200)
+    size, first = 32 * prepared.fill["VERTEX_CHUNKS"], prepared.fill["BOUNDS"]
+    values = {"points": points.ravel(), "size": size, "out": reals(200 * size)}
+    samples = go("numba32", sampled, 200, prepared, **values)["out"].reshape(200, size)
+    precise = go("python", sampled, 200, prepared, **values)["out"].reshape(200, size)
+    patched = prepared.arrays["method_near"][-size:]
+    highest = np.where(patched >= 0, samples[:, patched], 0).reshape(200, -1, 32).max(axis=2)
+    width = 32 * prepared.fill["ROW_CHUNKS"]
+    rows = go("numba32", whole_row, 200, prepared, points=points.ravel(), size=width, out=reals(200 * width))["out"]
+    bounds = rows.reshape(200, width)[:, first : first + highest.shape[1]]
+    assert (bounds >= highest).all()
+    assert (np.abs(samples - precise).max(axis=1) <= 0.1 * (bounds - highest.clip(0)).min(axis=1)).mean() > 0.9
+
+
 # -------------------------------------------------------------------------------------------------------- draws
 @pytest.mark.parametrize("name", ["sh", "pmf"])
 def test_the_law_of_the_draws_is_dipys(name):
@@ -153,10 +235,9 @@ def chi_square_p(counts: np.ndarray, probabilities: np.ndarray) -> float:
     return chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1)
 
 
-def codes_at(dialect: str, name: str, point: np.ndarray, heading: np.ndarray, count: int) -> np.ndarray:
-    points, headings = np.tile(point, (count, 1)), np.tile(heading, (count, 1))
-    values = {"points": points, "headings": headings, "key": KEY, "codes": ints(count)}
-    return go(dialect, chosen, count, case(name), **values)["codes"]
+def drawn_at(dialect: str, name: str, point: np.ndarray, heading: np.ndarray, count: int) -> np.ndarray:
+    """Codes of many draws at one place."""
+    return codes_at(dialect, case(name), np.tile(point, (count, 1)), np.tile(heading, (count, 1)))
 
 
 def rich_place(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +253,7 @@ DRAWN = [("python", name, 1500) for name in CASES] + [("numba32", name, 40000) f
 @pytest.mark.parametrize(("dialect", "name", "count"), DRAWN)
 def test_draws_follow_the_pmf(dialect, name, count):
     point, heading = rich_place(name)
-    codes = codes_at(dialect, name, point, heading, count)
+    codes = drawn_at(dialect, name, point, heading, count)
     expected = weights(name, point, heading)
     counts = np.bincount(codes >> 1, minlength=len(expected))
     assert len(counts) == len(expected)
@@ -214,15 +295,14 @@ def test_an_empty_cone_ends_the_streamline():
     pmf[..., 7] = 1
     prepared = prepare_prob("pmf", pmf, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=30.0)
     headings = np.concatenate([vertices, -vertices])
-    values = {"points": np.ones((len(headings), 3)), "headings": headings, "key": KEY, "codes": ints(len(headings))}
-    codes = go("python", chosen, len(headings), prepared, **values)["codes"]
+    codes = codes_at("python", prepared, np.ones((len(headings), 3)), headings)
     cosines = headings @ vertices[7]
     assert np.array_equal(codes, np.where(np.abs(cosines) < np.cos(np.pi / 6), -1, np.where(cosines > 0, 14, 15)))
 
 
 def test_precisions_draw_the_same():
     for name in COMPILED:
-        one, other = (codes_at(dialect, name, *rich_place(name), 400) for dialect in ("python", "numba32"))
+        one, other = (drawn_at(dialect, name, *rich_place(name), 400) for dialect in ("python", "numba32"))
         assert np.mean(one == other) > 0.99
 
 
@@ -297,7 +377,8 @@ def test_a_full_basis_keeps_both_senses():
     assert prepared.fill["SYMMETRIC"] == 0
     row = prepared.arrays["volume_rows"].reshape(28, -1)[14]
     expected = np.maximum(sampling_matrix(vertices, 4, "descoteaux07_full") @ values[1, 1, 1], 0)
-    assert np.allclose(row[: len(vertices)], expected, atol=1e-5)
+    order = patches(vertices)[: len(vertices)]
+    assert np.allclose(row[: len(vertices)], expected[order], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,11 +8,15 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import *
 from ..interpolate import Volume, interpolate_row
+from ..orientation.cone import first_chunk, sample_cone
 from ..orientation.peaks import NONE, direction
+from ..orientation.pmf import toward
 from .dead_ends import KEPT
 
+read_all = Hole("reads the whole orientation function at a point")
 initial_directions = Hole("the getter's peaks at a seed")
 next_direction = Hole("the getter's choice of a direction")
+pick = Hole("stage: the getter's choice of a vertex in the cone, where samples below a least one count as 0; NONE if all do")
 
 
 class Vertex(Record):
@@ -22,8 +26,14 @@ class Vertex(Record):
 @func
 def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch, c0: u32, key: Ints) -> i32:
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
-    interpolate_row(volume, p, scratch.row)
+    read_all(volume, p, method, scratch)
     return initial_directions(method, scratch)
+
+
+@func
+def read_whole_row(volume: Volume, p: vec3, method: Method, scratch: Scratch):
+    """Interpolate all channels of the row into the team's memory."""
+    interpolate_row(volume, p, scratch.row)
 
 
 @func
@@ -51,6 +61,19 @@ def choose_direction(
 
 
 @stage
+def choose_in_cone(
+    volume: Volume, p: vec3, code: i32, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32,
+    c2: u32, rules: Rules, stopping: Stopping,
+) -> i32:  # fmt: skip
+    """The same of getters that ask for nothing but the samples within the greatest angle to the last direction."""
+    barrier()
+    first = first_chunk(method, code)
+    low = sample_cone(method, volume, scratch, p, first)
+    number = pick(method, scratch, first, low, c0, c1, c2, rules.key)
+    return toward(method.sphere, number, direction(method.sphere, code))
+
+
+@stage
 def move_along(
     state: Vertex, scratch: Scratch, p: vec3, code: i32, volume: Volume, method: Method, c0: u32, c1: u32, c2: u32,
     rules: Rules,
@@ -60,6 +83,7 @@ def move_along(
 
 
 ALONG_VERTICES = KEPT | {
-    "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": begin_by_row, "read": read_row, "set_out": set_out_along,
-    "load_state": None, "store_state": None, "choose": choose_direction, "move": move_along, "note_step_again": None,
+    "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": begin_by_row, "read": read_row, "read_all": read_whole_row,
+    "set_out": set_out_along, "load_state": None, "store_state": None, "choose": choose_direction, "move": move_along,
+    "note_step_again": None,
 }  # fmt: skip

@@ -6,7 +6,9 @@ They are the amplitudes of orientation functions whose coefficients are stored: 
 from __future__ import annotations
 
 from ...linker.lang import *
+from ..halves import Scratch
 
+NEVER_NEGATIVE = 0x1FFFFFFF  # shows compilers that an index is not, so that they need not look
 HALF_ORDER = Constant("half the order of the spherical harmonics")
 
 
@@ -16,13 +18,14 @@ def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
 
     With one more factor y that is all monomials of even p + q, up to the order, but those without y.
     """
-    value = c[first] * y + c[first + 1] * x
+    begin = first & NEVER_NEGATIVE
+    value = c[begin] * y + c[begin + 1] * x
     for h in unrolled(HALF_ORDER - 1):
-        even = lanes(c[first + (h + 1) * (h + 2)])
-        odd = lanes(c[first + (h + 2) * (h + 2)])
+        even = lanes(c[begin + (h + 1) * (h + 2)])
+        odd = lanes(c[begin + (h + 2) * (h + 2)])
         for i in unrolled(h + 1):
-            even = even * x2 + c[first + (h + 1) * (h + 2) + 1 + i]
-            odd = odd * x2 + c[first + (h + 2) * (h + 2) + 1 + i]
+            even = even * x2 + c[begin + (h + 1) * (h + 2) + 1 + i]
+            odd = odd * x2 + c[begin + (h + 2) * (h + 2) + 1 + i]
         value = (value * y + even) * y + odd * x
     return value
 
@@ -30,15 +33,16 @@ def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
 @func
 def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
     """The function whose coefficients begin at ``c[first]``, in the directions (x, y, z)."""
+    begin = first & NEVER_NEGATIVE
     x2 = x * x
-    ridge = lanes(c[first + HALF_ORDER * (HALF_ORDER + 1)])
+    ridge = lanes(c[begin + HALF_ORDER * (HALF_ORDER + 1)])
     for i in unrolled(HALF_ORDER):
-        ridge = ridge * x2 + c[first + HALF_ORDER * (HALF_ORDER + 1) + 1 + i]
-    even = triangle(c, first, x, x2, y) * y + ridge
-    return even + triangle(c, first + (HALF_ORDER + 1) * (HALF_ORDER + 1), x, x2, y) * z
+        ridge = ridge * x2 + c[begin + HALF_ORDER * (HALF_ORDER + 1) + 1 + i]
+    even = triangle(c, begin, x, x2, y) * y + ridge
+    return even + triangle(c, begin + (HALF_ORDER + 1) * (HALF_ORDER + 1), x, x2, y) * z
 
 
 @func
-def amplitudes_of_harmonics(row: Reals, c: i32, x: real, y: real, z: real) -> real:
+def amplitudes_of_harmonics(scratch: Scratch, c: i32, x: real, y: real, z: real) -> real:
     """Amplitudes in 32 directions, which are those of the sphere's vertices from number ``c`` on."""
-    return harmonic(row, 0, x, y, z)
+    return harmonic(scratch.row, 0, x, y, z)

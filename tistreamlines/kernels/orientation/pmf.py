@@ -8,9 +8,10 @@ ones, count as 0 (DIPY's ``prepare_pmf``).
 from __future__ import annotations
 
 from ...linker.lang import *
+from ..halves import Method
 from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
-amplitudes = Hole("the orientation function at a point, whose row is given, at 32 of the sphere's vertices")
+amplitudes = Hole("the orientation function at a point, which is in the team memory, at 32 of the sphere's vertices")
 OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
 SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 
@@ -43,7 +44,7 @@ class PmfScratch(Record):
 
 
 @func
-def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> real:
+def sample(method: Method, scratch: PmfScratch, heading: vec3, cos_angle: real) -> real:
     """Sample the PMF; return its maximum, or 0 if that is negative.
 
     In ``pmf``, samples outside the cone are 0: directions whose cosine to the heading is less than ``cos_angle``.
@@ -54,7 +55,7 @@ def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> 
         x = at(method.sphere.vertices, c)
         y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
         z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
-        value = amplitudes(scratch.row, c, x, y, z)
+        value = amplitudes(scratch, c, x, y, z)
         value = where(lane() + c < method.sphere.count, value, 0.0)
         high = maximum(high, value)
         cosine = (x * heading[0] + y * heading[1]) + z * heading[2]
@@ -69,21 +70,21 @@ def sample(method: Pmf, scratch: PmfScratch, heading: vec3, cos_angle: real) -> 
 
 
 @func
-def probability(scratch: PmfScratch, c: i32, low: real) -> real:
+def probability(pmf: Reals, c: i32, low: real) -> real:
     """32 samples from number ``c`` on; those below ``low`` count as 0."""
-    value = at(scratch.pmf, c)
+    value = at(pmf, c)
     return where(value < low, 0.0, value)
 
 
 @func
-def pmf_peaks(method: Pmf, scratch: PmfScratch) -> i32:
+def pmf_peaks(method: Method, scratch: PmfScratch) -> i32:
     """Sample the PMF and find its peaks; return their number."""
     high = sample(method, scratch, vec3(0.0, 0.0, 0.0), -1.0)
     low = method.threshold * high
     least = lanes(3.0e38)
     for chunk in range(VERTEX_CHUNKS):
         c = chunk * 32
-        value = probability(scratch, c, low)
+        value = probability(scratch.pmf, c, low)
         put(scratch.pmf, c, value)
         least = minimum(least, where(lane() + c < method.sphere.count, value, 3.0e38))
     return find_peaks(scratch.pmf, method.sphere, method.rule, scratch.peaks, team_min(least), high)
@@ -102,7 +103,7 @@ def toward(sphere: Sphere, number: i32, heading: vec3) -> i32:
 
 
 @func
-def initial_directions(method: Pmf, scratch: PmfScratch) -> i32:
+def initial_directions(method: Method, scratch: PmfScratch) -> i32:
     """Find the peaks of the PMF at the point whose row is in the scratch; return their number (``kept`` lists them)."""
     barrier()
     return pmf_peaks(method, scratch)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..halves import Method
+from ..halves import Method, Scratch
 from ..interpolate import Volume
 from ..lanes import interpolated, nearest_vertex
 from .peaks import VERTEX_CHUNKS
 
 
 @func
-def amplitudes_of_samples(row: Reals, c: i32, x: real, y: real, z: real) -> real:
+def amplitudes_of_samples(scratch: Scratch, c: i32, x: real, y: real, z: real) -> real:
     """Amplitudes at 32 vertices of the sphere, from number ``c`` on."""
-    return at(row, c)
+    return at(scratch.row, c)
 
 
 @func

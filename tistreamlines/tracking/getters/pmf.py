@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
-from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import ALONG_VERTICES
 from ...kernels.interpolate import Volume
 from ...kernels.orientation import pmf
@@ -69,31 +68,24 @@ class Rows:
     ----------
     half_order : int
         Half of the order of the coefficients, 0 if a row holds samples on the sphere.
-    width : int
-        Number of float32 in a row, a multiple of 32.
+    count : int
+        Number of float32 at the begin of a row.
     fill : callable
-        Returns the first numbers of the rows from values (m, n) of m voxels.
+        Returns these from values (m, n) of m voxels.
     """
 
     half_order: int
-    width: int
+    count: int
     fill: Callable[[Array], Array]
 
-
-def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
-    """Make the tables of probabilistic tracking; see :func:`prepare_pmf`."""
-    return prepare_pmf(given, options, {"next_direction": prob.next_direction, "OPEN_CONE": 0})
-
-
-def prepare_det(given: Given, options: DetOptions) -> Prepared:
-    """Make the tables of deterministic tracking; see :func:`prepare_pmf`."""
-    greatest = int(options.det_rule == "max")
-    return prepare_pmf(given, options, {"next_direction": det.next_direction, "OPEN_CONE": 1, "GREATEST": greatest})
+    def width(self, stops: int) -> int:
+        """Return the length of a row that ends with so many maps of the stopping rule, a multiple of 32."""
+        return padded(self.count + stops)
 
 
 def prepare_pmf(
     given: Given, options: PmfOptions, own: dict[str, Any], least: float | None = None,
-    reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0,
+    reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0, rows: Rows | None = None,
 ) -> Prepared:  # fmt: skip
     """Make the tables of a method that takes a vertex of the sphere from the orientation function at a point.
 
@@ -109,6 +101,8 @@ def prepare_pmf(
         If given, coefficients are sampled on the sphere here, and lower samples raised to this.
     reach, stretch : array_like of int, (3,), and float
         See :func:`tistreamlines.tracking.tables.rows.kept`.
+    rows : Rows, optional
+        The layout of the rows; by default, that of :func:`rows_of`.
 
     Returns
     -------
@@ -125,9 +119,9 @@ def prepare_pmf(
     function, (vertices, edges) = given.follows, given.vertices_and_edges
     assert isinstance(function, OrientationFunctions)
     ball, sphere = sphere_tables(vertices, edges)
-    rows = rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
+    rows = rows or rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
-    fill = ball | stop_fill(given.stop, rows.width) | HOLES | {
+    fill = ball | stop_fill(given.stop, rows.width(given.stop.count)) | HOLES | {
         "amplitudes": amplitudes_of_harmonics if rows.half_order else amplitudes_of_samples,
         "HALF_ORDER": rows.half_order,
         "SYMMETRIC": int(function.symmetric),
@@ -154,7 +148,8 @@ def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> V
         own = rows.fill(some)
         written[:, : own.shape[1]] = own
 
-    return build_volume(values, kept(given, values, reach, stretch), rows.width, fill_rows, given.channels)
+    width = rows.width(given.stop.count)
+    return build_volume(values, kept(given, values, reach, stretch), width, fill_rows, given.channels)
 
 
 def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
@@ -174,18 +169,18 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
     Rows
         The layout.
     """
-    function, (vertices, _), stops = given.follows, given.vertices_and_edges, given.stop.count
+    function, (vertices, _) = given.follows, given.vertices_and_edges
     assert isinstance(function, OrientationFunctions)
     _check(function, given)
     count = function.values.shape[3]
     if function.kind == "pmf":
         if count != len(vertices):
             raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
-        return Rows(0, padded(count + stops), lambda some: some)
+        return Rows(0, count, lambda some: some)
     if function.kind == "peaks":
         width = function.peak_width
         lobes = lambda some: peaks_to_pmf(some.reshape(len(some), -1, 3), vertices, width)  # noqa: E731
-        return Rows(0, padded(len(vertices) + stops), lobes)
+        return Rows(0, len(vertices), lobes)
     full = basis_of(function.basis).full
     try:
         order = order_of(count, full)
@@ -197,9 +192,9 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
         # the kernels' polynomials have no odd degrees, but a full basis has
         matrix = sampling_matrix(vertices, order, function.basis).T
         low = 0.0 if full else least
-        return Rows(0, padded(len(vertices) + stops), lambda some: np.maximum(some @ matrix, low))
+        return Rows(0, len(vertices), lambda some: np.maximum(some @ matrix, low))
     change = from_harmonics(order).T
-    return Rows(order // 2, padded(count + stops), lambda some: to_descoteaux(some, function.basis) @ change)
+    return Rows(order // 2, count, lambda some: to_descoteaux(some, function.basis) @ change)
 
 
 def _check(function: OrientationFunctions, given: Given) -> None:
@@ -214,9 +209,14 @@ def _check(function: OrientationFunctions, given: Given) -> None:
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
     """Return a lower bound of the bytes read and the operations done for a step.
 
-    Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes five operations for its
-    cosine to the heading and, if rows hold coefficients, two per coefficient.
+    Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes two per coefficient if rows
+    hold these; where all vertices are looked at, not only those in the cone, five for its cosine to the heading.
     """
-    channels, vertices = 32 * fill["ROW_CHUNKS"], 32 * fill["VERTEX_CHUNKS"]
-    own = vertices * (5 + (harmonic_operations(fill) if fill["HALF_ORDER"] else 0))
+    channels, vertices = 32 * (fill["ROW_CHUNKS"] - fill.get("FIRST_CHUNK", 0)), 32 * fill["VERTEX_CHUNKS"]
+    own = 5 * vertices
+    if "CONE_CHUNKS" in fill:
+        # at least one chunk is looked at
+        own, vertices = 0, 32
+        channels += 0 if fill["HALF_ORDER"] else vertices
+    own += vertices * harmonic_operations(fill) if fill["HALF_ORDER"] else 0
     return 32 * channels, 16 * channels + own

@@ -15,6 +15,7 @@ from ...kernels.interpolate import Volume
 from .given import Given
 
 BLOCK = 8192  # voxels
+CACHE_LINE = 16  # float32
 ROUNDING = 1e-5  # relative, of the length of a step in float32
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
 
@@ -96,6 +97,14 @@ def _any_in_window(marks: npt.NDArray[np.bool_], sizes: Sequence[int]) -> npt.ND
     return marks
 
 
+def _from_a_cache_line(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """Return zeros that begin with a cache line, so that no vector of 16 of them lies in two."""
+    count = shape[0] * shape[1]
+    room = np.zeros(count + CACHE_LINE, np.float32)
+    first = -room.ctypes.data // room.itemsize % CACHE_LINE
+    return room[first : first + count].reshape(shape)
+
+
 def build_volume(
     data: npt.NDArray[Any], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
     channels: npt.NDArray[np.float32],
@@ -136,7 +145,7 @@ def build_volume(
         raise InputError(f"the image has {keep.size} voxels, but kernels can index fewer than 2**30: crop the image")
     index = np.zeros(keep.size, np.int32)
     index[voxels] = np.arange(1, len(voxels) + 1) * (width // 32)
-    rows = np.zeros((len(voxels) + 1, width), np.float32)
+    rows = _from_a_cache_line((len(voxels) + 1, width))
     flat, maps = data.reshape(-1, data.shape[-1]), channels.reshape(keep.size, -1)
 
     def fill_block(first: int) -> None:

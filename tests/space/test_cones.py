@@ -1,0 +1,63 @@
+"""Vertices within an angle of each direction, and patches of vertices."""
+
+import numpy as np
+import pytest
+
+from tistreamlines.space.cones import cones, listed, listed_by_patches, patches
+from tistreamlines.space.sphere import load_sphere
+
+SPHERES = [("default", True), ("full", False), ("small", True)]
+
+
+@pytest.mark.parametrize(("sphere", "symmetric"), SPHERES)
+@pytest.mark.parametrize("angle", [5.0, 20.0, 61.0, 90.0])
+def test_a_cone_has_the_vertices_within_the_angle(sphere, symmetric, angle):
+    vertices, cosine = load_sphere(sphere)[0], np.cos(np.radians(angle))
+    inside = cones(vertices, cosine, symmetric=symmetric, closed=True)
+    headings = vertices if symmetric else np.stack([vertices, -vertices], axis=1).reshape(-1, 3)
+    cosines = headings @ vertices.T
+    cosines = np.abs(cosines) if symmetric else cosines
+    clear = np.abs(cosines - cosine) > 1e-6
+    np.testing.assert_array_equal(inside[clear], (cosines > cosine)[clear])
+    for numbers, used in (listed(inside), listed_by_patches(inside, patches(vertices), 3)):
+        assert numbers.dtype == used.dtype == np.int32
+        assert numbers.shape == (*used.shape, 32) and len(used) == len(headings)
+        assert (numbers[used < 0] < 0).all()
+        assert np.maximum(numbers, ~numbers).max() < 32 * -(-len(vertices) // 32)
+        for some, own in zip(numbers.reshape(len(used), -1), inside, strict=True):
+            assert sorted(some[some >= 0]) == list(np.flatnonzero(own))
+
+
+def test_a_chunk_lies_in_the_patch_that_it_names():
+    vertices = load_sphere("full")[0]
+    own = patches(vertices).reshape(-1, 32)
+    numbers, used = listed_by_patches(cones(vertices, 0.9, symmetric=False, closed=True), own.ravel(), 2)
+    assert used.shape[1] % 2 == 0 and (used[:, ::2] >= 0).sum() == (used[:, 1::2] >= 0).sum()
+    named = np.where(used[..., None] >= 0, np.maximum(own, ~own)[np.maximum(used, 0)], -1)
+    np.testing.assert_array_equal(np.where(used[..., None] >= 0, np.maximum(numbers, ~numbers), -1), named)
+
+
+def test_a_vertex_at_just_the_greatest_angle_is_in_a_closed_cone_alone():
+    points = load_sphere("default")[0].astype(np.float32)
+    a, b = points[20], points[31]
+    edge = abs((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2])
+    for closed in (True, False):
+        assert cones(points, edge, symmetric=True, closed=closed)[20, 31] == closed
+
+
+def test_a_cone_without_a_vertex_has_no_chunk():
+    vertices = load_sphere("default")[0]
+    nothing = cones(vertices, 1.01, symmetric=True, closed=False)
+    for numbers, used in (listed(nothing), listed_by_patches(nothing, patches(vertices), 1)):
+        assert (numbers < 0).all() and (used == -1).all() and used.shape == (362, 1)
+
+
+@pytest.mark.parametrize(("sphere", "symmetric"), SPHERES)
+def test_patches_are_compact(sphere, symmetric):
+    """A cone of 20 degrees touches few of them."""
+    vertices = load_sphere(sphere)[0]
+    found = patches(vertices)
+    assert len(found) % 32 == 0 and set(np.maximum(found, ~found)) == set(range(len(found)))
+    assert (found >= 0).sum() == len(vertices) and (found[: len(vertices)] >= 0).all()
+    _, used = listed_by_patches(cones(vertices, np.cos(np.radians(20)), symmetric=symmetric, closed=True), found, 1)
+    assert (used >= 0).sum(axis=1).mean() < 3

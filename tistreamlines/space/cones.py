@@ -1,0 +1,114 @@
+"""The vertices of a sphere around each direction of a step, and patches of neighbouring vertices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .nearest_vertex import compact_order, products
+from .sphere import padded
+
+Array = npt.NDArray[Any]
+PATCH = 32  # vertices
+
+
+def cones(vertices: Array, cos_angle: float, *, symmetric: bool, closed: bool) -> npt.NDArray[np.bool_]:
+    """Find the vertices within an angle of each vertex and, unless the sphere is symmetric, of its opposite.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Unit vectors.
+    cos_angle : float
+        Cosine of the angle.
+    symmetric : bool
+        Whether each vertex also represents its opposite.
+    closed : bool
+        Whether vertices at just this angle belong to the cone.
+
+    Returns
+    -------
+    (n or 2 n, n) bool
+        The vertices in the cone, of vertex v in row v, or in rows 2 v and 2 v + 1 of it and its opposite.
+    """
+    # in float32, as kernels find whether a direction is in the cone
+    points, least = np.asarray(vertices, np.float32), np.float32(cos_angle)
+    headings = points if symmetric else np.stack([points, -points], axis=1).reshape(-1, 3)
+    cosines = products(headings, points)
+    cosines = np.abs(cosines) if symmetric else cosines
+    return cosines >= least if closed else cosines > least
+
+
+def listed(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """List the vertices in each cone by rising number.
+
+    Parameters
+    ----------
+    inside : (m, n) bool
+        See :func:`cones`.
+
+    Returns
+    -------
+    numbers : (m, chunks, 32) int32
+        Vertices in the cone, then ~number of others.
+    used : (m, chunks) int32
+        0 for a chunk with vertices, else -1.
+    """
+    counts = inside.sum(axis=1)
+    width = padded(max(int(counts.max()), 1))
+    # a stable sort of what is outside brings those inside to the front
+    order = np.argsort(~_filled(inside), axis=1, kind="stable")[:, :width]
+    numbers = np.where(np.arange(width) < counts[:, None], order, ~order).astype(np.int32)
+    numbers = numbers.reshape(len(inside), -1, PATCH)
+    return numbers, np.where(numbers[..., 0] >= 0, 0, -1).astype(np.int32)
+
+
+def listed_by_patches(
+    inside: npt.NDArray[np.bool_], patched: Array, together: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """List the vertices in each cone by the patches that it touches.
+
+    Parameters
+    ----------
+    inside : (m, n) bool
+        See :func:`cones`.
+    patched : (32 p,) int32
+        See :func:`patches`.
+    together : int
+        So many chunks are read at a time.
+
+    Returns
+    -------
+    numbers : (m, chunks, 32) int32
+        The vertices of a patch, ~number of one outside the cone.
+    used : (m, chunks) int32
+        The patch of each chunk, of which one may be there again; -1 for so many chunks that have none.
+    """
+    patched = np.maximum(patched, ~patched).reshape(-1, PATCH)
+    known = _filled(inside)[:, patched]
+    touched = known.any(axis=2)
+    chunks = together * -(-max(int(touched.sum(axis=1).max()), 1) // together)
+    order = np.argsort(~touched, axis=1, kind="stable")[:, :chunks]
+    order = np.pad(order, ((0, 0), (0, chunks - order.shape[1])), mode="edge")
+    count = touched.sum(axis=1, keepdims=True)
+    order = np.where(np.arange(chunks) < np.maximum(count, 1), order, order[:, :1])
+    used = np.where(np.arange(chunks) // together * together < count, order, -1).astype(np.int32)
+    own, numbers = np.take_along_axis(known, order[..., None], axis=1), patched[order]
+    own = own & (np.arange(chunks) < count)[..., None]
+    return np.where(own, numbers, ~numbers).astype(np.int32), used
+
+
+def _filled(inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return cones (m, n) with vertices that do not exist, up to a multiple of 32, and are in none."""
+    return np.pad(inside, ((0, 0), (0, padded(inside.shape[1]) - inside.shape[1])))
+
+
+def patches(vertices: Array) -> npt.NDArray[np.int32]:
+    """Divide vertices (n, 3) into compact patches of 32: return the numbers of those of each patch, (32 p,) int32.
+
+    Where the last patch has no more, there is ~number of vertices that do not exist, from n on.
+    """
+    order, count = compact_order(np.asarray(vertices, float), PATCH), len(vertices)
+    return np.concatenate([order, ~np.arange(count, padded(count))]).astype(np.int32)
