@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from commands import computed
 from dialects import ints, reals, run
+from dipy.core.sphere import HemiSphere
+from dipy.core.subdivide_octahedron import create_unit_sphere
 from dipy.direction import ProbabilisticDirectionGetter
 from distributions import (
     CASES,
@@ -175,6 +177,17 @@ def test_the_cone_alone_tells_which_samples_count(name, threshold, angle):
     found, expected = (go("numba32", kernel, 400, prepared, **values)["out"] for kernel in (counted, counted_of_all))
     assert expected.any()
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("angle", [10.0, 20.0, 30.0])
+def test_memory_that_is_shared_has_room_on_a_small_sphere(angle):
+    """DIPY's subdivided octahedron has 129 vertices on a hemisphere, whose cones touch few patches or nearly all."""
+    small = HemiSphere.from_sphere(create_unit_sphere(recursion_level=4))
+    values = np.ones((*SHAPE, len(small.vertices)), np.float32)
+    prepared = prepare_prob("pmf", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=angle,
+                            sphere=(small.vertices, small.edges))  # fmt: skip
+    for guest, (host, start) in prepared.shares.items():
+        assert start + prepared.scratch[guest][1] <= prepared.scratch[host][1]
 
 
 def test_where_a_cone_touches_most_patches_all_samples_are_read():

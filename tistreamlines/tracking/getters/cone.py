@@ -77,7 +77,9 @@ def prepare_in_cone(given: Given, options: PmfOptions, whole: dict[str, Any], ow
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
     method = cone.ConePmf(**vars(made.method), near=numbers, places=places.ravel(), patches=used.ravel())
     team = cone.ConeScratch(**vars(made.team), cone=32 * used.shape[1])
-    shares = made.shares | {"scratch_cone": ("scratch_row" if stored else "scratch_pmf", 0)}
+    host = "row" if stored else "pmf"
+    fits = team.cone <= getattr(team, host)  # on a small sphere, groups of patches may be more than a row
+    shares = made.shares | ({"scratch_cone": (f"scratch_{host}", 0)} if fits else {})
     return replace(made, method=method, team=team, shares=shares)
 
 
