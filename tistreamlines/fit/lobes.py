@@ -84,7 +84,7 @@ class Lobes:
         """Lobe of each direction, (n, 1281) uint8, if it was asked for.
 
         Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
-        a function has none. Directions outside all lobes belong to the nearest one, or to none: also 127.
+        a function has none. Directions outside all lobes belong to the nearest one; without ``dilate`` they have 127.
         """
         assert self.words is not None
         return self.words.view(np.uint8)[:, : len(half_sphere()[0])]

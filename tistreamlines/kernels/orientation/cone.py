@@ -111,7 +111,10 @@ def read_for_cone(volume: Volume, p: vec3, row: Reals):
 
 @func
 def greatest_below(cone: Reals, most: real) -> real:
-    """The greatest sample in the cone below ``most``; 0 if none is, or if others do not matter and the greatest one is not."""
+    """The greatest sample in the cone that is below ``most``, or 0.
+
+    If only the greatest sample matters, it is 0 unless all samples are below ``most``.
+    """
     below = lanes(0.0)
     best = lanes(0.0)
     for chunk in range(CONE_CHUNKS):
@@ -155,9 +158,7 @@ def sample_cone(method: Method, volume: Volume, scratch: ConeScratch, p: vec3, f
     barrier()
     doubtful = greatest_below(scratch.cone, method.threshold * maximum(bound, high))
     behind = first_chunk(method, 2 * method.sphere.count)
-    opened = 0
-    while (opened < VERTEX_CHUNKS) & (doubtful > 0.0) & (doubtful >= method.threshold * high) & (bound > high):
-        opened = opened + 1
+    while (doubtful > 0.0) & (doubtful >= method.threshold * high) & (bound > high):
         patch = i32(team_min(where(rest == bound, real(lane()), 32.0)))
         value = amplitudes_at(corners, method, volume, scratch.row, behind + patch, patch)
         high = maximum(high, team_max(where(at(method.near, 32 * (behind + patch)) >= 0, value, 0.0)))

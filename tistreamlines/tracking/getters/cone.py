@@ -19,7 +19,7 @@ from .pmf import DetOptions, PmfOptions, Rows, prepare_pmf, rows_of
 from .shared import peak_rule
 
 Array = npt.NDArray[Any]
-WIDE = 0.8  # of all patches, which cones touch on average
+WIDE = 0.8  # of all patches, which a step reads on average
 TOGETHER = 3  # patches; a cone of 20 degrees touches as many of them on average
 ROUNDING = 1e-5  # of the sizes that make up a sample: more than kernels round it by
 

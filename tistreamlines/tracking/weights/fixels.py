@@ -85,14 +85,15 @@ def fixels_of(
     dilate : bool
         Whether directions outside all lobes of FODs belong to a lobe nearby, so that streamlines along them visit it.
     null_lobes : bool
-        Whether directions outside all lobes, which are not dilated, are a fixel of fibre density 0 in each voxel.
+        Whether each voxel has one more fixel, of fibre density 0, to which directions outside all lobes belong. This
+        needs ``dilate=False``.
 
     Raises
     ------
     InputError
         If a mask is missing or damaged, or there is no fixel where voxels count.
     ParameterError
-        If directions outside all lobes are asked for, but samples have no lobes.
+        If ``dilate`` is False for samples, which have no lobes.
     """
     key = _key(given, tissues, proc_mask, scale_grey, dilate, null_lobes)
     if (known := _IN_USE.get(key)) is not None:
@@ -131,7 +132,10 @@ def fixels_of(
 
 
 def _with_null_lobes(found: Array, fibres: Array, directions: Array, words: Array) -> tuple[Array, Array, Array]:
-    """Add a fixel without fibres to each voxel, to which the directions outside all lobes belong, behind its others."""
+    """Add a fixel of fibre density 0 to each voxel, behind its others.
+
+    In ``words``, directions outside all lobes then belong to it.
+    """
     lobe_of = words.view(np.uint8)
     np.copyto(lobe_of, found[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
     ends = np.cumsum(found)

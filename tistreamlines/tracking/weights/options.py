@@ -103,11 +103,12 @@ class Sift2Options:
     )
     sift2_no_dilate_lut: bool = option(
         False, OUTPUT, "For --sift2, a streamline visits a fixel only where its direction lies within the lobe, as "
-        "with tcksift2 -no_dilate_lut; by default, others belong to a lobe nearby.", **NEEDS,
+        "with tcksift2 -no_dilate_lut; by default, other directions belong to a lobe nearby.", **NEEDS,
     )  # fmt: skip
     sift2_make_null_lobes: bool = option(
-        False, OUTPUT, "Streamlines in directions outside all lobes count for --sift2, in a fixel of each voxel "
-        "without fibres, as with tcksift2 -make_null_lobes.", requires=("sift2_no_dilate_lut",), affects="run",
+        False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit "
+        "in directions outside all lobes, as with tcksift2 -make_null_lobes.",
+        requires=("sift2_no_dilate_lut",), affects="run",
     )  # fmt: skip
 
 
