@@ -10,6 +10,7 @@ import pkgutil
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from places import ROOT, SUPPORT
 
 import tistreamlines.kernels
 from tistreamlines.backends.numba import dialect as _numba
+from tistreamlines.backends.numba.cache import Function
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.linker import interpreted as _python
@@ -370,23 +372,37 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
 
 
 @pytest.mark.parametrize(("count", "threads"), [(0, 2), (1, 2), (100, 2), (1000, 3), (5, 64)])
-def test_cpu_threads_share_all_items_and_keep_halves_together(count, threads):
-    """All forward halves are even items: threads that took every second one would not get equal work."""
-    took = []
-    made = {"compiled": lambda function: function, "note": lambda item, first, out: out.append((item, first))}
+def test_cpu_threads_take_all_items_once_from_a_queue(count, threads):
+    took, claimed = [], iter(range(0, 2**30, TOGETHER))
+    made = {
+        "compiled": lambda function: function, "note": lambda item, first, out: out.append((item, first)),
+        "claim": lambda queue, number: next(queue) if number == TOGETHER else None,
+    }  # fmt: skip
     # an argument of the name that a loop's own variable might have
     exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
-    for thread in range(threads):
-        mine = []
-        made["run_note"](count, thread, threads, 7, mine)
-        took += [(thread, *one) for one in mine]
-    assert all(first == 7 for *_, first in took)
-    assert sorted(item for _, item, _ in took) == list(range(count))
-    own = {item: thread for thread, item, _ in took}
-    assert all(own[item] == own.get(item + 1, own[item]) for item in range(0, count, 2))
-    if count > 64 * threads:
-        shares = [sum(thread == t for thread, *_ in took) for t in range(threads)]
-        assert max(shares) - min(shares) <= TOGETHER
+    for _ in range(threads):
+        made["run_note"](count, claimed, 7, took)
+    assert took == [(item, 7) for item in range(count)]
+
+
+def test_no_two_cpu_threads_take_the_same_items():
+    loop = entry_text("work", [("item", "int"), ("taken", "ints")])
+    text = f"""
+from tistreamlines.backends.numba.atomic import claim
+from tistreamlines.backends.numba.compiler import compiled
+
+@compiled
+def work(item, taken):
+    taken[item] += 1
+
+{loop}"""
+    call, taken, queue = Function(text, "run_work"), np.zeros(1_000_000, np.int32), np.zeros(1, np.int64)
+    threads = [threading.Thread(target=call, args=(len(taken), queue, taken)) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert (taken == 1).all()
 
 
 class Reach(Record):

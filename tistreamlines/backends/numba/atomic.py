@@ -1,4 +1,4 @@
-"""Additions to integers in memory that several threads make at once."""
+"""Additions to integers in memory that several threads make at once, and the queue from which they take their work."""
 
 from __future__ import annotations
 
@@ -23,6 +23,20 @@ def add(typingctx, array, index, value):
         return context.get_dummy_value()
 
     return types.void(array, index, value), build
+
+
+@intrinsic
+def claim(typingctx, queue, count):
+    """Take so many items of a queue, an array of one int64: return the number of the first, which no other thread gets."""
+    if queue.dtype is not types.int64 or not isinstance(count, types.Integer):
+        raise TypingError("claim is for an array of one int64 and a whole number")
+
+    def build(context, builder, sig, args):
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        taken = context.cast(builder, args[1], sig.args[1], types.int64)
+        return builder.atomic_rmw("add", data, taken, "monotonic")
+
+    return types.int64(queue, count), build
 
 
 KINDS = (types.intp, types.int64)

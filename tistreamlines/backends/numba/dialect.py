@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 from tistreamlines.backends.numba import simd
-from tistreamlines.backends.numba.atomic import add
+from tistreamlines.backends.numba.atomic import add, claim
 from tistreamlines.backends.numba.compiler import compiled, kernel
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
 from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_max,

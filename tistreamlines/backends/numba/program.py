@@ -18,25 +18,24 @@ from ..faults import point
 from .cache import function
 from .dialect import dialect, spread_name
 
-TOGETHER = 16  # items that a thread takes in a row
+TOGETHER = 16  # items that a thread takes in a row: their neighbours in space, which share caches
 LINE = 32  # elements that fill one or two cache lines
 
 
 def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
-    """Text of one thread's loop over the items: with n threads, it takes TOGETHER items in a row, then skips n - 1 times
-    as many.
+    """Text of a thread's loop over the items: it takes TOGETHER of them in a row from a queue until none is left.
 
-    Neighbouring items are close in space and share caches.  The two halves of a streamline go to one thread, since all
-    forward halves may be longer than all backward ones.
+    Neighbouring items are close in space and share caches.
     """
     names = [n for n, _ in signature]
     lines = [
         "@compiled",
-        f"def run_{name}({', '.join(['count', 'thread', 'threads', *(n for n in names if n != 'item')])}):",
-        f"    for _first in range({TOGETHER} * thread, count, {TOGETHER} * threads):",
-        f"        for item in range(_first, _first + {TOGETHER}):",
-        "            if item < count:",
-        f"                {name}({', '.join(names)})",
+        f"def run_{name}({', '.join(['_count', '_queue', *(n for n in names if n != 'item')])}):",
+        f"    _first = claim(_queue, {TOGETHER})",
+        "    while _first < _count:",
+        f"        for item in range(_first, min(_first + {TOGETHER}, _count)):",
+        f"            {name}({', '.join(names)})",
+        f"        _first = claim(_queue, {TOGETHER})",
     ]
     return "\n".join(lines) + "\n"
 
@@ -76,11 +75,13 @@ class NumbaProgram(HostArrays):
         threads = max(1, min(self.threads, -(-count // TOGETHER)))
         shared = {n: self._scalar(values[n], k) for n, k in self.signatures[name] if n in values}
 
-        def share(thread: int) -> None:
-            call(count, thread, threads, *self._arguments(name, shared))
+        items = np.zeros(1, np.int64)  # the number of the next one
 
-        others = [thread_pool("kernels", self.threads - 1).submit(share, thread) for thread in range(1, threads)]
-        share(0)
+        def share() -> None:
+            call(count, items, *self._arguments(name, shared))
+
+        others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
+        share()
         for other in others:
             other.result()
 

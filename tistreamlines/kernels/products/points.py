@@ -65,9 +65,9 @@ class Laid(Record):
     """Streamlines whose points are computed.
 
     For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
-    direction and of the forward half's first step, its seed (voxel), its first point's place in ``out``.  For each half: its
-    first word, its steps, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``order`` lists
-    the halves in the order of the work; if ABREAST, always 32 of one side together.
+    direction and of the forward half's first step, its first point's place in ``out``.  For each half: its first word, its
+    steps and its stop reason, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``point``
+    has the seeds (voxel).  If ABREAST, ``order`` lists the halves in the order of the work, always 32 of one side together.
     """
 
     seed: Ints
@@ -77,7 +77,7 @@ class Laid(Record):
     point: Reals
     offset: Ints
     slot: Ints
-    lengths: Ints
+    state: Ints
     cropped: Ints
     order: Ints
 
@@ -95,16 +95,17 @@ def unpack(
     if ABREAST:
         half = at(laid.order, 32 * item)
         side = laid.order[32 * item] & 1
-        longest = i32(team_max(real(laid.lengths[half])))
+        longest = i32(team_max(real(laid.state[2 * half])))
     else:
-        half = laid.order[item]
+        half = item
         side = half & 1
-        longest = laid.lengths[half]
+        longest = laid.state[2 * half]
     streamline = half >> 1
-    p = vec3(laid.point[3 * streamline], laid.point[3 * streamline + 1], laid.point[3 * streamline + 2])
-    place = laid.offset[streamline] + laid.lengths[2 * streamline + 1]
+    seed = 3 * laid.seed[streamline]
+    p = vec3(laid.point[seed], laid.point[seed + 1], laid.point[seed + 2])
+    place = laid.offset[streamline] + laid.state[4 * streamline + 2]
     write_points(p, affine, out, place)
-    length = laid.lengths[half]
+    length = laid.state[2 * half]
     slot = laid.slot[half]
     c0 = u32(laid.seed[streamline]) + rules.first_seed
     c2 = u32(2 * laid.branch[streamline] + side)
@@ -114,7 +115,7 @@ def unpack(
             first = laid.first[streamline]
         else:
             first = words[laid.slot[2 * streamline]] & ((1 << CODE_BITS) - 1)
-            first = where(laid.lengths[2 * streamline] > 0, first, NONE)
+            first = where(laid.state[4 * streamline] > 0, first, NONE)
         first = where(side == 1, first, NONE)
         set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
     taken = 0
@@ -126,7 +127,9 @@ def unpack(
         word = words[slot + where(turn * (32 // CODE_BITS) < length, turn, 0)]
         for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
             taken = taken + 1
-            going = where(taken <= length, 1, 0)
+            going = 1
+            if ABREAST:
+                going = where(taken <= length, 1, 0)
             code = (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)
             ahead = move(state, scratch, p, code, volume, method, c0, u32(taken), c2, rules)
             if CROPS:

@@ -69,6 +69,8 @@ def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     slot = np.repeat(np.arange(count, dtype=np.int32), 2)
     unpacker, codes = copy(engine.points.unpacker), codes.astype(np.int32)
     unpacker.memory = own_memory  # what a worker shares is for batches
-    batch = unpacker.batch(Grown(chunk, codes, none, np.zeros((count, 2), np.int32), codes, slot), engine.growth.rules)
+    offsets = 2 * np.arange(count + 1)
+    grown = Grown(chunk, codes, none, np.zeros((count, 2), np.int32), codes, slot, offsets)
+    batch = unpacker.batch(grown, engine.growth.rules)
     steps = np.diff(batch.points.reshape(-1, 2, 3), axis=1)[:, 0].astype(np.float64) @ unpacker.space.axes
     return steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-12)

@@ -152,7 +152,6 @@ class Engine:
                 try:
                     with self.statistics.stage("start"):
                         chunk = growth.begin(seeds[:count], first, None if codes is None else codes[:count])
-                    points.lay_out(growth)
                     while points.waiting:
                         with growth.pace.away():
                             yield points.next(growth)
@@ -165,7 +164,6 @@ class Engine:
                 growth.count(chunk, verdicts)
                 done = len(chunk.seeds)
                 seeds, first, codes = seeds[done:], first + done, None if codes is None else codes[done:]
-            points.lay_out(growth)
             while points.waiting:
                 yield points.next(growth)
         finally:

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.numba.cache import Function, text_of
+from ...kernels.stop_reasons import Stop
 from ...space.batch import Space
 
 Array = npt.NDArray[Any]
+_KERNELS = text_of(Path(__file__).with_name("chunk_kernels.py"))
+_enlist, _tally = Function(_KERNELS, "enlist"), Function(_KERNELS, "tally")
+_places, _tell = Function(_KERNELS, "places"), Function(_KERNELS, "tell")
+
+
+def enlisted(counts: Array, slot: Array) -> tuple[Array, Array, Array]:
+    """Return the streamlines of seeds, each (m,) int32: their seeds, branches and numbers; see :class:`Chunk`.
+
+    Parameters
+    ----------
+    counts : (n,) int32, the streamlines of each seed.
+    slot : (n,) int32, the number of its first one.
+    """
+    seed, branch, number = (np.empty(int(counts.sum()), np.int32) for _ in range(3))
+    _enlist(counts, slot, seed, branch, number)
+    return seed, branch, number
+
+
+def tallied(state: Array) -> tuple[int, int, Array]:
+    """Return the steps of all halves, the most of one, and forward and backward halves by stop reason (2, reasons).
+
+    Parameters
+    ----------
+    state : (m, 2, 2) int32, see :class:`Chunk`.
+    """
+    out = np.zeros((3, len(Stop)), np.int64)
+    _tally(state, out)
+    return int(out[0, 0]), int(out[0, 1]), out[1:]
 
 
 @dataclass(frozen=True)
@@ -43,13 +74,30 @@ class Chunk:
         """Steps of each streamline, both halves together, (m,)."""
         return self.state[:, 0, 0] + self.state[:, 1, 0]
 
-    def told(self, space: Space) -> tuple[Array, Array, Array, Array]:
-        """Return what a batch says of each streamline: seed (RASmm), numbers of seed and direction, stop reasons."""
-        return (
-            space.to_ras(self.seeds[self.seed]).astype(np.float32),
-            (self.first_seed + self.seed.astype(np.int64)).astype(np.uint32), self.branch.astype(np.uint16),
-            self.state[:, ::-1, 1].astype(np.uint8),
+    def places(self, codes_a_word: int) -> tuple[Array, Array]:
+        """Return the first word of each half, (2 m + 1,) int32, and the first point of each streamline, (m + 1,) int64.
+
+        The last elements are the numbers of all words and of all points.
+        """
+        count = len(self.seed)
+        slot, offset = np.empty(2 * count + 1, np.int32), np.empty(count + 1, np.int64)
+        _places(self.state, codes_a_word, slot, offset)
+        return slot, offset
+
+    def told(self, space: Space) -> tuple[tuple[Array, ...], Array]:
+        """Return what a batch says of each streamline besides its points, and the places of first points as int32.
+
+        The former are the offsets, the seed (RASmm), the numbers of seed and direction, and the stop reasons.
+        """
+        count = len(self.seed)
+        offsets, begins = np.empty(count + 1, np.int64), np.empty(count, np.int32)
+        seeds, numbers = np.empty((count, 3), np.float32), np.empty(count, np.uint32)
+        directions, reasons = np.empty(count, np.uint16), np.empty((count, 2), np.uint8)
+        _tell(
+            space.affine, self.seeds, self.first_seed, self.seed, self.branch, self.state, offsets, begins, seeds,
+            numbers, directions, reasons,
         )  # fmt: skip
+        return (offsets, seeds, numbers, directions, reasons), begins
 
     def first(self, count: int) -> Chunk:
         """Return the chunk with its first streamlines, and their seeds."""
@@ -57,5 +105,7 @@ class Chunk:
 
     def some(self, places: Array | slice) -> Chunk:
         """Return the chunk with some of its streamlines."""
-        named = {name: getattr(self, name)[places] for name in ("seed", "branch", "number", "state", "verdict")}
-        return replace(self, **named)
+        named = {name: getattr(self, name) for name in ("seed", "branch", "number", "state", "verdict")}
+        if isinstance(places, slice):
+            return replace(self, **{name: values[places] for name, values in named.items()})
+        return replace(self, **{name: np.take(values, places, axis=0) for name, values in named.items()})

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...backends import open_program
-from ...devices import Device, free_memory
+from ...devices import Device, free_memory, usable_cores
 from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
@@ -19,9 +19,12 @@ from ...kernels.verdicts import LAST_EARLY, Verdict
 from ...linker.lang import Func
 from ...linker.records import spread
 from ..tables.given import Prepared
-from .chunk import Chunk
+from .chunk import Chunk, enlisted, tallied
 from .linking import filled, source_of
-from .memory import CPU_SEEDS, FEWEST_SEEDS, MOST_RECOVERED, MOST_SEEDS, Buffers, Capacity, capacity_for, memory_for
+from .memory import (
+    CPU_BYTES, CPU_MOST_SEEDS, CPU_SEEDS, FEWEST_SEEDS, MOST_RECOVERED, MOST_SEEDS, SOFTWARE_SEEDS, Buffers, Capacity,
+    capacity_for, memory_for,
+)  # fmt: skip
 from .ordering import exclusive_sum, near_together
 from .pace import Pace
 from .settings import Settings
@@ -101,13 +104,16 @@ class Growth:
     def _fit(self, tables: int, fill: dict[str, Any]) -> Capacity:
         """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
         chosen, free = self.settings, None
-        cpu, most = self.device.on_host, MOST_RECOVERED if fill["FOR_RECOVERY"] else MOST_SEEDS
-        if not cpu and chosen.memory_limit is None:
-            free = free_memory(self.device) or 2**30
+        most = MOST_RECOVERED if fill["FOR_RECOVERY"] else MOST_SEEDS
+        if self.device.on_host:
+            most, free = min(CPU_SEEDS * (chosen.threads or usable_cores()), CPU_MOST_SEEDS), tables + 2 * CPU_BYTES
+        else:
+            most = SOFTWARE_SEEDS if self.device.software else most
+            if chosen.memory_limit is None:
+                free = free_memory(self.device) or 2**30
         return capacity_for(
             self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
-            limit=chosen.memory_limit, free=free,
-            most_seeds=CPU_SEEDS if cpu or self.device.software else most,
+            limit=chosen.memory_limit, free=free, most_seeds=most,
         )  # fmt: skip
 
     def _most_streamlines(self) -> int:
@@ -155,19 +161,18 @@ class Growth:
             self.program.run("start", n, values)
         near = near_together(seeds)
         counts = self.fetch(values["seeds_counts"], n)
-        most = self._most_streamlines()
-        self._density = max(int(counts.sum()) / n, 1.0)
-        if int(counts.sum()) > most:
+        most, total = self._most_streamlines(), int(counts.sum())
+        self._density = max(total / n, 1.0)
+        if total > most:
             n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
             counts, near = counts[:n], near[near < n]
+            total = int(counts.sum())
         # on the device, streamlines of neighbouring seeds follow each other, since they read the same voxels
         slot = np.empty(n, np.int32)
         slot[near] = exclusive_sum(counts[near])
-        self._launch(slot, int(counts.sum()))
-        seed = np.repeat(np.arange(n, dtype=np.int32), counts)
-        branch = np.arange(len(seed), dtype=np.int32) - exclusive_sum(counts).astype(np.int32)[seed]
+        self._launch(slot, total)
         none = np.zeros((0, 2, 2), np.int32)
-        return Chunk(first_seed, seeds[:n], seed, branch, slot[seed] + branch, none, none)
+        return Chunk(first_seed, seeds[:n], *enlisted(counts, slot), none, none)
 
     def _direct(self, codes: Array) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
@@ -189,7 +194,7 @@ class Growth:
         # the backward halves need to know whether the first step stands
         first = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
         times = self.pace.ahead() if self.device.on_gpu else 1
-        steps = self._begin(self.sides * count, first, anew=True, times=times)
+        steps, times = self._begin(self.sides * count, first, anew=True, times=times)
         if first:
             self._advance(count, first, sides=1)
         for _ in range(times):
@@ -204,17 +209,22 @@ class Growth:
             "advance", 2 * count // stride, self.values | {"stride": stride, "sides": sides, "steps": steps}
         )
 
-    def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> int:
-        """Note the start of so many launches; return how many steps each may take, after ``first`` in one before."""
+    def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> tuple[int, int]:
+        """Note the start of at most so many launches, after one with ``first`` steps.
+
+        Return how many steps each may take, and how many of them no half can outlast.
+        """
         steps = min(self.pace.steps(growing), self._most_steps)
+        times = min(times, -(-self._most_steps // steps))
         self.pace.begin(growing, first + times * steps, anew=anew)
-        return steps
+        return steps, times
 
     def _settle(self, count: int) -> tuple[Array, int]:
         """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
         state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
-        self.pace.end(int(state[..., 0].sum()), int(state[..., 0].max(initial=0)))
-        return state, int(np.count_nonzero(state[:, : self.sides, 1] == Stop.GROWING))
+        steps, most, ends = tallied(state)
+        self.pace.end(steps, most)
+        return state, int(ends[: self.sides, Stop.GROWING].sum())
 
     def finish(self, chunk: Chunk) -> Chunk:
         """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
@@ -222,7 +232,7 @@ class Growth:
         with self.statistics.stage("grow"):
             state, growing = self._settle(count)
             while growing:
-                self._advance(count, self._begin(growing))
+                self._advance(count, self._begin(growing)[0])
                 state, growing = self._settle(count)
         verdict = np.zeros((count, 0), np.int32)
         if self.has_bits:
@@ -235,7 +245,7 @@ class Growth:
 
     def count(self, chunk: Chunk, verdicts: Array) -> None:
         """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the statistics."""
-        ends = np.bincount(chunk.state[..., 1].ravel(), minlength=len(Stop))
+        ends = tallied(chunk.state)[2].sum(axis=0)
         judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
         self.statistics.counts += np.concatenate([[len(chunk.seeds)], ends, judged])
 

@@ -18,7 +18,11 @@ from ...linker.records import INTS, memory
 MOST_ELEMENTS = 2**29 - 1
 MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
 MOST_RECOVERED = 400_000  # the same with a recovery: a few halves need many tries, for which the others wait
-CPU_SEEDS = 4096  # of a chunk on a CPU, or on a device emulated by one
+SOFTWARE_SEEDS = 4096  # the same of a GPU that is emulated by the CPU
+# The same for each thread of a CPU, and at most. Many seeds lie close together, so that their streamlines share caches;
+# and where 16 threads had 4096 seeds together, they waited for each other and for Python half of the time.
+CPU_SEEDS, CPU_MOST_SEEDS = 8192, 2**16
+CPU_BYTES = 2**29  # that buffers may take on a CPU without a limit of memory
 FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch

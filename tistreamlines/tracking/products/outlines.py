@@ -28,31 +28,23 @@ class Outlines(Collector):
     def __init__(self, space: Space) -> None:
         self.space = space
         self.waiting: deque[Outline] = deque()
-        self._back: list[Chunk] = []
 
     def compile(self, growth: Growth) -> None:
         """There is nothing to compile."""
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
-        """Note the streamlines of a chunk; a chunk is one batch."""
-        self._back.append(accepted)
+        """Let a chunk be handed out as one batch."""
+        self.waiting.append(Outline(np.empty((0, 3), np.float32), *accepted.told(self.space)[0]))
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""
-        self._back.clear()
+        self.waiting.clear()
 
     def take(self, growth: Growth) -> None:
         """Return nothing: the batches are handed out."""
 
     def merge(self, delta: None) -> None:
         """Add nothing."""
-
-    def lay_out(self, growth: Growth) -> None:
-        """Let the last chunk be handed out; called when the device has its next work."""
-        for accepted in self._back:
-            offsets = np.concatenate([[0], np.cumsum(accepted.steps + 1)]).astype(np.int64)
-            self.waiting.append(Outline(np.empty((0, 3), np.float32), offsets, *accepted.told(self.space)))
-        self._back.clear()
 
     def next(self, growth: Growth) -> Outline:
         """Return the next batch."""
@@ -64,4 +56,3 @@ class Outlines(Collector):
     def cancel(self) -> None:
         """Forget the batches that nobody waits for any more."""
         self.waiting.clear()
-        self._back.clear()

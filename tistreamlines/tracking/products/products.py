@@ -25,7 +25,6 @@ from ...linker.lang import Func
 from ...space.batch import Batch
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
-from ..growth.ordering import exclusive_sum
 from .unpacking import Grown, Unpacker
 
 Array = npt.NDArray[Any]
@@ -87,7 +86,6 @@ class Points(Collector):
         self.unpacker = unpacker
         self.workers = threads or max(1, usable_cores() - (not cpu))
         self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
-        self._back: list[Grown] = []
         self._spare: list[Array] = []
         # some systems start threads slowly
         wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
@@ -103,18 +101,29 @@ class Points(Collector):
         growth.program.upload(growth.values["halves_state"], state)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
         chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
-        self.unpacker.batch(self._packed(growth, chunk), growth.rules)
+        self.unpacker.batch(self._packed(growth, chunk, *chunk.places(growth.capacity.codes_a_word)), growth.rules)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time."""
         with growth.statistics.stage("pack"):
-            part = np.cumsum(accepted.steps // growth.capacity.codes_a_word + 2) // growth.capacity.words
-            cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
-            self._back += [self._packed(growth, accepted.some(slice(a, b))) for a, b in pairwise(cuts)]
+            slot, offsets = accepted.places(growth.capacity.codes_a_word)
+            words, most = slot[::2], growth.capacity.words
+            ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
+            points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
+            for a, b in pairwise(np.unique([0, *ends, len(accepted.seed)]).tolist()):
+                some = accepted.some(slice(a, b))
+                self._lay_out(self._packed(growth, some, slot[2 * a : 2 * b + 1], offsets[a : b + 1]), points, growth)
+
+    def _lay_out(self, packed: Grown, points: int, growth: Growth) -> None:
+        """Let threads lay out a part, about so many points each, while the next one is copied, or the next chunk begins."""
+        parts = packed.parts(-(-int(packed.offsets[-1] - packed.offsets[0]) // points))
+        for one in parts:
+            future = self.pool.submit(self.unpacker.batch, one, growth.rules)
+            self.waiting.append((future, packed.words if one is parts[-1] else None))
 
     def undo(self, growth: Growth) -> None:
-        """Forget the codes of the last chunk, which are not laid out yet."""
-        self._back.clear()
+        """Forget the batches of the last chunk, of which none has been handed out yet."""
+        self.cancel()
 
     def take(self, growth: Growth) -> None:
         """Return nothing: the batches are handed out."""
@@ -122,22 +131,10 @@ class Points(Collector):
     def merge(self, delta: None) -> None:
         """Add nothing."""
 
-    def lay_out(self, growth: Growth) -> None:
-        """Let threads lay out what is back; called when the device has its next work, since splitting takes long."""
-        total = sum(int(packed.chunk.steps.sum()) for packed in self._back)
-        points = min(max(total // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
-        for packed in self._back:
-            parts = packed.parts(points)
-            for one in parts:
-                future = self.pool.submit(self.unpacker.batch, one, growth.rules)
-                self.waiting.append((future, packed.words if one is parts[-1] else None))
-        self._back.clear()
-
-    def _packed(self, growth: Growth, kept: Chunk) -> Grown:
-        """Bring streamlines back as codes, several to a word."""
+    def _packed(self, growth: Growth, kept: Chunk, slot: Array, offsets: Array) -> Grown:
+        """Bring streamlines back as codes, several to a word; the places are those of :meth:`..chunk.Chunk.places`."""
         program, count = growth.program, len(kept.number)
-        words = -(-kept.state[..., 0].ravel() // growth.capacity.codes_a_word)
-        slot, total = exclusive_sum(words).astype(np.int32), int(words.sum())
+        slot, total = slot[:-1] - slot[0], int(slot[-1] - slot[0])
         # memory that earlier parts were in: fresh memory costs as much as the copy
         packed = self._spare.pop() if self._spare else np.empty(growth.capacity.elements["packed"][1], np.int32)
         if total:
@@ -157,7 +154,7 @@ class Points(Collector):
         if "cropped" in growth.noted:
             held = 2 * (int(kept.number.max(initial=-1)) + 1)
             cropped = growth.fetch(growth.values["halves_cropped"], held).reshape(-1, 2)[kept.number]
-        return Grown(kept, initial, first, cropped, packed, slot)
+        return Grown(kept, initial, first, cropped, packed, slot, offsets)
 
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""
@@ -175,4 +172,3 @@ class Points(Collector):
         for future, _ in self.waiting:
             future.cancel()
         self.waiting.clear()
-        self._back.clear()

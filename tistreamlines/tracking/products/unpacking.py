@@ -19,6 +19,7 @@ from ..growth.linking import source_of
 from ..tables.given import Prepared
 
 Array = npt.NDArray[Any]
+NONE = np.zeros(1, np.int32)  # in place of an array that is not read
 
 
 @dataclass
@@ -33,6 +34,7 @@ class Grown:
     cropped : (m, 2) where the ends of forward and backward halves lie, see ``cropped`` of
         :class:`...kernels.halves.Halves`; (m, 0) where none is moved.
     words, slot : codes, several to a word, and the first word of each half.
+    offsets : (m + 1,) the number of points before each streamline, and of all.
     """
 
     chunk: Chunk
@@ -41,15 +43,17 @@ class Grown:
     cropped: Array
     words: Array
     slot: Array
+    offsets: Array
 
-    def parts(self, points: int) -> list[Grown]:
-        """Split into parts of about ``points`` points, which share the words."""
-        ends = np.flatnonzero(np.diff(np.cumsum(self.chunk.steps + 1) // points)) + 1
-        cuts = [0, *ends.tolist(), len(self.initial)]
+    def parts(self, count: int) -> list[Grown]:
+        """Split into at most ``count`` parts of about as many points, which share the words."""
+        first, last = self.offsets[[0, -1]].tolist()
+        ends = np.searchsorted(self.offsets, [first + (last - first) * k // count for k in range(1, count)])
+        cuts = np.unique([0, *ends, len(self.initial)]).tolist()
         return [
             Grown(
                 self.chunk.some(slice(a, b)), self.initial[a:b], self.first[a:b], self.cropped[a:b], self.words,
-                self.slot[2 * a : 2 * b],
+                self.slot[2 * a : 2 * b], self.offsets[a : b + 1],
             )
             for a, b in pairwise(cuts)
         ]
@@ -116,18 +120,19 @@ class Unpacker:
         grown : the streamlines as codes.
         rules : :class:`...kernels.halves.Rules` by flat name.
         """
-        chunk, lengths = grown.chunk, grown.chunk.state[..., 0]
-        offsets = np.concatenate([[0], np.cumsum(chunk.steps + 1)]).astype(np.int64)
-        origin = chunk.seeds[chunk.seed]
-        out = self.memory(int(offsets[-1]), len(origin))
-        if len(origin):
-            order = in_teams(lengths) if self.abreast else np.arange(2 * len(origin))
+        chunk = grown.chunk
+        told, begins = chunk.told(self.space)
+        points, count = int(told[0][-1]), len(begins)
+        out = self.memory(points, count)
+        if count:
+            lengths = chunk.state[..., 0]
+            order = in_teams(lengths).astype(np.int32) if self.abreast else NONE
             laid = Laid(
                 seed=chunk.seed, branch=chunk.branch, initial=grown.initial, first=grown.first,
-                point=origin.ravel(), offset=offsets[:-1], slot=grown.slot, lengths=lengths.ravel(),
+                point=chunk.seeds.ravel(), offset=begins, slot=grown.slot, state=chunk.state.ravel(),
                 cropped=grown.cropped.ravel(), order=order,
             )  # fmt: skip
-            values = self.values | rules | {name: self.program.array(a) for name, a in spread("laid", laid).items()}
+            values = self.values | rules | spread("laid", laid)
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
-            self.program.run("unpack", len(order) // (LANES if self.abreast else 1), values)
-        return Batch(out.reshape(-1, 3), offsets, *chunk.told(self.space))
+            self.program.run("unpack", len(order) // LANES if self.abreast else 2 * count, values)
+        return Batch(out.reshape(-1, 3), *told)

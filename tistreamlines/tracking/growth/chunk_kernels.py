@@ -1,0 +1,63 @@
+"""The kernels of :mod:`.chunk`, each of which passes once over its streamlines; it loads a copy of this file, hence the
+whole name of a module.
+"""
+
+from tistreamlines.backends.numba.compiler import compiled
+
+
+@compiled
+def enlist(counts, slot, seed, branch, number):
+    """Number the streamlines of each seed as the device does, from ``slot`` on."""
+    place = 0
+    for i in range(counts.shape[0]):
+        for k in range(counts[i]):
+            seed[place] = i
+            branch[place] = k
+            number[place] = slot[i] + k
+            place += 1
+
+
+@compiled
+def tally(state, out):
+    """Add up the steps of all halves, find the most of one, and count forward and backward halves by stop reason."""
+    total = most = 0
+    for i in range(state.shape[0]):
+        for side in range(2):
+            total += state[i, side, 0]
+            most = max(most, state[i, side, 0])
+            out[1 + side, state[i, side, 1]] += 1
+    out[0, 0] = total
+    out[0, 1] = most
+
+
+@compiled
+def places(state, codes_a_word, slot, offset):
+    """Find the first word of each half and the first point of each streamline, and how many there are."""
+    word = point = 0
+    for i in range(state.shape[0]):
+        offset[i] = point
+        for side in range(2):
+            slot[2 * i + side] = word
+            word += (state[i, side, 0] + codes_a_word - 1) // codes_a_word
+            point += state[i, side, 0]
+        point += 1
+    slot[2 * state.shape[0]] = word
+    offset[state.shape[0]] = point
+
+
+@compiled
+def tell(affine, seeds, first_seed, seed, branch, state, offset, begin, point, number, direction, reasons):
+    """Write what a batch says of each streamline besides its points, and the place of its first one as two types."""
+    point_number = 0
+    for i in range(seed.shape[0]):
+        offset[i] = point_number
+        begin[i] = point_number
+        point_number += state[i, 0, 0] + state[i, 1, 0] + 1
+        for axis in range(3):
+            x, y, z = seeds[seed[i], 0], seeds[seed[i], 1], seeds[seed[i], 2]
+            point[i, axis] = affine[axis, 0] * x + affine[axis, 1] * y + affine[axis, 2] * z + affine[axis, 3]
+        number[i] = first_seed + seed[i]
+        direction[i] = branch[i]
+        reasons[i, 0] = state[i, 1, 1]
+        reasons[i, 1] = state[i, 0, 1]
+    offset[seed.shape[0]] = point_number
