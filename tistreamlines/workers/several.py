@@ -24,7 +24,7 @@ from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import check_numbers
-from ..tracking.growth.memory import SOFTWARE_SEEDS, FEWEST_SEEDS, MOST_SEEDS
+from ..tracking.growth.memory import FEWEST_SEEDS, MOST_SEEDS, SOFTWARE_SEEDS
 from ..tracking.growth.settings import Settings
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.products import Collector

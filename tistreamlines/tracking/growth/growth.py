@@ -22,8 +22,17 @@ from ..tables.given import Prepared
 from .chunk import Chunk, enlisted, tallied
 from .linking import filled, source_of
 from .memory import (
-    CPU_BYTES, CPU_MOST_SEEDS, CPU_SEEDS, FEWEST_SEEDS, MOST_RECOVERED, MOST_SEEDS, SOFTWARE_SEEDS, Buffers, Capacity,
-    capacity_for, memory_for,
+    CPU_BYTES,
+    CPU_MOST_SEEDS,
+    CPU_SEEDS,
+    FEWEST_SEEDS,
+    MOST_RECOVERED,
+    MOST_SEEDS,
+    SOFTWARE_SEEDS,
+    Buffers,
+    Capacity,
+    capacity_for,
+    memory_for,
 )  # fmt: skip
 from .ordering import exclusive_sum, near_together
 from .pace import Pace

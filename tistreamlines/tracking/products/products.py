@@ -101,7 +101,8 @@ class Points(Collector):
         growth.program.upload(growth.values["halves_state"], state)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
         chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
-        self.unpacker.batch(self._packed(growth, chunk, *chunk.places(growth.capacity.codes_a_word)), growth.rules)
+        packed = self._packed(growth, chunk, *chunk.places(growth.capacity.codes_a_word))
+        self.unpacker.batch(packed, growth.rules)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time."""
