@@ -72,6 +72,7 @@ class Engine:
         if points:
             self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
         self._made = tuple(products)
+        self._uncounted: list[tuple[Chunk, Array]] = []
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
         held = sum(product.bytes for product in self.products)
@@ -152,6 +153,7 @@ class Engine:
                 try:
                     with self.statistics.stage("start"):
                         chunk = growth.begin(seeds[:count], first, None if codes is None else codes[:count])
+                    self._count()
                     while points.waiting:
                         with growth.pace.away():
                             yield points.next(growth)
@@ -161,13 +163,15 @@ class Engine:
                     self._halve(count, error)
                     continue
                 left -= len(accepted.number)
-                growth.count(chunk, verdicts)
+                self._uncounted.append((chunk, verdicts))
                 done = len(chunk.seeds)
                 seeds, first, codes = seeds[done:], first + done, None if codes is None else codes[done:]
+            self._count()
             while points.waiting:
                 yield points.next(growth)
         finally:
             points.cancel()
+            self._uncounted.clear()
 
     def take(self) -> tuple[Any, ...]:
         """Return what each of the products besides points has collected since the last call."""
@@ -184,6 +188,11 @@ class Engine:
             for product in begun:
                 product.undo(self.growth)
             raise
+
+    def _count(self) -> None:
+        """Count the last chunk, once the device has its next work and before its batches are handed out."""
+        while self._uncounted:
+            self.growth.count(*self._uncounted.pop())
 
     def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""

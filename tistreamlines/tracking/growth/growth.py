@@ -34,7 +34,7 @@ from .memory import (
     capacity_for,
     memory_for,
 )  # fmt: skip
-from .ordering import exclusive_sum, near_together
+from .ordering import exclusive_sum_in_order, near_together
 from .pace import Pace
 from .settings import Settings
 from .statistics import Statistics
@@ -177,8 +177,7 @@ class Growth:
             counts, near = counts[:n], near[near < n]
             total = int(counts.sum())
         # on the device, streamlines of neighbouring seeds follow each other, since they read the same voxels
-        slot = np.empty(n, np.int32)
-        slot[near] = exclusive_sum(counts[near])
+        slot = exclusive_sum_in_order(counts, near)
         self._launch(slot, total)
         none = np.zeros((0, 2, 2), np.int32)
         return Chunk(first_seed, seeds[:n], *enlisted(counts, slot), none, none)

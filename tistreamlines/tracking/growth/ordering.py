@@ -13,12 +13,20 @@ from ...backends.numba.cache import Function, text_of
 CELL_BITS = 5  # 32 cells along each axis
 _KERNELS = text_of(Path(__file__).with_name("ordering_kernels.py"))
 _exclusive, _along_curve = Function(_KERNELS, "exclusive"), Function(_KERNELS, "along_curve")
+_exclusive_in_order = Function(_KERNELS, "exclusive_in_order")
 
 
 def exclusive_sum(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Return the sum of all counts (n,) before each one."""
     out = np.empty(len(counts), np.int64)
     _exclusive(np.ascontiguousarray(counts), out)
+    return out
+
+
+def exclusive_sum_in_order(counts: npt.NDArray[np.int32], order: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return for each count (n,) the sum of those that come before it in an order (n,)."""
+    out = np.empty(len(counts), np.int32)
+    _exclusive_in_order(counts, order, out)
     return out
 
 

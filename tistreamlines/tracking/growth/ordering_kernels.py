@@ -14,13 +14,21 @@ def exclusive(counts, out):
 
 
 @compiled
+def exclusive_in_order(counts, order, out):
+    total = 0
+    for i in order:
+        out[i] = total
+        total += counts[i]
+
+
+@compiled
 def along_curve(points, shift, keys, begins, order):
+    spread = (0, 1, 8, 9, 64, 65, 72, 73)  # the three bits of a number, two zeros before each
     for i in range(points.shape[0]):
         key = 0
         for axis in range(3):
             cell = np.int64(max(points[i, axis], 0)) >> shift
-            for bit in range(5):
-                key |= (cell >> bit & 1) << (3 * bit + axis)
+            key |= (spread[cell & 7] | spread[cell >> 3 & 3] << 9) << axis
         keys[i] = key
         begins[key + 1] += 1
     for key in range(begins.shape[0] - 1):

@@ -112,11 +112,11 @@ class Points(Collector):
             ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
             points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
             for a, b in pairwise(np.unique([0, *ends, len(accepted.seed)]).tolist()):
-                some = accepted.some(slice(a, b))
-                self._lay_out(self._packed(growth, some, slot[2 * a : 2 * b + 1], offsets[a : b + 1]), points, growth)
+                some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
+                self._lay_out(self._packed(growth, some, *places), points, growth)
 
     def _lay_out(self, packed: Grown, points: int, growth: Growth) -> None:
-        """Let threads lay out a part, about so many points each, while the next one is copied, or the next chunk begins."""
+        """Let threads lay out a part, so many points each, while the next one is copied or the next chunk begins."""
         parts = packed.parts(-(-int(packed.offsets[-1] - packed.offsets[0]) // points))
         for one in parts:
             future = self.pool.submit(self.unpacker.batch, one, growth.rules)
