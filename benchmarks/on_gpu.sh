@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All figures that need a GPU, in one call of about twenty minutes, or some of them:
+# All figures that need a GPU, in one call of about half an hour, or some of them:
 #
-#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|versions|regions|files|anatomy|products|bytes ...]
+#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|speeds|versions|regions|files|anatomy|products|bytes ...]
 #
 # DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; OTHER holds the version to compare with
 # (git archive COMMIT tistreamlines benchmarks/archs.py | tar x -C OTHER); OUT receives the JSON files.
@@ -9,7 +9,7 @@
 set -uo pipefail
 data=${1:?DATA} other=${2:?OTHER} out=${3:?OUT}
 shift 3
-chosen=${*:-verify versions regions files anatomy products bytes}
+chosen=${*:-verify speeds versions regions files anatomy products bytes}
 mkdir -p "$out"
 failed=0
 
@@ -25,6 +25,8 @@ archs=${ARCHS:-cuda,vulkan}
 track=(python3 -m tistreamlines)
 # the same bits on every device
 part verify "${track[@]}" verify --nseeds 2000
+# speed of each getter beside its aim, of short and long streamlines, and of cores
+part speeds python3 benchmarks/speeds.py "$data" --archs "$archs" --out "$out/speeds.json"
 # speed and bits beside the other version, with the threshold rule
 part versions python3 benchmarks/versions.py "$other" --archs "$archs" --dgs boot,prob,det,ptt --data "$data" \
     --nseeds 500000 --turns 2 --repeat 12 --out "$out/versions.json"

@@ -200,7 +200,7 @@ class PlainProgram:
         inner = ", ".join(n for n, _ in signature)
         return (
             f"@ti.kernel\ndef run_{name}(count: ti.i32, _zero: ti.i32{outer}):\n    for item in range(count):\n"
-            f"        _pool = ti.Vector([0.0])\n        {name}(_zero, 0, _pool, {inner})\n"
+            f"        _pool = ti.Vector([0.0])\n        {name}(_zero, ti.bit_cast(_zero, ti.f32), 0, _pool, {inner})\n"
         )
 
     def array(self, values: np.ndarray) -> Any:

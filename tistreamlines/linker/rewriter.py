@@ -213,8 +213,9 @@ class Rewriter(ast.NodeVisitor):
         return self.visit(node)[0]
 
     def guarded(self, node: ast.expr, text: str) -> str:
-        needs = isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS)
-        return self.dialect.guard(text) if needs and self.dialect.guard else text
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS) and self.dialect.guard):
+            return text
+        return self.dialect.guard(text, isinstance(node.op, ast.Mult))
 
     def visit_Constant(self, node: ast.Constant) -> tuple[str, str]:
         if isinstance(node.value, float):

@@ -1,8 +1,8 @@
 """Programs for GPUs, compiled by Taichi or a fork of it for CUDA, HIP, Vulkan and Metal.
 
 A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
-Reals are guarded against fusing and reordering by a bitwise or with an argument that is always 0, which compilers cannot
-know.
+Reals are guarded against fusing and reordering by an argument that is always 0, which compilers cannot know: by a bitwise
+or, or, of products, by subtracting it as a real number.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from .copies import copies
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
+# Archs whose compilers make one operation of a product and the zero that is subtracted from it, which rounds once and thus
+# as the product does. The others may take a product minus zero plus something as a sum in any order.
+FUSED_ZERO = ("cuda",)
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
@@ -76,6 +79,11 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
     }
 
 
+def _guarded(text: str, fused: bool) -> str:
+    """Guard a product or a sum against fusing and reordering; see ARCHITECTURE.md."""
+    return f"({text} - _nil)" if fused else f"_guard({text}, _zero)"
+
+
 def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Dialect:
     """Return Taichi's spelling for an arch.
 
@@ -90,8 +98,8 @@ def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True)
         spell=_spell(BARRIERS[kind], int64),
         literal=repr,
         logic=_logic,
-        hidden=("_zero", "_lane", "_pool: ti.template()"),
-        guard=(lambda text: f"_guard({text}, _zero)") if exact else None,
+        hidden=("_zero", "_nil", "_lane", "_pool: ti.template()"),
+        guard=(lambda text, product: _guarded(text, product and arch in FUSED_ZERO)) if exact else None,
         each=_each,
         unroll=lambda n: f"ti.static(range({n}))",
         # lavapipe loses values of threads around such a loop in a long kernel, such as that of ifod1 with backtracking

@@ -1,0 +1,178 @@
+"""All figures of speed that the project aims at, in one call: GPUs, short and long streamlines, and cores.
+
+    python benchmarks/speeds.py DATA [--only gpu,steps,cores] [--archs cuda,vulkan] [--nseeds N] [--peers FOLDER]
+        [--out FILE]
+
+DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the phantom, seeds and options are those of
+``archs.py``. ``gpu`` tracks a million seeds of each getter, and 100,000 of prob; ``steps`` tracks prob with several
+greatest numbers of steps; ``cores`` tracks with more and more threads. Beside the threads are as many processes of one thread,
+which share nothing but the processor: what they reach together is what hyperthreads, caches and clocks leave.
+A table is printed, in which each figure stands beside its aim, where it has one; each is the best of three runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import archs
+import numpy as np
+
+from tistreamlines.benchmarks.machine import machine
+from tistreamlines.benchmarks.problem import seeds_in
+from tistreamlines.devices import choose, usable_cores
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.growth.settings import Settings
+
+Row = dict[str, Any]
+STEPS = (5, 10, 25, 50, 100, 250, 500)  # of a half, so streamlines have up to twice as many
+CASES = (("prob", "sh", 20.0), ("det", "sh", 20.0), ("boot", "pmf", 60.0), ("ptt", "pmf", 60.0))
+CORE_SEEDS = {"prob": 20_000, "boot": 4_096, "ptt": 2_000}  # for each thread
+# million points a second of an H200 with a million seeds, by getter: phantom, brain
+AIMS = {"prob": (400, 300), "boot": (215, 200), "ptt": (200, 200)}
+CORES_AIM = 13  # times one core, on sixteen
+
+
+class Data:
+    """A data set, and the tables that have been made of it."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.signals, self.gtab, self.fa, white, self.space = archs.load(name, options.peers)
+        self.name, self.seeds = Path(name).name, seeds_in(white, options.nseeds)
+        self._made: dict[str, Any] = {}
+
+    def engine(self, case: tuple[str, str, float], arch: str, **settings: Any) -> Engine:
+        """Return an engine of a getter."""
+        dg, rows, angle = case
+        if dg not in self._made:
+            asked = argparse.Namespace(dg=dg, model="opdt", rows=rows, max_angle=angle)
+            self._made[dg] = archs.prepare(asked, self.signals, self.gtab, self.fa, self.seeds, self.space)
+        step = 0.5 * float(self.space.voxel_sizes.min())
+        return Engine(self._made[dg], self.space, choose(arch), Settings(step_mm=step, **settings))
+
+
+def tracked(engine: Engine, seeds: np.ndarray, runs: int = 3) -> Row:
+    """Track some times; return the fastest run."""
+    rows = []
+    for _ in range(runs):
+        engine.statistics.seconds.update(dict.fromkeys(engine.statistics.seconds, 0.0))
+        begun, points, streamlines = time.perf_counter(), 0, 0
+        for batch in engine.track(seeds):
+            points, streamlines = points + len(batch.points), streamlines + len(batch)
+        seconds = time.perf_counter() - begun
+        stages = {name: round(engine.statistics.seconds[name], 4) for name in ("start", "grow", "pack", "unpack")}
+        rows.append(
+            {
+                "seeds": len(seeds), "streamlines": streamlines, "points": points, "seconds": round(seconds, 4),
+                "mpoints_per_second": round(points / seconds / 1e6, 2),
+                "mstreamlines_per_second": round(streamlines / seconds / 1e6, 3), "stages": stages,
+            }
+        )  # fmt: skip
+    return min(rows, key=lambda row: row["seconds"])
+
+
+def gpu(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
+    """Track all seeds of each getter and data set on each arch, and a tenth of prob's."""
+    for arch in options.archs.split(","):
+        for place, one in enumerate(data):
+            for case in CASES:
+                engine = one.engine(case, arch)
+                aim = AIMS.get(case[0], (None, None))[place]
+                yield {"arch": arch, "data": one.name, "dg": case[0], "aim": aim, **tracked(engine, one.seeds)}
+                if case[0] == "prob":
+                    some = one.seeds[: len(one.seeds) // 10]
+                    yield {"arch": arch, "data": one.name, "dg": case[0], **tracked(engine, some)}
+                del engine
+
+
+def steps(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
+    """Track prob with several greatest numbers of steps."""
+    for arch in options.archs.split(","):
+        for one in data:
+            for most in STEPS:
+                row = tracked(one.engine(CASES[0], arch, max_steps=most), one.seeds)
+                yield {"arch": arch, "data": one.name, "dg": "prob", "max_steps": most, **row}
+
+
+def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
+    """Track on the CPU with more and more threads, and in as many processes."""
+    most = usable_cores()
+    for case in [case for case in CASES if case[0] in CORE_SEEDS]:
+        one, each, alone = data[-1], CORE_SEEDS[case[0]], 0.0
+        for threads in [count for count in (1, 2, 4, 8, 16, 32, 64) if count < most] + [most]:
+            row = tracked(one.engine(case, "cpu", threads=threads), one.seeds[: each * threads])
+            alone = alone or row["mpoints_per_second"]
+            aim = CORES_AIM if threads == 16 else None
+            row |= {"threads": threads, "times_one": round(row["mpoints_per_second"] / alone, 2), "aim_times_one": aim}
+            yield {"arch": "cpu", "data": one.name, "dg": case[0], **row}
+        seconds, points = apart(one, case, each, most)
+        speed = points / seconds / 1e6
+        yield {
+            "arch": "cpu", "data": one.name, "dg": case[0], "processes": most, "points": points, "seconds": seconds,
+            "mpoints_per_second": round(speed, 2), "times_one": round(speed / alone, 2),
+        }  # fmt: skip
+
+
+def apart(one: Data, case: tuple[str, str, float], each: int, count: int) -> tuple[float, int]:
+    """Track in processes of one thread; return the seconds from the first start to the last end, and all points."""
+    context = multiprocessing.get_context("fork")
+    ready, results = context.Barrier(count), context.Queue()
+
+    def work(number: int) -> None:
+        engine, seeds = one.engine(case, "cpu", threads=1), one.seeds[each * number : each * (number + 1)]
+        tracked(engine, seeds[:200], 1)
+        ready.wait()
+        begun = time.time()
+        points = tracked(engine, seeds, 1)["points"]
+        results.put((begun, time.time(), points))
+
+    started = [context.Process(target=work, args=(number,)) for number in range(count)]
+    for process in started:
+        process.start()
+    found = [results.get() for _ in started]
+    for process in started:
+        process.join()
+    return round(max(end for _, end, _ in found) - min(begun for begun, *_ in found), 4), sum(row[2] for row in found)
+
+
+def line(row: Row) -> str:
+    """Return a row of the table."""
+    what = " ".join(f"{row[name]:,} {name.replace('_', ' ')}" for name in ("seeds", "max_steps", "threads", "processes")
+                    if name in row)  # fmt: skip
+    speed = f"{row['mpoints_per_second']:.1f} M points/s"
+    if "mstreamlines_per_second" in row:
+        speed += f", {row['mstreamlines_per_second']:.2f} M streamlines/s"
+    times = f"{row['times_one']} times one" if "times_one" in row else ""
+    aim = row.get("aim") or row.get("aim_times_one") or ""
+    return f"| {row['arch']} | {row['data']} | {row['dg']} | {what} | {speed} | {times} | {aim} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("--only", default="gpu,steps,cores")
+    parser.add_argument("--archs", default="cuda,vulkan")
+    parser.add_argument("--nseeds", type=int, default=1_000_000)
+    parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    data, rows = [Data(name, options) for name in ("phantom", options.data)], []
+    print("| arch | data | getter | | speed | | aim |\n|---|---|---|---|---|---|---|")
+    for name in options.only.split(","):
+        for row in {"gpu": gpu, "steps": steps, "cores": cores}[name](data, options):
+            rows.append({"part": name, **row})
+            print(line(row), flush=True)
+    if options.out:
+        command = f"python {' '.join(os.path.relpath(one) if one == sys.argv[0] else one for one in sys.argv)}"
+        options.out.write_text(json.dumps({"command": command, "machine": machine(), "runs": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
