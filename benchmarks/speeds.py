@@ -5,8 +5,8 @@
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the phantom, seeds and options are those of
 ``archs.py``. ``gpu`` tracks a million seeds of each getter, and 100,000 of prob; ``steps`` tracks prob with several
-greatest numbers of steps; ``cores`` tracks with more and more threads. Beside the threads are as many processes of one thread,
-which share nothing but the processor: what they reach together is what hyperthreads, caches and clocks leave.
+greatest numbers of steps; ``cores`` tracks with more and more threads. Beside the threads are as many processes of one
+thread, which share nothing but the processor: what they reach together is what hyperthreads, caches and clocks leave.
 A table is printed, in which each figure stands beside its aim, where it has one; each is the best of three runs.
 """
 

@@ -164,7 +164,7 @@ def test_runs_share_taichi_and_what_it_has_compiled(arch):
     assert found["turns"] == expected
     assert found["threads"] == expected
     first, last = found["kernels"]
-    assert first == last > 5  # what the first run has compiled does for all
+    assert first == last > 3  # what the first run has compiled does for all
 
 
 @TAICHI_ALONE

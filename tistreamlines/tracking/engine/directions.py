@@ -35,22 +35,17 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
         Unit vectors along the voxel axes.
     """
     growth, found = engine.growth, [(np.zeros(0, np.int64), np.zeros((0, 3)))]
-    values, most = growth.values, growth.prepared.seeds_most
+    most = growth.prepared.seeds_most
     points = np.asarray(points, np.float32)
     first = 0
     while first < len(points):
-        some = points[first : first + growth.ready()]
-        values["rules_first_seed"] = first
-        for name in ("seeds_points", "seeds_counts", "seeds_peaks"):
-            growth.buffers.hold(name, len(some))
-        growth.program.upload(values["seeds_points"], some.ravel())
-        growth.program.run("start", len(some), values)
-        counts = growth.fetch(values["seeds_counts"], len(some))
-        codes = growth.fetch(values["seeds_peaks"], len(some) * most).reshape(-1, most)
-        kept = np.arange(most) < counts[:, None]
-        seed = np.repeat(np.arange(len(some)), counts)
+        started = growth.start(points[first : first + growth.ready()], first)
+        some, count = started.block[0], len(started.counts)
+        codes = growth.fetch(started.values["seeds_peaks"], count * most).reshape(-1, most)
+        kept = np.arange(most) < started.counts[:, None]
+        seed = np.repeat(np.arange(count), started.counts)
         found.append((first + seed, _decoded(engine, codes[kept], some, seed)))
-        first += len(some)
+        first += count
     numbers, directions = (np.concatenate(part) for part in zip(*found, strict=True))
     return numbers, directions
 

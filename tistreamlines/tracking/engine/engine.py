@@ -24,6 +24,7 @@ from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.settings import Settings
+from ..growth.started import Started, Waiting
 from ..growth.statistics import Statistics
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
@@ -141,18 +142,19 @@ class Engine:
         A chunk has seeds of one block. Where ``points.waiting`` is empty, the batch is the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
-        seeds, first, codes = np.zeros((0, 3), np.float32), 0, None
+        waiting, started = Waiting(blocks, self._coded), None
         try:
             while left and not enough():
-                if not len(seeds):
-                    if (block := next(blocks, None)) is None:
-                        break
-                    seeds, first, codes = self._coded(*block)
-                    continue
-                count = min(len(seeds), growth.ready())
+                following = None
                 try:
                     with self.statistics.stage("start"):
-                        chunk = growth.begin(seeds[:count], first, None if codes is None else codes[:count])
+                        if (started := started or self._start(waiting)) is None:
+                            break
+                        if not growth.device.on_host:  # a device finds directions before it has to grow streamlines
+                            following = self._start(waiting)
+                        chunk = growth.launch(started)
+                        if following is not None:
+                            following.chunk  # numbers the streamlines while the device is at work  # noqa: B018
                     self._count()
                     while points.waiting:
                         with growth.pace.away():
@@ -160,18 +162,31 @@ class Engine:
                     chunk, verdicts, accepted = self._filtered(growth.finish(chunk), left)
                     self._collect(accepted)
                 except DeviceMemoryError as error:
-                    self._halve(count, error)
+                    started = self._halve(waiting, (started, following), error)
                     continue
                 left -= len(accepted.number)
                 self._uncounted.append((chunk, verdicts))
-                done = len(chunk.seeds)
-                seeds, first, codes = seeds[done:], first + done, None if codes is None else codes[done:]
+                started = following
             self._count()
             while points.waiting:
                 yield points.next(growth)
         finally:
             points.cancel()
             self._uncounted.clear()
+
+    def _start(self, waiting: Waiting) -> Started | None:
+        """Start the next seeds, and let those for which there is no room wait."""
+        if (block := waiting.next(self.growth.ready())) is None:
+            return None
+        try:
+            started = self.growth.start(*block)
+        except DeviceMemoryError:
+            waiting.put_back(block)
+            raise
+        seeds, first, codes = block
+        if (done := len(started.counts)) < len(seeds):
+            waiting.put_back((seeds[done:], first + done, None if codes is None else codes[done:]))
+        return started
 
     def take(self) -> tuple[Any, ...]:
         """Return what each of the products besides points has collected since the last call."""
@@ -211,8 +226,12 @@ class Engine:
             chunk = chunk.first(len(verdicts))
         return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.some(accepted)
 
-    def _halve(self, seeds: int, error: DeviceMemoryError) -> None:
-        """Have later chunks take half as many seeds; raise the error if there are too few to halve."""
+    def _halve(self, waiting: Waiting, begun: Sequence[Started | None], error: DeviceMemoryError) -> None:
+        """Let seeds that were begun wait again; later chunks take half as many. Raise the error if these are few."""
+        blocks = [one.block for one in begun if one is not None]
+        for block in reversed(blocks):
+            waiting.put_back(block)
+        seeds = len(blocks[0][0]) if blocks else min(waiting.ahead, self.growth.ready())
         if not (fewer := self.growth.halve(seeds)):
             raise error
         self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")

@@ -19,7 +19,7 @@ from ...kernels.verdicts import LAST_EARLY, Verdict
 from ...linker.lang import Func
 from ...linker.records import spread
 from ..tables.given import Prepared
-from .chunk import Chunk, enlisted, tallied
+from .chunk import Chunk, tallied
 from .linking import filled, source_of
 from .memory import (
     CPU_BYTES,
@@ -34,9 +34,9 @@ from .memory import (
     capacity_for,
     memory_for,
 )  # fmt: skip
-from .ordering import exclusive_sum_in_order, near_together
 from .pace import Pace
 from .settings import Settings
+from .started import Started
 from .statistics import Statistics
 
 Array = npt.NDArray[Any]
@@ -45,6 +45,7 @@ HOST_SECONDS, GPU_SECONDS = 2.0, 0.4
 RETURNS = 8  # of the greatest number of steps: what a half may take in a launch that goes back, which counts as a step
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
+SEEDS = ("seeds_points", "seeds_counts", "seeds_peaks", "slot")  # what a chunk has on the device before it grows
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 
 
@@ -103,6 +104,7 @@ class Growth:
         with memory_for("the tables"):
             self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
         self.buffers = Buffers(self.program, self.capacity, self.values)
+        self._seeds = [Buffers(self.program, self.capacity, {}) for _ in range(2)]  # some grow, others start
         self._density = 1.0  # streamlines a seed, at least one
         self.forget_pace()
 
@@ -139,14 +141,21 @@ class Growth:
 
     def halve(self, seeds: int) -> int:
         """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
-        self.buffers.release()
+        for one in (self.buffers, *self._seeds):
+            one.release()
+        for name in SEEDS:
+            self.values.pop(name, None)
         if seeds <= FEWEST_SEEDS:
             return 0
         self.capacity = replace(self.capacity, seeds=max(seeds // 2, FEWEST_SEEDS))
         return self.capacity.seeds
 
     def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
-        """Start a chunk; the device may still be at work on return.
+        """Start seeds, see :meth:`start`, and launch their streamlines."""
+        return self.launch(self.start(seeds, first_seed, codes))
+
+    def start(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Started:
+        """Find the initial directions of seeds; those that were started before them may still be launched.
 
         Parameters
         ----------
@@ -156,49 +165,44 @@ class Growth:
 
         Returns
         -------
-        Chunk
-            Without the last of the seeds where their streamlines have no room, and without steps and stop reasons.
+        Started
+            Without the last of the seeds where their streamlines have no room.
         """
-        n, values = len(seeds), self.values
-        values["rules_first_seed"] = first_seed
-        for name in ("seeds_points", "seeds_counts", "seeds_peaks", "slot"):
-            self.buffers.hold(name, n)
-        self.program.upload(values["seeds_points"], seeds.ravel())
+        n, buffers = len(seeds), self._seeds[0]
+        self._seeds.reverse()
+        own = {name: buffers.hold(name, n) for name in SEEDS}
+        own["rules_first_seed"] = first_seed
+        self.program.upload(own["seeds_points"], seeds.ravel())
         if codes is not None:
-            self._direct(codes)
+            self._direct(codes, own)
         if codes is None or self._aimed:
-            self.program.run("start", n, values)
-        near = near_together(seeds)
-        counts = self.fetch(values["seeds_counts"], n)
+            self.program.run("start", n, self.values | own)
+        counts = self.fetch(own["seeds_counts"], n)
         most, total = self._most_streamlines(), int(counts.sum())
         self._density = max(total / n, 1.0)
         if total > most:
             n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
-            counts, near = counts[:n], near[near < n]
-            total = int(counts.sum())
-        # on the device, streamlines of neighbouring seeds follow each other, since they read the same voxels
-        slot = exclusive_sum_in_order(counts, near)
-        self._launch(slot, total)
-        none = np.zeros((0, 2, 2), np.int32)
-        return Chunk(first_seed, seeds[:n], *enlisted(counts, slot), none, none)
+        return Started((seeds[:n], first_seed, None if codes is None else codes[:n]), counts[:n], own)
 
-    def _direct(self, codes: Array) -> None:
+    def _direct(self, codes: Array, own: dict[str, Any]) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
         if self._aimed and not self._directed:
             raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
         peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
         peaks[:, 0] = codes
-        self.program.upload(self.values["seeds_peaks"], peaks.ravel())
-        self.program.upload(self.values["seeds_counts"], (codes >= 0).astype(np.int32))
+        self.program.upload(own["seeds_peaks"], peaks.ravel())
+        self.program.upload(own["seeds_counts"], (codes >= 0).astype(np.int32))
 
-    def _launch(self, slot: Array, count: int) -> None:
-        """Give each direction its streamline, from number ``slot`` of its seed on, and launch the first steps."""
-        self.program.upload(self.values["slot"], slot)
+    def launch(self, started: Started) -> Chunk:
+        """Give each initial direction its streamline and launch the first steps; the device may still be at work."""
+        count = int(started.counts.sum())
+        self.values |= started.values
+        self.program.upload(self.values["slot"], started.slot)
         for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
             self.buffers.hold(f"halves_{name}", count)
         if self.has_bits:
             self.buffers.hold("verdict", count)
-        self.program.run("enlist", len(slot), self.values)
+        self.program.run("enlist", len(started.counts), self.values)
         # the backward halves need to know whether the first step stands
         first = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
         times = self.pace.ahead() if self.device.on_gpu else 1
@@ -207,6 +211,7 @@ class Growth:
             self._advance(count, first, sides=1)
         for _ in range(times):
             self._advance(count, steps)
+        return started.chunk
 
     def _advance(self, count: int, steps: int, sides: int | None = None) -> None:
         """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
@@ -264,7 +269,8 @@ class Growth:
 
     def bytes_for(self, seeds: int, grown: int) -> int:
         """Return the bytes of tables and buffers for so many seeds, ``grown`` of which have grown here so far."""
-        return self.table_bytes + self.buffers.bytes_for(min(seeds, self.ready()) / min(seeds, grown, self.ready()))
+        times = min(seeds, self.ready()) / min(seeds, grown, self.ready())
+        return self.table_bytes + sum(one.bytes_for(times) for one in (self.buffers, *self._seeds))
 
     def compile(self) -> None:
         """Compile the kernels by growing from one seed."""

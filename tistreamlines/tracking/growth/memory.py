@@ -100,7 +100,8 @@ def capacity_for(
         If the limit is too small for the tables and a chunk of one seed.
     """
     seed, streamline = sizes(fill, max_steps)
-    a_seed, a_streamline = WORD * (total(seed) + 3), WORD * (total(streamline) + 4)
+    # some seeds are started while the streamlines of others grow
+    a_seed, a_streamline = WORD * (2 * total(seed) + 3), WORD * (total(streamline) + 4)
     codes = 32 // fill["CODE_BITS"]
     most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
     least = a_seed + most * a_streamline + 2 * WORD * (longest + 1)

@@ -1,0 +1,85 @@
+"""Seeds whose initial directions are known, and those that wait for theirs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .chunk import Chunk, enlisted
+from .ordering import exclusive_sum_in_order, near_together
+
+Array = npt.NDArray[Any]
+Block = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of their directions
+
+
+@dataclass(frozen=True)
+class Started:
+    """Seeds whose initial directions are on the device, so that their streamlines can be launched.
+
+    Parameters
+    ----------
+    block : the seeds, the number of the first one, and codes of given directions.
+    counts : (n,) int32, the directions of each seed.
+    values : the device's arrays of the seeds by flat name.
+    """
+
+    block: Block
+    counts: Array
+    values: dict[str, Any]
+
+    @cached_property
+    def slot(self) -> Array:
+        """Number of each seed's first streamline on the device, (n,) int32.
+
+        There, streamlines of neighbouring seeds follow each other, since they read the same voxels.
+        """
+        return exclusive_sum_in_order(self.counts, near_together(self.block[0]))
+
+    @cached_property
+    def chunk(self) -> Chunk:
+        """The streamlines, without steps and stop reasons."""
+        seeds, first_seed, _ = self.block
+        none = np.zeros((0, 2, 2), np.int32)
+        return Chunk(first_seed, seeds, *enlisted(self.counts, self.slot), none, none)
+
+
+class Waiting:
+    """Seeds that wait for their initial directions, in blocks; a chunk has seeds of one block.
+
+    Parameters
+    ----------
+    blocks : seeds, numbers of the first ones, and given directions.
+    coded : turns such a block into one with codes of directions.
+    """
+
+    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Block]) -> None:
+        self._blocks, self._coded = blocks, coded
+        self._here: deque[Block] = deque()
+
+    def next(self, count: int) -> Block | None:
+        """Return the next seeds, at most so many of them; None if there are none."""
+        while not self._here:
+            if (block := next(self._blocks, None)) is None:
+                return None
+            coded = self._coded(*block)
+            if len(coded[0]):
+                self._here.append(coded)
+        seeds, first, codes = self._here.popleft()
+        if len(seeds) > count:
+            self._here.appendleft((seeds[count:], first + count, None if codes is None else codes[count:]))
+        return seeds[:count], first, None if codes is None else codes[:count]
+
+    @property
+    def ahead(self) -> int:
+        """How many seeds are left of the first block."""
+        return len(self._here[0][0]) if self._here else 0
+
+    def put_back(self, block: Block) -> None:
+        """Let seeds wait again, before all others."""
+        self._here.appendleft(block)
