@@ -36,7 +36,7 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
     """
     growth, found = engine.growth, [(np.zeros(0, np.int64), np.zeros((0, 3)))]
     most = growth.prepared.seeds_most
-    points = np.asarray(points, np.float32)
+    points = np.ascontiguousarray(points, np.float32)
     first = 0
     while first < len(points):
         started = growth.start(points[first : first + growth.ready()], first)

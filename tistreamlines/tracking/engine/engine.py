@@ -211,7 +211,7 @@ class Engine:
 
     def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
-        points = np.asarray(seeds, np.float32)
+        points = np.ascontiguousarray(seeds, np.float32)
         if directions is None:
             return points, first, None
         return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads)
