@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-AHEAD, MOST_AHEAD = 4, 8  # launches that are queued before the first of them is waited for: as yet, and at most
+AHEAD, MOST_AHEAD = 4, 8  # launches that are queued before the first of them is waited for: at least, and at most
 LEFT = 8  # the steps are assumed to take at least one eighth of a launch, or of the time that they may take
 
 
@@ -42,9 +42,10 @@ class Pace:
     def ahead(self) -> int:
         """Return how many launches to queue at the start of a chunk, for which the device needs no answer of the host.
 
-        They give it work while the caller is away, for as long as the caller was at the start of the last chunk.
+        They give it work while the caller is away, for as long as the caller was at the start of the last chunk. To wait
+        for a launch takes longer than one that finds nothing to do.
         """
-        return min(MOST_AHEAD, 1 + int(self._absence / self._usual)) if self._absence else AHEAD
+        return min(MOST_AHEAD, max(AHEAD, 1 + int(self._absence / self._usual)))
 
     def _step(self, growing: int) -> float:
         return self._latency + growing / self._rate
