@@ -277,10 +277,10 @@ def test_a_callers_time_is_not_the_devices():
 
 
 def test_a_device_has_work_while_the_caller_is_away():
-    """Launches are queued for as long as the caller was away at the start of the last chunk, but some always, and few."""
+    """Some launches are always queued, more if the caller was away for long at the start of the last chunk, but few."""
     device = Simulated(1e6, 1e-5)
     assert device.pace.ahead() == AHEAD  # for all that is known
-    for seed, (away, expected) in enumerate([(0.0, AHEAD), (0.0, AHEAD), (1.0, AHEAD), (60.0, MOST_AHEAD), (0.1, AHEAD)]):
+    for seed, (away, expected) in enumerate([(0.0, AHEAD), (1.0, AHEAD), (60.0, MOST_AHEAD), (0.1, AHEAD)]):
         device.chunk(lengths(20_000, seed), away=away)
         assert device.pace.ahead() == expected
 

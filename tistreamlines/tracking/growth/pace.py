@@ -42,8 +42,8 @@ class Pace:
     def ahead(self) -> int:
         """Return how many launches to queue at the start of a chunk, for which the device needs no answer of the host.
 
-        They give it work while the caller is away, for as long as the caller was at the start of the last chunk. To wait
-        for a launch takes longer than one that finds nothing to do.
+        They give it work while the caller is away, for as long as the caller was at the start of the last chunk. To
+        wait for a launch takes longer than one that finds nothing to do.
         """
         return min(MOST_AHEAD, max(AHEAD, 1 + int(self._absence / self._usual)))
 
