@@ -13,7 +13,7 @@ from .damage import damage
 from .room import Outcome, spoken
 
 ROOT = Path(__file__).resolve().parents[2]
-TRIES = 14
+TRIES = 8
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc and /dev/full are Linux's")

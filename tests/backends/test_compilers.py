@@ -124,12 +124,8 @@ def test_variables_have_its_prefix():
 
 
 @pytest.mark.parametrize(
-    ("dg", "options"),
-    [
-        ("det", {"stopping": "cmc", "exclude": "20,20,20,8", "max_length": 90}),
-        ("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30"}),
-    ],
-)  # fmt: skip
+    ("dg", "options"), [("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30", "max_length": 90})]
+)
 def test_all_give_the_same_bits(head, tmp_path, dg, options):
     """Getters, rules, regions and particles; ``test_trial`` has ptt, on another driver."""
     if "vulkan" not in PRESENT:
