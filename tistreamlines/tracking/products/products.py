@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +24,7 @@ from ...linker.lang import Func
 from ...space.batch import Batch
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
-from .unpacking import Grown, Unpacker
+from .unpacking import Grown, Unpacker, between
 
 Array = npt.NDArray[Any]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
@@ -111,7 +110,7 @@ class Points(Collector):
             words, most = slot[::2], growth.capacity.words
             ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
             points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
-            for a, b in pairwise(np.unique([0, *ends, len(accepted.seed)]).tolist()):
+            for a, b in between(ends, len(accepted.seed)):  # a batch for each chunk, though it is empty
                 some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
                 self._lay_out(self._packed(growth, some, *places), points, growth)
 

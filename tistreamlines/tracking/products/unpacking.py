@@ -49,14 +49,18 @@ class Grown:
         """Split into at most ``count`` parts of about as many points, which share the words."""
         first, last = self.offsets[[0, -1]].tolist()
         ends = np.searchsorted(self.offsets, [first + (last - first) * k // count for k in range(1, count)])
-        cuts = np.unique([0, *ends, len(self.initial)]).tolist()
         return [
             Grown(
                 self.chunk.some(slice(a, b)), self.initial[a:b], self.first[a:b], self.cropped[a:b], self.words,
                 self.slot[2 * a : 2 * b], self.offsets[a : b + 1],
             )
-            for a, b in pairwise(cuts)
+            for a, b in between(ends, len(self.initial))
         ]
+
+
+def between(ends: Array, count: int) -> list[tuple[int, int]]:
+    """Return the first number of each piece of so many and the first one after it; there is one piece, though empty."""
+    return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
 
 
 def affine_record(matrix: Array) -> Affine:
