@@ -31,7 +31,6 @@ MOST_BUFFERS = 24  # Metal has 31 slots; Taichi wants some for itself and one mo
 MOST_MEMORY = 16 << 10  # bytes of a block's shared memory that every device has
 CASES: dict[str, dict[str, Any]] = {
     "opdt": {},
-    "csa": {"model": "csa"},
     "large": {"n": 150, "order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
 }
 ENGINE_KERNELS = ("start", "enlist", "advance", "pack")
