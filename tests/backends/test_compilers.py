@@ -124,7 +124,7 @@ def test_variables_have_its_prefix():
 
 
 @pytest.mark.parametrize(
-    ("dg", "options"), [("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30", "max_length": 90})]
+    ("dg", "options"), [("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30"})]
 )
 def test_all_give_the_same_bits(head, tmp_path, dg, options):
     """Getters, rules, regions and particles; ``test_trial`` has ptt, on another driver."""

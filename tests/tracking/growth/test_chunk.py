@@ -5,6 +5,7 @@ import pytest
 
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.batch import Space
+from tistreamlines.tracking.engine.engine import FEWEST_SELECTED, SPARE, seeds_for
 from tistreamlines.tracking.growth.chunk import Chunk, enlisted, tallied
 from tistreamlines.tracking.growth.ordering import exclusive_sum, exclusive_sum_in_order, near_together
 from tistreamlines.tracking.growth.started import Started, Waiting
@@ -113,3 +114,11 @@ def test_seeds_that_are_put_back_come_first():
     assert waiting.ahead == 3
     assert [waiting.next(9)[1] for _ in range(3)] == [0, 3, 4]
     assert waiting.next(9) is None
+
+
+def test_seeds_of_a_selection_are_about_as_many_as_it_takes():
+    assert seeds_for(2**62, 0, 0) > 2**40  # all streamlines
+    assert seeds_for(100, 0, 0) == FEWEST_SELECTED
+    assert seeds_for(100_000, 0, 0) == SPARE * 100_000
+    assert seeds_for(10_000, 100, 5_000) == SPARE * 10_000 * 50
+    assert seeds_for(10_000, 0, 5_000) > 2**40  # none accepted so far

@@ -34,6 +34,8 @@ from ..selection.filters import Filter, Length
 from ..tables.given import Prepared
 
 Array = npt.NDArray[Any]
+FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
+SPARE = 1.25  # times as many seeds as are expected to give that number
 Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
 
 
@@ -142,16 +144,16 @@ class Engine:
         A chunk has seeds of one block. Where ``points.waiting`` is empty, the batch is the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
-        waiting, started = Waiting(blocks, self._coded), None
+        waiting, started, seeds, most = Waiting(blocks, self._coded), None, 0, left
         try:
             while left and not enough():
-                following = None
+                following, wanted = None, seeds_for(left, most - left, seeds)
                 try:
                     with self.statistics.stage("start"):
-                        if (started := started or self._start(waiting)) is None:
+                        if (started := started or self._start(waiting, wanted)) is None:
                             break
                         if not growth.device.on_host:  # a device finds directions before it has to grow streamlines
-                            following = self._start(waiting)
+                            following = self._start(waiting, wanted)
                         chunk = growth.launch(started)
                         if following is not None:
                             following.chunk  # numbers the streamlines while the device is at work  # noqa: B018
@@ -164,7 +166,7 @@ class Engine:
                 except DeviceMemoryError as error:
                     started = self._halve(waiting, (started, following), error)
                     continue
-                left -= len(accepted.number)
+                left, seeds = left - len(accepted.number), seeds + len(chunk.seeds)
                 self._uncounted.append((chunk, verdicts))
                 started = following
             self._count()
@@ -174,9 +176,9 @@ class Engine:
             points.cancel()
             self._uncounted.clear()
 
-    def _start(self, waiting: Waiting) -> Started | None:
-        """Start the next seeds, and let those for which there is no room wait."""
-        if (block := waiting.next(self.growth.ready())) is None:
+    def _start(self, waiting: Waiting, most: int) -> Started | None:
+        """Start the next seeds, at most so many, and let those for which there is no room wait."""
+        if (block := waiting.next(min(self.growth.ready(), most))) is None:
             return None
         try:
             started = self.growth.start(*block)
@@ -235,6 +237,13 @@ class Engine:
         if not (fewer := self.growth.halve(seeds)):
             raise error
         self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")
+
+
+def seeds_for(left: int, accepted: int, seeds: int) -> int:
+    """Return how many seeds may give so many streamlines that are ``left``, by those accepted of the seeds so far."""
+    if seeds and not accepted:
+        return 2**62
+    return max(FEWEST_SELECTED, int(SPARE * left * max(seeds, 1) / max(accepted, 1)))
 
 
 def check_numbers(first_seed: int, count: int) -> None:
