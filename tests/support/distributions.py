@@ -19,7 +19,7 @@ from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.orientation.cone import first_chunk, sample_cone
 from tistreamlines.kernels.orientation.peaks import direction
 from tistreamlines.kernels.orientation.pmf import toward
-from tistreamlines.linker.lang import Func, Hole, Ints, Reals, barrier, func, i32, u32, vec3
+from tistreamlines.linker.lang import Func, Hole, Ints, Reals, barrier, func, i32, real, u32, vec3
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
@@ -52,15 +52,22 @@ def chosen(
 
 
 @func
-def chosen_in_cone(
-    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, key: Ints, codes: Ints
-):
-    """The same of a method that needs no more than the cone, by the code of the heading."""
+def least_in_cone(item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints) -> real:
+    """Sample the cone around a direction at point ``item``; return the least sample that counts."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
     read(volume, p, scratch.row)
     barrier()
     first = first_chunk(method, begun[item])
-    low = sample_cone(method, volume, scratch, p, first)
+    return sample_cone(method, volume, scratch, p, first)
+
+
+@func
+def chosen_in_cone(
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, key: Ints, codes: Ints
+):
+    """The same of a method that needs no more than the cone, by the code of the heading."""
+    low = least_in_cone(item, volume, method, scratch, points, begun)
+    first = first_chunk(method, begun[item])
     number = pick(method, scratch, first, low, u32(item), u32(1), u32(2), key)
     codes[item] = toward(method.sphere, number, direction(method.sphere, begun[item]))
 

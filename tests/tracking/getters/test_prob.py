@@ -24,6 +24,7 @@ from distributions import (
     fibres,
     go,
     headings_in,
+    least_in_cone,
     lines,
     points_in,
     sphere_of,
@@ -38,7 +39,7 @@ from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.getters.prob import draw
 from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.cone import CONE_CHUNKS, first_chunk, sample_cone
+from tistreamlines.kernels.orientation.cone import CONE_CHUNKS, first_chunk
 from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
 from tistreamlines.kernels.orientation.pmf import initial_directions, sample
 from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, vec3, where
@@ -47,7 +48,6 @@ from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.growth.settings import Settings
 
-read = Hole("what a step reads of a row")
 read_all = Hole("what is read at a seed")
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 
@@ -99,11 +99,8 @@ def counted(
     item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, size: i32, out: Reals
 ):
     """Samples that count in the cone around a direction at point ``item``; what else is known of the PMF is not."""
-    p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
-    read(volume, p, scratch.row)
-    barrier()
+    low = least_in_cone(item, volume, method, scratch, points, begun)
     first = first_chunk(method, begun[item])
-    low = sample_cone(method, volume, scratch, p, first)
     for i in each(32 * CONE_CHUNKS):
         number = method.near[32 * first + i]
         if (number >= 0) & (method.patches[first + (i >> 5)] >= 0):

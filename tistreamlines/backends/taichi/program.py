@@ -1,8 +1,8 @@
 """Programs for GPUs, compiled by Taichi or a fork of it for CUDA, HIP, Vulkan and Metal.
 
 A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
-Reals are guarded against fusing and reordering by an argument that is always 0, which compilers cannot know: by a bitwise
-or, or, of products, by subtracting it as a real number.
+Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know. It is
+combined with them by a bitwise or; on some archs, it is subtracted from products as a real number.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.settings import Settings
-from ..growth.started import Started, Waiting
+from ..growth.started import Started, Waiting, split
 from ..growth.statistics import Statistics
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
@@ -156,7 +156,7 @@ class Engine:
                             following = self._start(waiting, wanted)
                         chunk = growth.launch(started)
                         if following is not None:
-                            following.chunk  # numbers the streamlines while the device is at work  # noqa: B018
+                            _ = following.chunk  # its streamlines are numbered while the device is at work
                     self._count()
                     while points.waiting:
                         with growth.pace.away():
@@ -164,7 +164,8 @@ class Engine:
                     chunk, verdicts, accepted = self._filtered(growth.finish(chunk), left)
                     self._collect(accepted)
                 except DeviceMemoryError as error:
-                    started = self._halve(waiting, (started, following), error)
+                    self._halve(waiting, (started, following), error)
+                    started = None
                     continue
                 left, seeds = left - len(accepted.number), seeds + len(chunk.seeds)
                 self._uncounted.append((chunk, verdicts))
@@ -185,9 +186,7 @@ class Engine:
         except DeviceMemoryError:
             waiting.put_back(block)
             raise
-        seeds, first, codes = block
-        if (done := len(started.counts)) < len(seeds):
-            waiting.put_back((seeds[done:], first + done, None if codes is None else codes[done:]))
+        waiting.put_back(split(block, len(started.counts))[1])
         return started
 
     def take(self) -> tuple[Any, ...]:
@@ -240,7 +239,7 @@ class Engine:
 
 
 def seeds_for(left: int, accepted: int, seeds: int) -> int:
-    """Return how many seeds may give so many streamlines that are ``left``, by those accepted of the seeds so far."""
+    """Estimate how many seeds give the ``left`` streamlines, by how many were ``accepted`` of the ``seeds`` so far."""
     if seeds and not accepted:
         return 2**62
     return max(FEWEST_SELECTED, int(SPARE * left * max(seeds, 1) / max(accepted, 1)))

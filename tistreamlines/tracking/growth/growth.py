@@ -36,7 +36,7 @@ from .memory import (
 )  # fmt: skip
 from .pace import Pace
 from .settings import Settings
-from .started import Started
+from .started import Started, split
 from .statistics import Statistics
 
 Array = npt.NDArray[Any]
@@ -182,7 +182,7 @@ class Growth:
         self._density = max(total / n, 1.0)
         if total > most:
             n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
-        return Started((seeds[:n], first_seed, None if codes is None else codes[:n]), counts[:n], own)
+        return Started(split((seeds, first_seed, codes), n)[0], counts[:n], own)
 
     def _direct(self, codes: Array, own: dict[str, Any]) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""

@@ -15,7 +15,14 @@ from .chunk import Chunk, enlisted
 from .ordering import exclusive_sum_in_order, near_together
 
 Array = npt.NDArray[Any]
-Block = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of their directions
+Coded = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of given directions
+
+
+def split(block: Coded, count: int) -> tuple[Coded, Coded]:
+    """Return the first ``count`` seeds of a block, and the others."""
+    seeds, first, codes = block
+    ahead, behind = (None, None) if codes is None else (codes[:count], codes[count:])
+    return (seeds[:count], first, ahead), (seeds[count:], first + count, behind)
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Started:
     values : the device's arrays of the seeds by flat name.
     """
 
-    block: Block
+    block: Coded
     counts: Array
     values: dict[str, Any]
 
@@ -58,28 +65,26 @@ class Waiting:
     coded : turns such a block into one with codes of directions.
     """
 
-    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Block]) -> None:
+    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Coded]) -> None:
         self._blocks, self._coded = blocks, coded
-        self._here: deque[Block] = deque()
+        self._here: deque[Coded] = deque()
 
-    def next(self, count: int) -> Block | None:
+    def next(self, count: int) -> Coded | None:
         """Return the next seeds, at most so many of them; None if there are none."""
         while not self._here:
             if (block := next(self._blocks, None)) is None:
                 return None
-            coded = self._coded(*block)
-            if len(coded[0]):
-                self._here.append(coded)
-        seeds, first, codes = self._here.popleft()
-        if len(seeds) > count:
-            self._here.appendleft((seeds[count:], first + count, None if codes is None else codes[count:]))
-        return seeds[:count], first, None if codes is None else codes[:count]
+            self.put_back(self._coded(*block))
+        some, others = split(self._here.popleft(), count)
+        self.put_back(others)
+        return some
 
     @property
     def ahead(self) -> int:
         """How many seeds are left of the first block."""
         return len(self._here[0][0]) if self._here else 0
 
-    def put_back(self, block: Block) -> None:
-        """Let seeds wait again, before all others."""
-        self._here.appendleft(block)
+    def put_back(self, block: Coded) -> None:
+        """Let seeds wait before all others."""
+        if len(block[0]):
+            self._here.appendleft(block)
