@@ -60,7 +60,7 @@ class ForwardOptions(PmfOptions):
 
 def prepare(given, options):
     """Make the tables, which are those of prob."""
-    own = {"next_direction": next_direction, "OPEN_CONE": 0, "FORWARD": int(options.forward_weight)}
+    own = {"next_direction": next_direction, "FORWARD": int(options.forward_weight)}
     return prepare_pmf(given, options, own)
 
 

@@ -34,7 +34,7 @@ def rows_of(plan, voxel):
     fill, arrays = plan.prepared.fill, plan.prepared.arrays
     begin = 32 * arrays["volume_index"].reshape(plan.space.shape)[voxel]
     row = arrays["volume_rows"][begin : begin + 32 * fill["ROW_CHUNKS"]].copy()
-    patched = arrays.get("method_near", np.arange(0))[-32 * fill["VERTEX_CHUNKS"] :]
+    patched = arrays.get("method_numbers", np.arange(0))[: 32 * fill["VERTEX_CHUNKS"]]
     order = patched[patched >= 0] if fill["HALF_ORDER"] == 0 else patched[:0]
     row[order] = row[: len(order)].copy()  # samples are stored patch by patch
     return row[:-1], row[-1]

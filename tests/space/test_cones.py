@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tistreamlines.space.cones import cones, listed, listed_by_patches, patches
+from tistreamlines.space.cones import cones, listed, listed_by_patches, patched, touched
 from tistreamlines.space.sphere import load_sphere
 
 SPHERES = [("default", True), ("full", False), ("small", True)]
@@ -19,7 +19,7 @@ def test_a_cone_has_the_vertices_within_the_angle(sphere, symmetric, angle):
     cosines = np.abs(cosines) if symmetric else cosines
     clear = np.abs(cosines - cosine) > 1e-6
     np.testing.assert_array_equal(inside[clear], (cosines > cosine)[clear])
-    for numbers, used in (listed(inside), listed_by_patches(inside, patches(vertices), 3)):
+    for numbers, used in (listed(inside), listed_by_patches(inside, patched(vertices), 3)):
         assert numbers.dtype == used.dtype == np.int32
         assert numbers.shape == (*used.shape, 32) and len(used) == len(headings)
         assert (numbers[used < 0] < 0).all()
@@ -30,11 +30,27 @@ def test_a_cone_has_the_vertices_within_the_angle(sphere, symmetric, angle):
 
 def test_a_chunk_lies_in_the_patch_that_it_names():
     vertices = load_sphere("full")[0]
-    own = patches(vertices).reshape(-1, 32)
+    own = patched(vertices).reshape(-1, 32)
     numbers, used = listed_by_patches(cones(vertices, 0.9, symmetric=False, closed=True), own.ravel(), 2)
     assert used.shape[1] % 2 == 0 and (used[:, ::2] >= 0).sum() == (used[:, 1::2] >= 0).sum()
     named = np.where(used[..., None] >= 0, np.maximum(own, ~own)[np.maximum(used, 0)], -1)
     np.testing.assert_array_equal(np.where(used[..., None] >= 0, np.maximum(numbers, ~numbers), -1), named)
+
+
+@pytest.mark.parametrize(("sphere", "symmetric"), SPHERES)
+def test_each_bit_is_a_patch_with_vertices_in_the_cone(sphere, symmetric):
+    vertices = load_sphere(sphere)[0]
+    order = patched(vertices)
+    inside = cones(vertices, np.cos(np.radians(30)), symmetric=symmetric, closed=False)
+    found = touched(inside, order)
+    assert found.dtype == np.int32
+    for bits, own in zip(found, inside, strict=True):
+        expected = {int(np.flatnonzero(order == vertex)[0]) // 32 for vertex in np.flatnonzero(own)}
+        assert {patch for patch in range(32) if int(bits) >> patch & 1} == expected
+
+
+def test_the_last_of_32_patches_has_the_highest_bit():
+    assert touched(np.ones((2, 1024), bool), np.arange(1024)).tolist() == [-1, -1]
 
 
 def test_a_vertex_at_just_the_greatest_angle_is_in_a_closed_cone_alone():
@@ -48,7 +64,7 @@ def test_a_vertex_at_just_the_greatest_angle_is_in_a_closed_cone_alone():
 def test_a_cone_without_a_vertex_has_no_chunk():
     vertices = load_sphere("default")[0]
     nothing = cones(vertices, 1.01, symmetric=True, closed=False)
-    for numbers, used in (listed(nothing), listed_by_patches(nothing, patches(vertices), 1)):
+    for numbers, used in (listed(nothing), listed_by_patches(nothing, patched(vertices), 1)):
         assert (numbers < 0).all() and (used == -1).all() and used.shape == (362, 1)
 
 
@@ -56,7 +72,7 @@ def test_a_cone_without_a_vertex_has_no_chunk():
 def test_patches_are_compact(sphere, symmetric):
     """A cone of 20 degrees touches few of them."""
     vertices = load_sphere(sphere)[0]
-    found = patches(vertices)
+    found = patched(vertices)
     assert len(found) % 32 == 0 and set(np.maximum(found, ~found)) == set(range(len(found)))
     assert (found >= 0).sum() == len(vertices) and (found[: len(vertices)] >= 0).all()
     _, used = listed_by_patches(cones(vertices, np.cos(np.radians(20)), symmetric=symmetric, closed=True), found, 1)

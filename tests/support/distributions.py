@@ -57,7 +57,7 @@ def least_in_cone(item: i32, volume: Volume, method: Method, scratch: Scratch, p
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
     read(volume, p, scratch.row)
     barrier()
-    first = first_chunk(method, begun[item])
+    first = first_chunk(begun[item])
     return sample_cone(method, volume, scratch, p, first)
 
 
@@ -66,9 +66,10 @@ def chosen_in_cone(
     item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, key: Ints, codes: Ints
 ):
     """The same of a method that needs no more than the cone, by the code of the heading."""
-    low = least_in_cone(item, volume, method, scratch, points, begun)
-    first = first_chunk(method, begun[item])
-    number = pick(method, scratch, first, low, u32(item), u32(1), u32(2), key)
+    p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
+    read(volume, p, scratch.row)
+    barrier()
+    number = pick(volume, p, begun[item], method, scratch, u32(item), u32(1), u32(2), key)
     codes[item] = toward(method.sphere, number, direction(method.sphere, begun[item]))
 
 

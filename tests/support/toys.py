@@ -20,7 +20,7 @@ CHANCE = 0.1  # of a step's end, where the map is 0
 
 def prepare_straightest(given: Given, options: pmf.PmfOptions) -> Prepared:
     """Tables of the straightest path."""
-    return pmf.prepare_pmf(given, options, {"next_direction": straightest.next_direction, "OPEN_CONE": 0})
+    return pmf.prepare_pmf(given, options, {"next_direction": straightest.next_direction})
 
 
 STRAIGHTEST = Method(

@@ -66,7 +66,7 @@ def listed(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.ND
 
 
 def listed_by_patches(
-    inside: npt.NDArray[np.bool_], patched: Array, together: int
+    inside: npt.NDArray[np.bool_], order: Array, together: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """List the vertices in each cone by the patches that it touches.
 
@@ -74,8 +74,8 @@ def listed_by_patches(
     ----------
     inside : (m, n) bool
         See :func:`cones`.
-    patched : (32 p,) int32
-        See :func:`patches`.
+    order : (32 p,) int32
+        See :func:`patched`.
     together : int
         So many chunks are read at a time.
 
@@ -86,18 +86,43 @@ def listed_by_patches(
     used : (m, chunks) int32
         The patch of each chunk, of which one may be there again; -1 for so many chunks that have none.
     """
-    patched = np.maximum(patched, ~patched).reshape(-1, PATCH)
-    known = _filled(inside)[:, patched]
-    touched = known.any(axis=2)
-    chunks = together * -(-max(int(touched.sum(axis=1).max()), 1) // together)
-    order = np.argsort(~touched, axis=1, kind="stable")[:, :chunks]
-    order = np.pad(order, ((0, 0), (0, chunks - order.shape[1])), mode="edge")
-    count = touched.sum(axis=1, keepdims=True)
-    order = np.where(np.arange(chunks) < np.maximum(count, 1), order, order[:, :1])
-    used = np.where(np.arange(chunks) // together * together < count, order, -1).astype(np.int32)
-    own, numbers = np.take_along_axis(known, order[..., None], axis=1), patched[order]
+    known, patches = _by_patches(inside, order)
+    reached = known.any(axis=2)
+    chunks = together * -(-max(int(reached.sum(axis=1).max()), 1) // together)
+    ranked = np.argsort(~reached, axis=1, kind="stable")[:, :chunks]
+    ranked = np.pad(ranked, ((0, 0), (0, chunks - ranked.shape[1])), mode="edge")
+    count = reached.sum(axis=1, keepdims=True)
+    ranked = np.where(np.arange(chunks) < np.maximum(count, 1), ranked, ranked[:, :1])
+    used = np.where(np.arange(chunks) // together * together < count, ranked, -1).astype(np.int32)
+    own, numbers = np.take_along_axis(known, ranked[..., None], axis=1), patches[ranked]
     own = own & (np.arange(chunks) < count)[..., None]
     return np.where(own, numbers, ~numbers).astype(np.int32), used
+
+
+def touched(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32]:
+    """Find the patches that each cone touches.
+
+    Parameters
+    ----------
+    inside : (m, n) bool
+        See :func:`cones`.
+    order : (32 p,) int32
+        See :func:`patched`; at most 32 patches.
+
+    Returns
+    -------
+    (m,) int32
+        One bit for each patch, the lowest for the first one: 1 if it has vertices in the cone.
+    """
+    reached = _by_patches(inside, order)[0].any(axis=2)
+    bits = np.uint32(1) << np.arange(len(order) // PATCH, dtype=np.uint32)
+    return np.where(reached, bits, 0).sum(axis=1).astype(np.uint32).view(np.int32)
+
+
+def _by_patches(inside: npt.NDArray[np.bool_], order: Array) -> tuple[npt.NDArray[np.bool_], Array]:
+    """Return whether the vertices of each patch are in each cone, (m, p, 32), and the numbers of these, (p, 32)."""
+    patches = np.maximum(order, ~order).reshape(-1, PATCH)
+    return _filled(inside)[:, patches], patches
 
 
 def _filled(inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -105,7 +130,7 @@ def _filled(inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return np.pad(inside, ((0, 0), (0, padded(inside.shape[1]) - inside.shape[1])))
 
 
-def patches(vertices: Array) -> npt.NDArray[np.int32]:
+def patched(vertices: Array) -> npt.NDArray[np.int32]:
     """Divide vertices (n, 3) into compact patches of 32: return the numbers of those of each patch, (32 p,) int32.
 
     Where the last patch has no more, there is ~number of vertices that do not exist, from n on.

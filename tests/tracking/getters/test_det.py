@@ -114,16 +114,25 @@ def test_nothing_gives_no_direction(rule):
         assert (directions(prepared, "python", np.ones((5, 3)), vertices[:5])[0] == -1).all()
 
 
-def test_the_edge_of_the_cone_is_outside_for_det_and_inside_for_prob():
+def test_a_vertex_just_within_the_greatest_angle_is_in_the_cone():
     vertices = load_sphere("default")[0].astype(np.float32)
     samples = np.eye(len(vertices))[31]
     angle = float(np.degrees(np.arccos(np.float64(abs((vertices[20] * vertices[31]).sum())))))
-    for make, inside in ((prepare_det, False), (prepare_prob, True)):
+    for make in (prepare_det, prepare_prob):
         for nearer in (-0.01, 0.01):
             prepared = one_row(make, samples, max_angle=angle + nearer)
             codes = directions(prepared, "python", np.ones((1, 3)), vertices[20:21].astype(float))[0]
             assert (codes[0] >= 0) == (nearer > 0)
-        assert prepared.fill["OPEN_CONE"] != inside
+
+
+def test_one_at_just_the_greatest_angle_is_not():
+    vertices = load_sphere("default")[0].astype(np.float32)
+    a, b = vertices[20], vertices[31]
+    edge = abs((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2])
+    for cosine, inside in ((edge, False), (np.nextafter(edge, np.float32(0)), True)):
+        prepared = one_row(prepare_det, np.eye(len(vertices))[31], max_angle=89.0)
+        prepared.method.rule.cos_angle = float(cosine)
+        assert (directions(prepared, "numba32", np.ones((1, 3)), vertices[20:21].astype(float))[0][0] >= 0) == inside
 
 
 # --------------------------------------------------------------------------------------------- whole streamlines

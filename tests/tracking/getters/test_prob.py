@@ -43,7 +43,7 @@ from tistreamlines.kernels.orientation.cone import CONE_CHUNKS, first_chunk
 from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
 from tistreamlines.kernels.orientation.pmf import initial_directions, sample
 from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, vec3, where
-from tistreamlines.space.cones import patches
+from tistreamlines.space.cones import patched
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.growth.settings import Settings
@@ -100,9 +100,9 @@ def counted(
 ):
     """Samples that count in the cone around a direction at point ``item``; what else is known of the PMF is not."""
     low = least_in_cone(item, volume, method, scratch, points, begun)
-    first = first_chunk(method, begun[item])
+    first = first_chunk(begun[item])
     for i in each(32 * CONE_CHUNKS):
-        number = method.near[32 * first + i]
+        number = method.numbers[32 * (VERTEX_CHUNKS + first) + i]
         if (number >= 0) & (method.patches[first + (i >> 5)] >= 0):
             out[item * size + number] = where(scratch.cone[i] < low, 0.0, scratch.cone[i])
 
@@ -205,7 +205,7 @@ def test_bounds_are_above_what_is_interpolated(name):
     values = {"points": points.ravel(), "size": size, "out": reals(200 * size)}
     samples = go("numba32", sampled, 200, prepared, **values)["out"].reshape(200, size)
     precise = go("python", sampled, 200, prepared, **values)["out"].reshape(200, size)
-    patched = prepared.arrays["method_near"][-size:]
+    patched = prepared.arrays["method_numbers"][:size]
     highest = np.where(patched >= 0, samples[:, patched], 0).reshape(200, -1, 32).max(axis=2)
     width = 32 * prepared.fill["ROW_CHUNKS"]
     rows = go("numba32", whole_row, 200, prepared, points=points.ravel(), size=width, out=reals(200 * width))["out"]
@@ -387,7 +387,7 @@ def test_a_full_basis_keeps_both_senses():
     assert prepared.fill["SYMMETRIC"] == 0
     row = prepared.arrays["volume_rows"].reshape(28, -1)[14]
     expected = np.maximum(sampling_matrix(vertices, 4, "descoteaux07_full") @ values[1, 1, 1], 0)
-    order = patches(vertices)[: len(vertices)]
+    order = patched(vertices)[: len(vertices)]
     assert np.allclose(row[: len(vertices)], expected[order], atol=1e-5)
 
 

@@ -1,51 +1,87 @@
 """Deterministic tracking: the greatest sample of the PMF in the cone (DIPY's ``deterministic_propagator``), or its peak
 closest to the heading (``ClosestPeakDirectionGetter``).
+
+For the greatest sample, patches of the sphere are sampled in the order of their bounds, that of the greatest one first, until no
+bound of another patch that the cone touches reaches it.  It counts if it is not below a share of the maximum of the whole PMF.
+That is at least the greatest sample that is known, and at most the greatest bound of the other patches; these are sampled in the
+same order while the answer depends on them.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import Method, Scratch
-from ..orientation.cone import CONE_CHUNKS
-from ..orientation.peaks import NONE, VERTEX_CHUNKS, closest_peak
-from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks, probability, sample, toward
+from ..interpolate import Corners, Volume, find_corners
+from ..orientation.patches import STORED, PatchedPmf, amplitudes_at, bounds_of, patch_of
+from ..orientation.peaks import NONE, SYMMETRIC, alike, closest_peak, direction
+from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
+
+
+class DetPmf(PatchedPmf):
+    """Tables of the method.
+
+    ``touched``: for each direction, which is a vertex or, unless SYMMETRIC, then its opposite, one bit for each patch: 1 if it
+    has vertices in the cone around the direction.
+    """
+
+    touched: Ints
+
+    def elements(self, fill):
+        numbers, directions = 32 * fill["VERTEX_CHUNKS"], self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
+        return self.sizes(fill) | {"numbers": numbers, "places": 3 * numbers, "touched": directions}
 
 
 @stage
-def greatest_vertex(method: Method, scratch: Scratch, first: i32, low: real, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
-    """The vertex of the greatest sample in the cone, the lowest number among equals; NONE if no sample counts."""
+def touched_by(method: Method, code: i32) -> i32:
+    """The patches that the cone around a direction touches."""
+    place = code
+    if SYMMETRIC:
+        place = code >> 1
+    return method.touched[place]
+
+
+@stage
+def greatest_vertex(
+    volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
+) -> i32:
+    """The vertex of the greatest sample in the cone, the lowest number among equals; NONE if it does not count."""
+    corners = Corners()
+    if STORED:
+        find_corners(corners, volume, p)
+    heading = direction(method.sphere, code)
+    rest = bounds_of(scratch.row)
+    ahead = where((touched_by(method, code) >> lane()) & 1 == 1, rest, 0.0)
     best = lanes(0.0)
     lowest = lanes(0)
-    for chunk in range(CONE_CHUNKS):
-        value = probability(scratch.cone, 32 * chunk, low)
-        number = at(method.near, 32 * (first + chunk))
-        lowest = where((value > best) | ((value == best) & (value > 0.0) & (number < lowest)), number, lowest)
+    highest = lanes(0.0)
+    found = 0.0
+    bound = team_max(ahead)
+    while (bound > 0.0) & (bound >= found):
+        patch = patch_of(ahead, bound)
+        number = at(method.numbers, 32 * patch)
+        value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
+        highest = maximum(highest, where(number >= 0, value, 0.0))
+        place = vec3(at(method.places, 96 * patch), at(method.places, 96 * patch + 32), at(method.places, 96 * patch + 64))
+        value = where((number >= 0) & (alike(place, heading) > method.rule.cos_angle), value, 0.0)
+        lowest = where((value > best) | ((value == best) & (number < lowest)), number, lowest)
         best = maximum(best, value)
-    high = team_max(best)
+        found = team_max(best)
+        ahead = where(lane() == patch, 0.0, ahead)
+        rest = where(lane() == patch, 0.0, rest)
+        bound = team_max(ahead)
     number = NONE
-    if high > 0.0:
-        number = i32(team_min(where(best == high, real(lowest), 3.0e38)))
+    if found > 0.0:
+        high = team_max(highest)
+        bound = team_max(rest)
+        while (bound > high) & (found < method.threshold * bound) & (found >= method.threshold * high):
+            patch = patch_of(rest, bound)
+            value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
+            high = maximum(high, team_max(where(at(method.numbers, 32 * patch) >= 0, value, 0.0)))
+            rest = where(lane() == patch, 0.0, rest)
+            bound = team_max(rest)
+        if found >= method.threshold * high:
+            number = i32(team_min(where(best == found, real(lowest), 3.0e38)))
     return number
-
-
-@func
-def next_direction(
-    method: Pmf, scratch: PmfScratch, heading: vec3, attempt: i32, c0: u32, c1: u32, c2: u32, key: Ints
-) -> i32:
-    """Code of the direction of the greatest sample in the cone, or NONE, by all samples of the PMF."""
-    barrier()
-    low = method.threshold * sample(method, scratch, heading, method.rule.cos_angle)
-    best = lanes(0.0)
-    place = lanes(0)
-    for chunk in range(VERTEX_CHUNKS):
-        value = probability(scratch.pmf, chunk * 32, low)
-        place = where(value > best, chunk * 32, place)
-        best = maximum(best, value)
-    high = team_max(best)
-    number = NONE
-    if high > 0.0:
-        number = i32(team_min(where(best == high, real(lane() + place), 3.0e38)))
-    return toward(method.sphere, number, heading)
 
 
 @func

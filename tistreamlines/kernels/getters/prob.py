@@ -12,7 +12,8 @@ from __future__ import annotations
 from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import Method, Scratch
-from ..orientation.cone import CONE_CHUNKS
+from ..interpolate import Volume
+from ..orientation.cone import CONE_CHUNKS, first_chunk, sample_cone
 from ..orientation.peaks import NONE, VERTEX_CHUNKS
 from ..orientation.pmf import Pmf, PmfScratch, probability, sample, toward
 
@@ -60,12 +61,16 @@ def draw(pmf: Reals, chunks: i32, sums: Reals, low: real, u: real) -> i32:
 
 
 @stage
-def drawn_vertex(method: Method, scratch: Scratch, first: i32, low: real, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+def drawn_vertex(
+    volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
+) -> i32:
     """A vertex of the cone, drawn with its probability; NONE if no sample counts."""
+    first = first_chunk(code)
+    low = sample_cone(method, volume, scratch, p, first)
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
     number = draw(scratch.cone, CONE_CHUNKS, scratch.sums, low, uniform(w[0]))
     if number >= 0:
-        number = method.near[32 * first + number]
+        number = method.numbers[32 * (VERTEX_CHUNKS + first) + number]
     return number
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import *
 from ..interpolate import Volume, interpolate_row
-from ..orientation.cone import first_chunk, sample_cone
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import toward
 from .dead_ends import KEPT
@@ -16,7 +15,7 @@ from .dead_ends import KEPT
 read_all = Hole("reads the whole orientation function at a point")
 initial_directions = Hole("the getter's peaks at a seed")
 next_direction = Hole("the getter's choice of a direction")
-pick = Hole("stage: the getter's choice of a vertex in the cone, where samples below a least one count as 0; NONE if all do")
+pick = Hole("stage: the getter's choice of a vertex in the cone; NONE if no sample counts")
 
 
 class Vertex(Record):
@@ -67,9 +66,7 @@ def choose_in_cone(
 ) -> i32:  # fmt: skip
     """The same of getters that ask for nothing but the samples within the greatest angle to the last direction."""
     barrier()
-    first = first_chunk(method, code)
-    low = sample_cone(method, volume, scratch, p, first)
-    number = pick(method, scratch, first, low, c0, c1, c2, rules.key)
+    number = pick(volume, p, code, method, scratch, c0, c1, c2, rules.key)
     return toward(method.sphere, number, direction(method.sphere, code))
 
 

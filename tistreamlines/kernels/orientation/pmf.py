@@ -12,7 +12,6 @@ from ..halves import Method
 from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
 amplitudes = Hole("the orientation function at a point, which is in the team memory, at 32 of the sphere's vertices")
-OPEN_CONE = Constant("1: a direction at just the greatest angle is out of the cone (DIPY's det), 0: it is in (prob)")
 SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 
 
@@ -61,10 +60,7 @@ def sample(method: Method, scratch: PmfScratch, heading: vec3, cos_angle: real) 
         cosine = (x * heading[0] + y * heading[1]) + z * heading[2]
         if SYMMETRIC:
             cosine = absolute(cosine)
-        if OPEN_CONE:
-            value = where(cosine > cos_angle, value, 0.0)
-        else:
-            value = where(cosine < cos_angle, 0.0, value)
+        value = where(cosine < cos_angle, 0.0, value)
         put(scratch.pmf, c, value)
     return team_max(high)
 

@@ -28,7 +28,7 @@ HOLES = DROPPED | {
     "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "set_out": ptt.set_out_by_frame,
     "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
     "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
-    "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "OPEN_CONE": 0,
+    "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1,
 }  # fmt: skip
 SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation

@@ -1,0 +1,83 @@
+"""An orientation function by patches of 32 neighbouring vertices, and bounds of its samples in each.
+
+A row of stored samples holds those of a patch together, so that a patch is one read.  Behind them, or behind coefficients,
+it holds the greatest sample of its voxel in each patch, with what rounding can add.  What is interpolated from these is
+nowhere below what is interpolated from samples, so patches that cannot matter need not be read.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ..halves import Method
+from ..interpolate import ROW_CHUNKS, Corners, Volume, chunk_of, find_corners, interpolate_chunks
+from .harmonics import harmonic
+from .peaks import VERTEX_CHUNKS
+from .pmf import Pmf, PmfScratch
+
+amplitudes_at = Hole("stage: the orientation function at a point at 32 vertices of a chunk of ``numbers``, which lie in one patch")
+BOUNDS = Constant("channel of the first patch's bound in a row")
+STORED = Constant("1: rows hold samples, 0: coefficients")
+FIRST_CHUNK = Constant("first chunk of a row that is read at a point")
+
+
+class PatchedPmf(Pmf):
+    """Tables of the method.
+
+    ``numbers``: the 32 vertices in each patch, ~number of one that does not exist; further chunks are the method's own.
+    ``places``: x, y and z of all these, 32 of each in turn.
+    """
+
+    numbers: Ints
+    places: Reals
+
+
+@func
+def amplitudes_in_place(scratch: PmfScratch, c: i32, x: real, y: real, z: real) -> real:
+    """Amplitudes at 32 vertices of the sphere, from number ``c`` on, which ``read_patches`` has put there."""
+    return at(scratch.pmf, c)
+
+
+@func
+def read_patches(volume: Volume, p: vec3, method: Method, scratch: PmfScratch):
+    """Put the samples at a point in their places in ``pmf``."""
+    corners = Corners()
+    find_corners(corners, volume, p)
+    barrier()
+    for patch in range(VERTEX_CHUNKS):
+        number = at(method.numbers, 32 * patch)
+        value = chunk_of(corners, volume, 32 * patch)
+        scratch.pmf[maximum(number, -1 - number)] = where(number >= 0, value, 0.0)
+
+
+@stage
+def harmonics_at(corners: Corners, method: Method, volume: Volume, row: Reals, chunk: i32, patch: i32) -> real:
+    """Amplitudes of the coefficients in the row."""
+    x = at(method.places, 96 * chunk)
+    y = at(method.places, 96 * chunk + 32)
+    z = at(method.places, 96 * chunk + 64)
+    return harmonic(row, 0, x, y, z)
+
+
+@stage
+def samples_at(corners: Corners, method: Method, volume: Volume, row: Reals, chunk: i32, patch: i32) -> real:
+    """Amplitudes of the samples in the rows of the voxels around the point."""
+    return chunk_of(corners, volume, 32 * patch)
+
+
+@func
+def read_bounds(volume: Volume, p: vec3, row: Reals):
+    """Interpolate the end of the row, with bounds and the stopping rule's channels; of coefficients, the whole row."""
+    interpolate_chunks(volume, p, row, FIRST_CHUNK)
+
+
+@func
+def bounds_of(row: Reals) -> real:
+    """The bound of each patch at a point, one in each lane; 0 in others."""
+    bound = take(row, minimum(lane() + BOUNDS, 32 * ROW_CHUNKS - 1))
+    return where(lane() < VERTEX_CHUNKS, bound, 0.0)
+
+
+@func
+def patch_of(bounds: real, bound: real) -> i32:
+    """The first patch that has a bound."""
+    return i32(team_min(where(bounds == bound, real(lane()), 32.0)))
