@@ -16,7 +16,7 @@ from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
 from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.cone import first_chunk, sample_cone
+from tistreamlines.kernels.orientation.cone import least_that_counts
 from tistreamlines.kernels.orientation.peaks import direction
 from tistreamlines.kernels.orientation.pmf import toward
 from tistreamlines.linker.lang import Func, Hole, Ints, Reals, barrier, func, i32, real, u32, vec3
@@ -55,10 +55,9 @@ def chosen(
 def least_in_cone(item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints) -> real:
     """Sample the cone around a direction at point ``item``; return the least sample that counts."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
-    read(volume, p, scratch.row)
+    read(volume, p, begun[item], method, scratch)
     barrier()
-    first = first_chunk(begun[item])
-    return sample_cone(method, volume, scratch, p, first)
+    return least_that_counts(volume, p, begun[item], method, scratch)
 
 
 @func
@@ -67,7 +66,7 @@ def chosen_in_cone(
 ):
     """The same of a method that needs no more than the cone, by the code of the heading."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
-    read(volume, p, scratch.row)
+    read(volume, p, begun[item], method, scratch)
     barrier()
     number = pick(volume, p, begun[item], method, scratch, u32(item), u32(1), u32(2), key)
     codes[item] = toward(method.sphere, number, direction(method.sphere, begun[item]))

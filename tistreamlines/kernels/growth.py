@@ -12,7 +12,7 @@ from .orientation.peaks import LEAVES, NONE
 from .stop_reasons import Stop
 
 # the direction getter
-read = Hole("reads what the getter and the stopping rule need of the voxels' rows at a point")
+read = Hole("reads what the getter and the stopping rule need of the voxels' rows at a point, given the code of the last step")
 set_out = Hole("stage: sets the state of a half at its seed; returns the code that stands for its last step")
 load_state = Hole("stage: sets the state of a half that has taken steps, or None")
 store_state = Hole("stage: stores it, or None")
@@ -51,22 +51,28 @@ MAX_LENGTH, NOT_GROWN = int(Stop.MAX_LENGTH), int(Stop.NOT_GROWN)
 
 
 @func
-def visit(p: vec3, volume: Volume, stopping: Stopping, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
+def visit(
+    p: vec3, code: i32, volume: Volume, stopping: Stopping, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
+) -> i32:
     """Read the rows at a point; return the reason to stop there, or GROWING."""
     reason = OUTSIDE_IMAGE
     barrier()
     if inside(volume.shape, p) == 1:
-        read(volume, p, row)
+        read(volume, p, code, method, scratch)
         barrier()
-        reason = classify(stopping, volume, p, row, c0, c1, c2, key)
+        reason = classify(stopping, volume, p, scratch.row, c0, c1, c2, key)
     return reason
 
 
 @stage
-def examine(walk: Walk, memory: Memory, volume: Volume, stopping: Stopping, scratch: Scratch, rules: Rules):
+def examine(
+    walk: Walk, memory: Memory, volume: Volume, stopping: Stopping, method: Method, scratch: Scratch, rules: Rules
+):  # fmt: skip
     """Ask the stopping rule about the point ahead; ``moves`` is 0 where it has seen that point before, or at the seed."""
     number = u32(walk.taken + walk.moves)
-    walk.reason = visit(walk.ahead, volume, stopping, scratch.row, walk.seed, number, walk.branch, rules.key)
+    walk.reason = visit(
+        walk.ahead, walk.code, volume, stopping, method, scratch, walk.seed, number, walk.branch, rules.key
+    )  # fmt: skip
     remember(walk, memory, volume, stopping, scratch, rules)
 
 
@@ -189,7 +195,7 @@ def grow(
         bits = Bits()
         load(walk, state, memory, bits, half, steps, halves, rules, volume, method, scratch, recovery)
         while walk.goes_on == 1:
-            examine(walk, memory, volume, stopping, scratch, rules)
+            examine(walk, memory, volume, stopping, method, scratch, rules)
             look(walk, bits, filter)
             if walk.moves == 1:
                 walk.status = walk.reason

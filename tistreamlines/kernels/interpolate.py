@@ -119,17 +119,10 @@ def chunk_of(corners: Corners, volume: Volume, c: i32) -> real:
 
 
 @func
-def interpolate_chunks(volume: Volume, p: vec3, out: Reals, first: i32):
-    """Interpolate the channels at a point from a chunk on."""
+def interpolate_row(volume: Volume, p: vec3, out: Reals):
+    """Interpolate every channel at a point inside the image."""
     corners = Corners()
     find_corners(corners, volume, p)
     for chunk in unrolled(ROW_CHUNKS):
-        if chunk >= first:
-            value = chunk_of(corners, volume, chunk * 32)
-            put(out, chunk * 32, value)
-
-
-@func
-def interpolate_row(volume: Volume, p: vec3, out: Reals):
-    """Interpolate every channel at a point inside the image."""
-    interpolate_chunks(volume, p, out, 0)
+        value = chunk_of(corners, volume, chunk * 32)
+        put(out, chunk * 32, value)

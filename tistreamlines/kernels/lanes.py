@@ -165,7 +165,7 @@ def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
 
 
 @func
-def read_stop(volume: Volume, p: vec3, row: Reals):
+def interpolate_stop(volume: Volume, p: vec3, row: Reals):
     """Interpolate only the channels of the stopping rule; the order of additions is that of ``interpolate_row``.
 
     Each lane reads one corner.  The first 32 numbers of the row are overwritten, so several channels need a longer row.

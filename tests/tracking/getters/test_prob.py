@@ -39,7 +39,8 @@ from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.getters.prob import draw
 from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.cone import CONE_CHUNKS, first_chunk
+from tistreamlines.kernels.orientation.cone import first_chunk
+from tistreamlines.kernels.orientation.patches import CONE_CHUNKS
 from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
 from tistreamlines.kernels.orientation.pmf import initial_directions, sample
 from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, vec3, where
@@ -393,7 +394,7 @@ def test_a_full_basis_keeps_both_senses():
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_team_needs_little_memory(name):
-    prepared = case(name)
+    prepared = case(name, max_angle=30.0)
     size = sum(4 * n for key, (_, n) in prepared.scratch.items() if key not in prepared.shares)
     assert size <= (4700 if name == "asymmetric" else 2560)
     for guest, (host, start) in prepared.shares.items():

@@ -23,7 +23,7 @@ from tistreamlines.kernels.getters.ptt import (
 )
 from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
-from tistreamlines.kernels.lanes import nearest_vertex, read_stop
+from tistreamlines.kernels.lanes import interpolate_stop, nearest_vertex
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.space.nearest_vertex import cell_table
 from tistreamlines.space.sphere import load_sphere, sphere_tables
@@ -91,7 +91,7 @@ def stepping(
 def stops(item: i32, volume: Volume, scratch: PttScratch, points: Reals, out: Reals):
     """The stop map at a point, read alone and read with the row."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
-    read_stop(volume, p, scratch.row)
+    interpolate_stop(volume, p, scratch.row)
     barrier()
     out[2 * item] = scratch.row[STOP_CHANNEL]
     barrier()

@@ -12,10 +12,11 @@ from dialects import DIALECTS, ints, program, reals, run
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
-from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES, Vertex, read_row
+from tistreamlines.kernels.getters.reads import read_row, read_stop
+from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES, Vertex
 from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
-from tistreamlines.kernels.lanes import read_stop
+from tistreamlines.kernels.lanes import interpolate_stop
 from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
@@ -245,7 +246,7 @@ def test_devices_ask_the_same(arch, tmp_path):
 def both(item: i32, volume: Volume, row: Reals, out: Reals):
     """A rule's channels, read alone and with the row."""
     p = vec3(2.5 + real(item), 0.0, 0.0)
-    read_stop(volume, p, row)
+    interpolate_stop(volume, p, row)
     for i in range(2):
         out[4 * item + i] = row[STOP_CHANNEL + i]
     interpolate_row(volume, p, row)

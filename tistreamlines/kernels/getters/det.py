@@ -1,8 +1,8 @@
 """Deterministic tracking: the greatest sample of the PMF in the cone (DIPY's ``deterministic_propagator``), or its peak
 closest to the heading (``ClosestPeakDirectionGetter``).
 
-For the greatest sample, patches of the sphere are sampled in the order of their bounds, that of the greatest one first, until no
-bound of another patch that the cone touches reaches it.  It counts if it is not below a share of the maximum of the whole PMF.
+If a cone has few vertices and coefficients are stored, these vertices are listed in one chunk.  Otherwise, patches of the sphere are sampled in the order of their bounds, that of the greatest one first, until no
+bound of another patch that the cone touches reaches the greatest sample.  It counts if it is not below a share of the maximum of the whole PMF.
 That is at least the greatest sample that is known, and at most the greatest bound of the other patches; these are sampled in the
 same order while the answer depends on them.
 """
@@ -12,32 +12,9 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import Method, Scratch
 from ..interpolate import Corners, Volume, find_corners
-from ..orientation.patches import STORED, PatchedPmf, amplitudes_at, bounds_of, patch_of
-from ..orientation.peaks import NONE, SYMMETRIC, alike, closest_peak, direction
+from ..orientation.patches import CONE_CHUNKS, STORED, amplitudes_at, bounds_of, direction_number, patch_of, touched_by
+from ..orientation.peaks import NONE, VERTEX_CHUNKS, alike, closest_peak, direction
 from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
-
-
-class DetPmf(PatchedPmf):
-    """Tables of the method.
-
-    ``touched``: for each direction, which is a vertex or, unless SYMMETRIC, then its opposite, one bit for each patch: 1 if it
-    has vertices in the cone around the direction.
-    """
-
-    touched: Ints
-
-    def elements(self, fill):
-        numbers, directions = 32 * fill["VERTEX_CHUNKS"], self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
-        return self.sizes(fill) | {"numbers": numbers, "places": 3 * numbers, "touched": directions}
-
-
-@stage
-def touched_by(method: Method, code: i32) -> i32:
-    """The patches that the cone around a direction touches."""
-    place = code
-    if SYMMETRIC:
-        place = code >> 1
-    return method.touched[place]
 
 
 @stage
@@ -57,18 +34,23 @@ def greatest_vertex(
     found = 0.0
     bound = team_max(ahead)
     while (bound > 0.0) & (bound >= found):
-        patch = patch_of(ahead, bound)
-        number = at(method.numbers, 32 * patch)
-        value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
-        highest = maximum(highest, where(number >= 0, value, 0.0))
-        place = vec3(at(method.places, 96 * patch), at(method.places, 96 * patch + 32), at(method.places, 96 * patch + 64))
-        value = where((number >= 0) & (alike(place, heading) > method.rule.cos_angle), value, 0.0)
+        chunk = VERTEX_CHUNKS + direction_number(code)
+        if CONE_CHUNKS == 0:
+            chunk = patch_of(ahead, bound)
+        number = at(method.numbers, 32 * chunk)
+        value = where(number >= 0, amplitudes_at(corners, method, volume, scratch.row, chunk, chunk), 0.0)
+        highest = maximum(highest, value)
+        if CONE_CHUNKS:
+            bound = 0.0
+        else:
+            place = vec3(at(method.places, 96 * chunk), at(method.places, 96 * chunk + 32), at(method.places, 96 * chunk + 64))
+            value = where(alike(place, heading) > method.rule.cos_angle, value, 0.0)
+            ahead = where(lane() == chunk, 0.0, ahead)
+            rest = where(lane() == chunk, 0.0, rest)
+            bound = team_max(ahead)
         lowest = where((value > best) | ((value == best) & (number < lowest)), number, lowest)
         best = maximum(best, value)
         found = team_max(best)
-        ahead = where(lane() == patch, 0.0, ahead)
-        rest = where(lane() == patch, 0.0, rest)
-        bound = team_max(ahead)
     number = NONE
     if found > 0.0:
         high = team_max(highest)

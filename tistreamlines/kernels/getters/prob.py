@@ -13,7 +13,8 @@ from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import Method, Scratch
 from ..interpolate import Volume
-from ..orientation.cone import CONE_CHUNKS, first_chunk, sample_cone
+from ..orientation.cone import first_chunk, least_that_counts
+from ..orientation.patches import CONE_CHUNKS
 from ..orientation.peaks import NONE, VERTEX_CHUNKS
 from ..orientation.pmf import Pmf, PmfScratch, probability, sample, toward
 
@@ -65,12 +66,11 @@ def drawn_vertex(
     volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
     """A vertex of the cone, drawn with its probability; NONE if no sample counts."""
-    first = first_chunk(code)
-    low = sample_cone(method, volume, scratch, p, first)
+    low = least_that_counts(volume, p, code, method, scratch)
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
     number = draw(scratch.cone, CONE_CHUNKS, scratch.sums, low, uniform(w[0]))
     if number >= 0:
-        number = method.numbers[32 * (VERTEX_CHUNKS + first) + number]
+        number = method.numbers[32 * (VERTEX_CHUNKS + first_chunk(code)) + number]
     return number
 
 

@@ -11,6 +11,7 @@ from ..interpolate import Volume, interpolate_row
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import toward
 from .dead_ends import KEPT
+from .reads import read_row
 
 read_all = Hole("reads the whole orientation function at a point")
 initial_directions = Hole("the getter's peaks at a seed")
@@ -33,12 +34,6 @@ def begin_by_row(volume: Volume, p: vec3, method: Method, scratch: Scratch, c0: 
 def read_whole_row(volume: Volume, p: vec3, method: Method, scratch: Scratch):
     """Interpolate all channels of the row into the team's memory."""
     interpolate_row(volume, p, scratch.row)
-
-
-@func
-def read_row(volume: Volume, p: vec3, row: Reals):
-    """Interpolate all channels of the row."""
-    interpolate_row(volume, p, row)
 
 
 @stage

@@ -1,6 +1,8 @@
 """What a draw needs of a PMF: its samples within the greatest angle to the heading, and the least sample that counts.
 
-The heading of a step is a vertex of the sphere or its opposite, so tables list the vertices in the cone around each.
+The heading of a step is a vertex of the sphere or its opposite, so tables list the vertices in the cone around each.  Stored
+samples are read together with the bounds and the stopping rule's channels, so that a processor waits for memory once;
+coefficients are evaluated when a step is chosen.
 
 Samples below a share of the maximum count as 0.  The maximum is at least the greatest sample in the cone, and at most the
 greatest bound of a patch.  Only if the thresholds that follow from both differ for a sample of the cone, patches are sampled,
@@ -11,35 +13,42 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import Method
-from ..interpolate import Corners, Volume, find_corners
-from .patches import STORED, PatchedPmf, amplitudes_at, bounds_of, patch_of
-from .peaks import SYMMETRIC, VERTEX_CHUNKS
+from ..interpolate import Corners, Volume, find_corners, interpolate_row
+from .patches import (
+    CONE_CHUNKS,
+    STORED,
+    PatchedPmf,
+    amplitudes_at,
+    bounds_of,
+    direction_number,
+    interpolate_bounds,
+    patch_of,
+    touched_by,
+)
+from .peaks import VERTEX_CHUNKS
 from .pmf import PmfScratch
 
-CONE_CHUNKS = Constant("most chunks of 32 vertices in which those of a cone are listed")
 TOGETHER = Constant("chunks of a cone that are read together, so that a processor waits for their samples once")
 
 
 class ConePmf(PatchedPmf):
     """Tables of the method.
 
-    Behind the patches, ``numbers`` has 32 * CONE_CHUNKS vertices for each direction, which is a vertex or, unless SYMMETRIC,
-    then its opposite; ~number of one that is not in the cone.  ``patches``: the patch of each chunk of these whose samples
-    are stored, or 0; -1 for TOGETHER chunks without vertices.
+    ``patches``: the patch of each listed chunk whose samples are stored, or 0; -1 for TOGETHER chunks without vertices.
     """
 
     patches: Ints
 
     def elements(self, fill):
-        chunks = fill["CONE_CHUNKS"] * self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
-        numbers = 32 * (chunks + fill["VERTEX_CHUNKS"])
-        return self.sizes(fill) | {"numbers": numbers, "places": 3 * numbers, "patches": chunks}
+        directions = self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
+        return super().elements(fill) | {"patches": fill["CONE_CHUNKS"] * directions}
 
 
 class ConeScratch(PmfScratch):
     """Team memory; ``cone`` has the samples of the chunks that are listed for a direction, 0 outside its cone.
 
-    They may overwrite the begin of a row of samples, which is not read in a step.
+    They may overwrite the begin of a row of samples, which is not read in a step.  ``sums`` begins with each lane's greatest
+    sample, also of those outside, until a vertex is drawn.
     """
 
     cone: Reals
@@ -52,10 +61,41 @@ class ConeScratch(PmfScratch):
 @stage
 def first_chunk(code: i32) -> i32:
     """The first chunk of the cone around a direction."""
-    chunk = CONE_CHUNKS * code
-    if SYMMETRIC:
-        chunk = CONE_CHUNKS * (code >> 1)
-    return chunk
+    return CONE_CHUNKS * direction_number(code)
+
+
+@stage
+def sample_cone(corners: Corners, volume: Volume, code: i32, method: Method, scratch: ConeScratch):
+    """Sample the PMF in the cone around a direction."""
+    first = first_chunk(code)
+    best = lanes(0.0)
+    for group in range(CONE_CHUNKS // TOGETHER):
+        chunk = TOGETHER * group
+        if method.patches[first + chunk] >= 0:
+            for part in unrolled(TOGETHER):
+                patch = method.patches[first + chunk + part]
+                listed = VERTEX_CHUNKS + first + chunk + part
+                number = at(method.numbers, 32 * listed)
+                value = amplitudes_at(corners, method, volume, scratch.row, listed, patch)
+                # vertices beside the cone are looked at all the same
+                best = maximum(best, where(maximum(number, -1 - number) < method.sphere.count, value, 0.0))
+                put(scratch.cone, 32 * (chunk + part), where(number >= 0, value, 0.0))
+        else:
+            for part in unrolled(TOGETHER):
+                put(scratch.cone, 32 * (chunk + part), lanes(0.0))
+    put(scratch.sums, 0, best)
+
+
+@func
+def read_cone(volume: Volume, p: vec3, code: i32, method: Method, scratch: ConeScratch):
+    """Read what a step needs of the rows: of coefficients, all; of samples, those of the patches that the cone touches."""
+    if STORED:
+        corners = Corners()
+        find_corners(corners, volume, p)
+        interpolate_bounds(corners, volume, scratch.row)
+        sample_cone(corners, volume, code, method, scratch)
+    else:
+        interpolate_row(volume, p, scratch.row)
 
 
 @func
@@ -68,35 +108,22 @@ def greatest_below(cone: Reals, most: real) -> real:
     return team_max(below)
 
 
-@stage
-def sample_cone(method: Method, volume: Volume, scratch: ConeScratch, p: vec3, first: i32) -> real:
-    """Sample the PMF in the chunks of a cone, from number ``first`` on.  Return the least sample that counts."""
+@func
+def least_that_counts(volume: Volume, p: vec3, code: i32, method: Method, scratch: ConeScratch) -> real:
+    """The least sample that counts in the cone around a direction, which has been read; the samples are in ``cone``."""
     corners = Corners()
-    if STORED:
-        find_corners(corners, volume, p)
+    if STORED == 0:
+        sample_cone(corners, volume, code, method, scratch)
+        barrier()
     rest = bounds_of(scratch.row)
-    best = lanes(0.0)
-    barrier()
-    for group in range(CONE_CHUNKS // TOGETHER):
-        chunk = TOGETHER * group
-        if method.patches[first + chunk] >= 0:
-            for part in unrolled(TOGETHER):
-                patch = method.patches[first + chunk + part]
-                listed = VERTEX_CHUNKS + first + chunk + part
-                number = at(method.numbers, 32 * listed)
-                value = amplitudes_at(corners, method, volume, scratch.row, listed, patch)
-                # vertices beside the cone are looked at all the same
-                best = maximum(best, where(maximum(number, -1 - number) < method.sphere.count, value, 0.0))
-                put(scratch.cone, 32 * (chunk + part), where(number >= 0, value, 0.0))
-                if STORED:
-                    rest = where(lane() == patch, 0.0, rest)
-        else:
-            for part in unrolled(TOGETHER):
-                put(scratch.cone, 32 * (chunk + part), lanes(0.0))
-    high = team_max(best)
+    if STORED:
+        rest = where((touched_by(method, code) >> lane()) & 1 == 1, 0.0, rest)
+    high = team_max(at(scratch.sums, 0))
     bound = team_max(rest)
-    barrier()
     doubtful = greatest_below(scratch.cone, method.threshold * maximum(bound, high))
+    if STORED:
+        if doubtful > 0.0:
+            find_corners(corners, volume, p)
     while (doubtful > 0.0) & (doubtful >= method.threshold * high) & (bound > high):
         patch = patch_of(rest, bound)
         value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import Method
-from ..interpolate import ROW_CHUNKS, Corners, Volume, chunk_of, find_corners, interpolate_chunks
+from ..interpolate import ROW_CHUNKS, Corners, Volume, chunk_of, find_corners
 from .harmonics import harmonic
-from .peaks import VERTEX_CHUNKS
+from .peaks import SYMMETRIC, VERTEX_CHUNKS
 from .pmf import Pmf, PmfScratch
 
 amplitudes_at = Hole("stage: the orientation function at a point at 32 vertices of a chunk of ``numbers``, which lie in one patch")
+CONE_CHUNKS = Constant("chunks of 32 vertices, behind the patches, in which those of the cone around each direction are listed")
 BOUNDS = Constant("channel of the first patch's bound in a row")
 STORED = Constant("1: rows hold samples, 0: coefficients")
 FIRST_CHUNK = Constant("first chunk of a row that is read at a point")
@@ -23,12 +24,19 @@ FIRST_CHUNK = Constant("first chunk of a row that is read at a point")
 class PatchedPmf(Pmf):
     """Tables of the method.
 
-    ``numbers``: the 32 vertices in each patch, ~number of one that does not exist; further chunks are the method's own.
-    ``places``: x, y and z of all these, 32 of each in turn.
+    ``numbers``: the 32 vertices in each patch, ~number of one that does not exist; behind these, CONE_CHUNKS chunks for each
+    direction, with ~number of one that is not in the cone.  ``places``: x, y and z of all these, 32 of each in turn.  ``touched``: for each direction, which is a vertex or, unless
+    SYMMETRIC, then its opposite, one bit for each patch: 1 if it has vertices in the cone around the direction.
     """
 
     numbers: Ints
     places: Reals
+    touched: Ints
+
+    def elements(self, fill):
+        directions = self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
+        chunks = fill["VERTEX_CHUNKS"] + fill["CONE_CHUNKS"] * directions
+        return self.sizes(fill) | {"numbers": 32 * chunks, "places": 96 * chunks, "touched": directions}
 
 
 @func
@@ -64,10 +72,35 @@ def samples_at(corners: Corners, method: Method, volume: Volume, row: Reals, chu
     return chunk_of(corners, volume, 32 * patch)
 
 
-@func
-def read_bounds(volume: Volume, p: vec3, row: Reals):
+@stage
+def interpolate_bounds(corners: Corners, volume: Volume, row: Reals):
     """Interpolate the end of the row, with bounds and the stopping rule's channels; of coefficients, the whole row."""
-    interpolate_chunks(volume, p, row, FIRST_CHUNK)
+    for chunk in unrolled(ROW_CHUNKS):
+        if chunk >= FIRST_CHUNK:
+            put(row, 32 * chunk, chunk_of(corners, volume, 32 * chunk))
+
+
+@func
+def read_bounds(volume: Volume, p: vec3, code: i32, method: Method, scratch: PmfScratch):
+    """Read what a step needs of the rows before patches are sampled."""
+    corners = Corners()
+    find_corners(corners, volume, p)
+    interpolate_bounds(corners, volume, scratch.row)
+
+
+@stage
+def direction_number(code: i32) -> i32:
+    """The place of a direction in tables that have one entry for a vertex and its opposite if these are alike."""
+    place = code
+    if SYMMETRIC:
+        place = code >> 1
+    return place
+
+
+@stage
+def touched_by(method: Method, code: i32) -> i32:
+    """The patches that the cone around a direction touches."""
+    return method.touched[direction_number(code)]
 
 
 @func

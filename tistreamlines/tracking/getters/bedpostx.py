@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
 from ...io.samples import Samples
-from ...kernels import lanes
 from ...kernels.getters import bedpostx, headings
 from ...kernels.getters.dead_ends import KEPT
+from ...kernels.getters.reads import read_stop
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
 from ..tables.given import Given, Prepared
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 MOST_BITS = 30  # of a step's code
 HOLES = KEPT | {
-    "State": headings.Heading, "begin": bedpostx.begin_by_sample, "read": lanes.read_stop,
+    "State": headings.Heading, "begin": bedpostx.begin_by_sample, "read": read_stop,
     "set_out": bedpostx.set_out_from_seed, "load_state": headings.load_heading, "store_state": headings.store_heading,
     "choose": bedpostx.choose_fibre, "move": bedpostx.move_along_fibre, "note_step_again": None, "CARRIED": 3,
     "LAID_OUT_ABREAST": 0,

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import choose_in_cone
-from ...kernels.orientation import patches
-from ...kernels.orientation.cone import ConePmf, ConeScratch
+from ...kernels.orientation import cone, patches
 from ...space.cones import PATCH, cones, listed, listed_by_patches, patched, touched
 from ...space.polynomials import monomials
 from ...space.sphere import padded
@@ -35,12 +34,16 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
     near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
         return prepare_pmf(given, options, {"next_direction": prob.next_direction})
-    own = {"pick": prob.drawn_vertex, "TOGETHER": TOGETHER if stored else 1, "CONE_CHUNKS": used.shape[1]}
-    made = prepare_patched(given, options, rows, np.concatenate([order, near.ravel()]), own)
-    method = ConePmf(**vars(made.method), patches=used.ravel())
-    team = ConeScratch(**vars(made.team), cone=32 * used.shape[1])
-    host = "row" if stored else "pmf"
-    fits = team.cone <= getattr(team, host)  # on a small sphere, groups of patches may be more than a row
+    own = {
+        "pick": prob.drawn_vertex, "read": cone.read_cone, "CONE_CHUNKS": used.shape[1],
+        "TOGETHER": TOGETHER if stored else 1,
+    }  # fmt: skip
+    made = prepare_patched(given, options, rows, np.concatenate([order, near.ravel()]), touched(inside, order), own)
+    method = cone.ConePmf(**vars(made.method), patches=used.ravel())
+    team = cone.ConeScratch(**vars(made.team), cone=PATCH * used.shape[1])
+    # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
+    host, room = ("row", PATCH * made.fill["FIRST_CHUNK"]) if stored else ("pmf", PATCH * made.fill["VERTEX_CHUNKS"])
+    fits = PATCH * used.shape[1] <= room
     shares = made.shares | ({"scratch_cone": (f"scratch_{host}", 0)} if fits else {})
     return replace(made, method=method, team=team, shares=shares)
 
@@ -50,9 +53,12 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
     if options.det_rule == "closest":
         return prepare_pmf(given, options, {"next_direction": det.closest_direction})
     order, rows = patched(given.vertices_and_edges[0]), _rows(given, options)
-    made = prepare_patched(given, options, rows, order, {"pick": det.greatest_vertex})
-    reached = touched(_cones(given, options, closed=False), order)
-    return replace(made, method=det.DetPmf(**vars(made.method), touched=reached))
+    inside = _cones(given, options, closed=False)
+    near, _ = listed(inside)
+    one = rows.half_order > 0 and near.shape[1] == 1  # takes less time than the patches that two chunks need
+    own = {"pick": det.greatest_vertex, "read": patches.read_bounds, "CONE_CHUNKS": int(one)}
+    numbers = np.concatenate([order, near.ravel()]) if one else order
+    return prepare_patched(given, options, rows, numbers, touched(inside, order), own)
 
 
 def _rows(given: Given, options: PmfOptions) -> Rows:
@@ -65,7 +71,9 @@ def _cones(given: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bo
     return cones(vertices, peak_rule(options).cos_angle, symmetric=symmetric, closed=closed)
 
 
-def prepare_patched(given: Given, options: PmfOptions, rows: Rows, numbers: Array, own: dict[str, Any]) -> Prepared:
+def prepare_patched(
+    given: Given, options: PmfOptions, rows: Rows, numbers: Array, reached: Array, own: dict[str, Any]
+) -> Prepared:
     """Make the tables of a method that takes a vertex within the greatest angle; see :func:`.pmf.prepare_pmf`.
 
     Parameters
@@ -76,6 +84,8 @@ def prepare_patched(given: Given, options: PmfOptions, rows: Rows, numbers: Arra
         The layout of the rows without bounds.
     numbers : (n,) int32
         Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
+    reached : (m,) int32
+        The patches that the cone around each direction touches, see :func:`tistreamlines.space.cones.touched`.
     own : dict
         Constants and holes of the method.
 
@@ -90,15 +100,15 @@ def prepare_patched(given: Given, options: PmfOptions, rows: Rows, numbers: Arra
         start = padded(start)  # so that a step reads one chunk besides the patches
     own = own | {
         "STORED": int(stored), "BOUNDS": start, "FIRST_CHUNK": start // PATCH if stored else 0,
-        "choose": choose_in_cone, "read": patches.read_bounds,
-        "amplitudes_at": patches.samples_at if stored else patches.harmonics_at,
+        "choose": choose_in_cone, "amplitudes_at": patches.samples_at if stored else patches.harmonics_at,
     }  # fmt: skip
     if stored:
         own |= {"amplitudes": patches.amplitudes_in_place, "read_all": patches.read_patches}
     made = prepare_pmf(given, options, own, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
-    return replace(made, method=patches.PatchedPmf(**vars(made.method), numbers=numbers, places=places.ravel()))
+    tables = {"numbers": numbers, "places": places.ravel(), "touched": reached}
+    return replace(made, method=patches.PatchedPmf(**vars(made.method), **tables))
 
 
 def bounded(rows: Rows, vertices: Array, numbers: Array, start: int) -> Rows:

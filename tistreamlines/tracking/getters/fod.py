@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
-from ...kernels import lanes
 from ...kernels.getters import fod, headings, ifod1, ifod2
 from ...kernels.getters.dead_ends import KEPT
-from ...kernels.getters.vertex_steps import read_row
+from ...kernels.getters.reads import read_row, read_stop
 from ...option import MODEL, option
 from ...space.cone_grid import cone_grid
 from ...space.harmonics import basis_of, order_of, to_descoteaux
@@ -41,7 +40,7 @@ FIRST = HOLES | {
     "move": ifod1.move_on_course, "CARRIED": 3, "ARC": 1,
 }  # fmt: skip
 SECOND = HOLES | {
-    "State": ifod2.Arc, "read": lanes.read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
+    "State": ifod2.Arc, "read": read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
     "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 13,
     "SHUNS_FLUID": 0, "fluid_at": fod.no_fluid,
 }  # fmt: skip

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import ParameterError
-from ...kernels import lanes
 from ...kernels.getters import ptt
 from ...kernels.getters.dead_ends import DROPPED
+from ...kernels.getters.reads import read_stop
 from ...kernels.orientation.samples import amplitude_of_samples, sphere_of_samples
 from ...option import MODEL, option
 from ...space.nearest_vertex import cell_table, compact_order, without_opposite
@@ -25,7 +25,7 @@ MOST_POWER = 100  # two to this power still fits a float32
 CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
 OFTEN_READ = ("method_sphere_vertices",)
 HOLES = DROPPED | {
-    "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": lanes.read_stop, "set_out": ptt.set_out_by_frame,
+    "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": read_stop, "set_out": ptt.set_out_by_frame,
     "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
     "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
     "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1,

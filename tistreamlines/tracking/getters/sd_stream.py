@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ...kernels.getters import sd_stream
 from ...kernels.getters.dead_ends import KEPT
 from ...kernels.getters.direction_codes import HALF
-from ...kernels.getters.vertex_steps import Vertex, read_row
+from ...kernels.getters.reads import read_row
+from ...kernels.getters.vertex_steps import Vertex
 from ..tables.given import Given, Prepared
 from .fod import FodOptions, order_of_fods, prepare_fods
 from .shared import harmonic_operations
