@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tistreamlines.backends.taichi.copies import by_driver, by_kernels
+from tistreamlines.backends.taichi import copies
+from tistreamlines.backends.taichi.copies import by_driver, by_kernels, later_copies
 
 
 class Kernels:
@@ -46,3 +48,26 @@ def test_the_front_of_an_array_is_copied(way):
     to_host(array, out)
     assert out.tolist() == [0, 1, 2, 3, 7]
     assert len(waits) == (way == "driver")
+
+
+@pytest.mark.parametrize(("arch", "known"), [("vulkan", True), ("metal", True), ("cuda", False)])
+def test_only_cudas_driver_copies_beside_kernels(arch, known):
+    parts = SimpleNamespace(address_of=(lambda array: array.ctypes.data) if known else None)
+    assert later_copies(SimpleNamespace(device=SimpleNamespace(arch=arch), parts=parts)) is None
+
+
+def test_what_is_copied_later_is_what_was_noted(monkeypatch):
+    notes = []
+
+    def note():
+        notes.append(1)
+        return ctypes.memmove
+
+    monkeypatch.setattr(copies, "cuda_later_copies", lambda: note)
+    parts = SimpleNamespace(address_of=lambda array: array.ctypes.data)
+    later = later_copies(SimpleNamespace(device=SimpleNamespace(arch="cuda"), parts=parts))
+    array, out = np.arange(9, dtype=np.int32), np.zeros(5, np.int32)
+    finish = later(array, out)
+    assert notes and not out.any()
+    finish()
+    assert out.tolist() == [0, 1, 2, 3, 4]

@@ -296,6 +296,42 @@ def test_gpus_do_not_know_how_often_a_rolled_loop_runs():
     assert np.array_equal(*found)
 
 
+@func
+def chained(item: i32, x: Reals, out: Reals):
+    """Sums and products that feed one another, and a running sum."""
+    total = x[0] * x[1] - x[2]
+    for k in range(2):
+        total = total + x[k] * (x[k + 1] + x[3])
+    out[0] = (x[0] - x[1]) * (total + 0.5)
+
+
+def test_sums_and_products_are_guarded_but_running_sums():
+    texts = {arch: link([chained], _taichi.dialect(arch, True), {}).text for arch in ("cuda", "vulkan")}
+    own = {arch: text[text.index("def chained") :] for arch, text in texts.items()}
+    assert own["cuda"].count("- _nil)") == 3 and own["cuda"].count("* _one ") == 4
+    assert own["vulkan"].count("_guard(") == 7
+    assert "* _one" not in link([chained], _taichi.dialect("cuda", False), {}).text
+
+
+@pytest.mark.parametrize("zero", [0.0, 1e-3])
+def test_the_guards_of_cuda_are_a_zero_and_a_one(zero):
+    """With others, the result is another one."""
+    text = link([chained], _taichi.dialect("cuda", True), {}).text
+    body = ast.parse(text[text.index("@ti.func\ndef chained") :]).body[0]
+    body.decorator_list = []
+    for argument in body.args.args:
+        argument.annotation = None
+    space: dict = {}
+    exec(compile(ast.Module([body], []), "chained", "exec"), space)
+    x, out = np.array([0.3, -1.7, 0.9, 2.1], np.float64), np.zeros(1)
+    values = {"_zero": 0, "_nil": zero, "_one": 1 + zero, "_lane": 0, "_pool": None, "item": 0, "x": x, "out": out}
+    space["chained"](*[values[argument.arg] for argument in body.args.args])
+    total = x[0] * x[1] - x[2]
+    for k in range(2):
+        total += x[k] * (x[k + 1] + x[3])
+    assert (out[0] == (x[0] - x[1]) * (total + 0.5)) == (zero == 0)
+
+
 @pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect(32), _numba.dialect(64)], ids=lambda f: f.name)
 def test_texts_differ_where_the_constants_do(made):
     first, second = (link([combine], made, {"operation": plus, "SCALE": scale}).text for scale in (3, 4))

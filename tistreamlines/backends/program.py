@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,8 +36,13 @@ class Program(Protocol):
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
 
-    def gather(self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int) -> None:
-        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host."""
+    def gather(
+        self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int
+    ) -> Callable[[], None] | None:
+        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
+
+        Where the device can run other kernels meanwhile, nothing is copied yet, and a function is returned that does so.
+        """
 
     def sync(self) -> None:
         """Wait for the device."""

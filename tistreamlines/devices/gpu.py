@@ -100,13 +100,38 @@ def cuda_copies() -> tuple[Callable[[int, int, int], None], Callable[[int, int, 
     lib = _cuda()[0]
 
     def copier(function: Any) -> Callable[[int, int, int], None]:
+        return lambda to, source, count: _copied(lib, function(c.c_uint64(to), c.c_uint64(source), c.c_size_t(count)))
+
+    return copier(lib.cuMemcpyHtoD_v2), copier(lib.cuMemcpyDtoH_v2)
+
+
+def cuda_later_copies() -> Callable[[], Callable[[int, int, int], None]]:
+    """Return a function that notes the kernels launched so far in the current context, and returns another one.
+
+    That copies bytes from the device to the host when these have ended, while later ones run: to and from an address, a
+    number. Both raise RuntimeError with the name of CUDA's error.
+    """
+    lib, stream = _cuda()[0], c.c_void_p()
+    no_waiting, no_timing = 1, 2  # for kernels that run elsewhere; of the event
+    _copied(lib, lib.cuStreamCreate(c.byref(stream), no_waiting))
+
+    def note() -> Callable[[int, int, int], None]:
+        event = c.c_void_p()
+        _copied(lib, lib.cuEventCreate(c.byref(event), no_timing) or lib.cuEventRecord(event, None))
+
         def copy(to: int, source: int, count: int) -> None:
-            if code := function(c.c_uint64(to), c.c_uint64(source), c.c_size_t(count)):
-                raise RuntimeError(f"CUDA Error {_cuda_error(lib, code)} while copying")
+            addresses = c.c_uint64(to), c.c_uint64(source), c.c_size_t(count)
+            code = lib.cuStreamWaitEvent(stream, event, 0) or lib.cuMemcpyDtoHAsync_v2(*addresses, stream)
+            _copied(lib, code or lib.cuStreamSynchronize(stream) or lib.cuEventDestroy_v2(event))
 
         return copy
 
-    return copier(lib.cuMemcpyHtoD_v2), copier(lib.cuMemcpyDtoH_v2)
+    return note
+
+
+def _copied(lib: c.CDLL, code: int) -> None:
+    if code:
+        raise RuntimeError(f"CUDA Error {_cuda_error(lib, code)} while copying")
 
 
 def _cuda_error(lib: c.CDLL, code: int) -> str:

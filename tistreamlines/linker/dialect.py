@@ -19,8 +19,8 @@ class Dialect:
     literal : function from a float to the text of a real literal.
     handed : function from the text of an integer literal to the text that is passed to a kernel function.
     hidden : parameters that every function passes on (the zeros of the guards, the lane, the team's pool).
-    guard : function from the text of a real expression, and whether it is a product, to the guarded text; None where no
-        guard is needed.
+    guard : function from (left, symbol, right) to the text of a guarded product or sum of reals; None where no guard is
+        needed.
     wrap_words : True if 32-bit words do not wrap by themselves.
     each, unroll, roll : functions from the loop's target and count to the lines that open the loop.
     parameter : function from a parameter's name and kind to its text.
@@ -35,7 +35,7 @@ class Dialect:
     literal: Callable[[float], str]
     handed: Callable[[str], str] = lambda text: text
     hidden: tuple[str, ...] = ()
-    guard: Callable[[str, bool], str] | None = None
+    guard: Callable[[str, str, str], str] | None = None
     wrap_words: bool = False
     each: Callable[[str, str], list[str]] | None = None
     unroll: Callable[[str], str] = lambda n: f"range({n})"

@@ -74,6 +74,7 @@ class Rewriter(ast.NodeVisitor):
         self.dialect, self.fill, self.parameters_of = dialect, fill, parameters_of
         self.tree, self.scope = tree_of(function), function.function.__globals__
         self.records: set[str] = set()
+        self.operations: dict[ast.BinOp, tuple[str, str, str]] = {}  # texts of what is left, of the symbol, of what is right
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
             self.declare(argument.arg, annotation(argument.annotation, function, fill))
@@ -215,7 +216,7 @@ class Rewriter(ast.NodeVisitor):
     def guarded(self, node: ast.expr, text: str) -> str:
         if not (isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS) and self.dialect.guard):
             return text
-        return self.dialect.guard(text, isinstance(node.op, ast.Mult))
+        return self.dialect.guard(*self.operations[node])
 
     def visit_Constant(self, node: ast.Constant) -> tuple[str, str]:
         if isinstance(node.value, float):
@@ -254,6 +255,7 @@ class Rewriter(ast.NodeVisitor):
         if REAL in (lk, rk):
             left, right = self.guarded(node.left, left), self.guarded(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
+        self.operations[node] = (left, symbol, right)
         kind = next(k for k in (REAL, WORD, BOOL, INT) if k in (lk, rk))
         text = self.dialect.logic(left, symbol, right) if kind == BOOL else f"({left} {symbol} {right})"
         if kind == WORD and self.dialect.wrap_words:

@@ -24,7 +24,7 @@ from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import check_numbers
-from ..tracking.growth.memory import FEWEST_SEEDS, MOST_SEEDS, SOFTWARE_SEEDS
+from ..tracking.growth.memory import FEWEST_SEEDS, SOFTWARE_SEEDS, USUAL_SEEDS
 from ..tracking.growth.settings import Settings
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.products import Collector
@@ -61,7 +61,7 @@ class Several:
         self.note, self.statistics = note, Statistics()
         self._remotes = [Remote(one, number, MAPS // len(devices)) for number, one in enumerate(devices)]
         fast = all(one.on_gpu for one in devices)
-        self._sizes = (GPU_SEEDS, MOST_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
+        self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0
         self._tables: tuple[int, Any] | None = None
         self._found: tuple[Array, Array] | None = None  # the initial directions that were asked for

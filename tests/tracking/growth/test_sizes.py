@@ -33,7 +33,17 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import memory as memory_module
 from tistreamlines.tracking.growth.linking import filled
-from tistreamlines.tracking.growth.memory import MOST_ELEMENTS, PART_WORDS, capacity_for, sizes, total
+from tistreamlines.tracking.growth.memory import (
+    CHUNK_POINTS,
+    MOST_ELEMENTS,
+    MOST_SEEDS,
+    PART_WORDS,
+    PARTS_AHEAD,
+    USUAL_SEEDS,
+    capacity_for,
+    sizes,
+    total,
+)
 from tistreamlines.tracking.growth.pace import AHEAD, MOST_AHEAD, Pace
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.seeding.seeds import RandomSeeds
@@ -68,9 +78,9 @@ def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
     words = -(-max_steps // (32 // fill["CODE_BITS"]))
     assert capacity.elements["packed"][1] >= capacity.words + 2 * words
     assert 4 * total(capacity.elements) + tables <= (limit or 139 * 2**30)
-    assert capacity.seeds <= (asked or 100_000)
+    assert capacity.seeds <= (asked or MOST_SEEDS)
     if limit is None and max_steps == 500 and fill is BOOT:
-        assert capacity.seeds == min(asked or 100_000, 536_870)  # as before there were bounds
+        assert capacity.seeds == min(asked or MOST_SEEDS, 536_870)  # as before there were bounds
         assert capacity.words == PART_WORDS
 
 
@@ -90,7 +100,8 @@ def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
         assert capacity_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
         return
     taken = 4 * total(capacity.elements)
-    on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, capacity.elements["packed"][1])
+    words = capacity.elements["packed"][1]
+    on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, PARTS_AHEAD * words)
     assert tables + taken + on_the_way <= limit
 
 
@@ -329,6 +340,30 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
     assert len(batches) > 2
     assert max(launches) <= 0.4
     assert len(launches) < 3 * sum(launches) / 0.4 + 3 * len(batches) + 12  # and no more of them than need be
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        (5, MOST_SEEDS), (CHUNK_POINTS / 250_000, 250_000), (CHUNK_POINTS / 99_000, USUAL_SEEDS), (9000, USUAL_SEEDS),
+    ],
+)  # fmt: skip
+def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
+    """Unless the user has said how many."""
+    for asked, most in ((None, expected), (300_000, 300_000)):
+        growth = engine(chunk_size=asked).growth
+        growth.capacity = replace(growth.capacity, seeds=asked or MOST_SEEDS, streamlines=10**7)
+        assert growth.ready() == (asked or USUAL_SEEDS)  # nothing is known yet
+        growth._points = points
+        assert growth.ready() == most
+        for ahead in (10**7, 300_000, 5):
+            assert growth.ready(ahead) == (asked or min(most, max(USUAL_SEEDS, ahead // 2)))
+
+
+def test_points_of_a_seed_are_those_of_the_last_chunk():
+    made = engine(chunk_size=20)
+    batch = whole(made.track(SEEDS[:20]))
+    assert made.growth._points == (len(batch.points) - len(batch)) / 20
 
 
 def test_a_cpu_counts_by_its_own_rules():

@@ -106,7 +106,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
     used = [n for n in names if n in source.scratch]
     tables = [n for n in names if n in block.tables]
     threads = 32 * block.teams
-    inner = ", ".join(["_zero", "_nil", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])
+    inner = ", ".join(["_zero", "_nil", "_one", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])
     draw = [
         "if _lane == 0:",
         "    _ticket[_team] = ti.atomic_add(_queue[0], 1)",
@@ -117,6 +117,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
     body = [
         "_lane = _thread & 31",
         "_nil = ti.bit_cast(_zero, ti.f32)",
+        f"_one = ti.bit_cast(_zero + {0x3F800000}, ti.f32)",
         f"_team = (_thread >> 5) % {block.teams}",
         f"_pool = SharedArray(({32 if block.kind == 'block' else 1},), ti.f32)",
         f"_ticket = SharedArray(({block.teams},), ti.i32)",

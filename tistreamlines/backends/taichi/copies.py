@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...devices.gpu import cuda_copies
+from ...devices.gpu import cuda_copies, cuda_later_copies
 
 if TYPE_CHECKING:
     from .runtime import Runtime
 
 Copy = Callable[[Any, np.ndarray], None]  # between an array on the device and one on the host
+Later = Callable[[Any, np.ndarray], Callable[[], None]]  # returns what copies to the host
 
 
 def copies(runtime: Runtime, kernels: Any) -> tuple[Copy, Copy]:
@@ -32,6 +33,23 @@ def copies(runtime: Runtime, kernels: Any) -> tuple[Copy, Copy]:
     if runtime.device.arch == "cuda" and runtime.parts.address_of is not None:
         return by_driver(runtime.parts.address_of, *cuda_copies(), runtime.ti.sync)
     return by_kernels(kernels)
+
+
+def later_copies(runtime: Runtime) -> Later | None:
+    """Return a function that lets an array be copied when it holds what kernels launched so far write, beside later ones.
+
+    None where copies wait for all kernels. Callers hold the lock, also of the function that it returns.
+    """
+    address_of = runtime.parts.address_of
+    if runtime.device.arch != "cuda" or address_of is None:
+        return None
+    note = cuda_later_copies()
+
+    def later(array: Any, out: np.ndarray) -> Callable[[], None]:
+        copy = note()
+        return lambda: copy(out.ctypes.data, address_of(array), out.nbytes)
+
+    return later
 
 
 def by_driver(

@@ -2,11 +2,13 @@
 
 A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
 Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know. It is
-combined with them by a bitwise or; on some archs, it is subtracted from products as a real number.
+combined with them by a bitwise or; on some archs, it is subtracted from products as a real number, and what a sum begins
+with is multiplied by a 1 that is made of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +21,14 @@ from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from .block import entry_text, lay_out
-from .copies import copies
+from .copies import copies, later_copies
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
-# Archs whose compilers make one operation of a product and the zero that is subtracted from it, which rounds once and thus
-# as the product does. The others may take a product minus zero plus something as a sum in any order.
-FUSED_ZERO = ("cuda",)
+# Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by which
+# its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
+# is added.
+FUSES = ("cuda",)
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
@@ -79,9 +82,14 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
     }
 
 
-def _guarded(text: str, fused: bool) -> str:
+def _guarded(left: str, symbol: str, right: str) -> str:
     """Guard a product or a sum against fusing and reordering; see ARCHITECTURE.md."""
-    return f"({text} - _nil)" if fused else f"_guard({text}, _zero)"
+    return f"_guard({left} {symbol} {right}, _zero)"
+
+
+def _fused(left: str, symbol: str, right: str) -> str:
+    """The same where both guards cost nothing."""
+    return f"({left} * {right} - _nil)" if symbol == "*" else f"({left} * _one {symbol} {right})"
 
 
 def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Dialect:
@@ -98,8 +106,8 @@ def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True)
         spell=_spell(BARRIERS[kind], int64),
         literal=repr,
         logic=_logic,
-        hidden=("_zero", "_nil", "_lane", "_pool: ti.template()"),
-        guard=(lambda text, product: _guarded(text, product and arch in FUSED_ZERO)) if exact else None,
+        hidden=("_zero", "_nil", "_one", "_lane", "_pool: ti.template()"),
+        guard=(_fused if arch in FUSES else _guarded) if exact else None,
         each=_each,
         unroll=lambda n: f"ti.static(range({n}))",
         # lavapipe loses values of threads around such a loop in a long kernel, such as that of ifod1 with backtracking
@@ -138,7 +146,9 @@ class TaichiProgram:
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
         self._to_device, self._to_host = copies(self.runtime, self._transfers)
         self._queue = self.empty(1, INTS)
-        self._gathered, self._gathered_size = None, 0
+        with self.runtime.turn(exact):
+            self._later = later_copies(self.runtime)
+        self._spare: list[tuple[Any, int]] = []  # arrays that kernels gather in, and their sizes
 
     def array(self, values: np.ndarray) -> Any:
         """Return an array on the device that holds these values."""
@@ -202,11 +212,28 @@ class TaichiProgram:
             self.ti.profiler.clear_kernel_profiler_info()
         return seconds
 
-    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> None:
-        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host."""
-        if len(out) > self._gathered_size:
-            self._gathered_size = min(int(1.25 * len(out)), most)
-            self._gathered = None  # frees its memory before the new allocation
-            self._gathered = self.empty(self._gathered_size, INTS)
-        self.run(name, count, values | {"out": self._gathered})
-        self._download(self._gathered, out)
+    def gather(
+        self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
+    ) -> Callable[[], None] | None:
+        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
+
+        See :meth:`..program.Program.gather`.
+        """
+        array, size = self._spare.pop() if self._spare else (None, 0)
+        if len(out) > size:
+            array, size = None, min(int(1.25 * len(out)), most)  # frees its memory before the new allocation
+            array = self.empty(size, INTS)
+        self.run(name, count, values | {"out": array})
+        if self._later is None:
+            self._download(array, out)
+            self._spare.append((array, size))
+            return None
+        with self.runtime.turn(self.exact):
+            copy = self._later(array, out)
+
+        def finish() -> None:
+            with self.runtime.turn(self.exact):
+                copy()
+            self._spare.append((array, size))
+
+        return finish

@@ -157,7 +157,9 @@ class Engine:
                         chunk = growth.launch(started)
                         if following is not None:
                             _ = following.chunk  # its streamlines are numbered while the device is at work
-                    self._count()
+                    with growth.pace.away():
+                        self._count()
+                        points.bring(growth)
                     while points.waiting:
                         with growth.pace.away():
                             yield points.next(growth)
@@ -171,6 +173,7 @@ class Engine:
                 self._uncounted.append((chunk, verdicts))
                 started = following
             self._count()
+            points.bring(growth)
             while points.waiting:
                 yield points.next(growth)
         finally:
@@ -179,7 +182,7 @@ class Engine:
 
     def _start(self, waiting: Waiting, most: int) -> Started | None:
         """Start the next seeds, at most so many, and let those for which there is no room wait."""
-        if (block := waiting.next(min(self.growth.ready(), most))) is None:
+        if (block := waiting.next(min(self.growth.ready(waiting.ahead), most))) is None:
             return None
         try:
             started = self.growth.start(*block)

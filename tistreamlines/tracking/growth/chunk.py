@@ -81,7 +81,9 @@ class Chunk:
         """
         count = len(self.seed)
         slot, offset = np.empty(2 * count + 1, np.int32), np.empty(count + 1, np.int64)
-        _places(self.state, codes_a_word, slot, offset)
+        most = int(self.state[..., 0].max(initial=0))
+        words = (np.arange(most + 1, dtype=np.int32) + codes_a_word - 1) // codes_a_word
+        _places(self.state, words, slot, offset)
         return slot, offset
 
     def told(self, space: Space) -> tuple[tuple[Array, ...], Array]:

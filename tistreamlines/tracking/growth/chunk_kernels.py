@@ -31,14 +31,17 @@ def tally(state, out):
 
 
 @compiled
-def places(state, codes_a_word, slot, offset):
-    """Find the first word of each half and the first point of each streamline, and how many there are."""
+def places(state, words, slot, offset):
+    """Find the first word of each half and the first point of each streamline, and how many there are.
+
+    ``words`` has those that so many codes need, since a division takes longer.
+    """
     word = point = 0
     for i in range(state.shape[0]):
         offset[i] = point
         for side in range(2):
             slot[2 * i + side] = word
-            word += (state[i, side, 0] + codes_a_word - 1) // codes_a_word
+            word += words[state[i, side, 0]]
             point += state[i, side, 0]
         point += 1
     slot[2 * state.shape[0]] = word

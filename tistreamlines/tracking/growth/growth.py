@@ -22,6 +22,7 @@ from ..tables.given import Prepared
 from .chunk import Chunk, tallied
 from .linking import filled, source_of
 from .memory import (
+    CHUNK_POINTS,
     CPU_BYTES,
     CPU_MOST_SEEDS,
     CPU_SEEDS,
@@ -29,6 +30,7 @@ from .memory import (
     MOST_RECOVERED,
     MOST_SEEDS,
     SOFTWARE_SEEDS,
+    USUAL_SEEDS,
     Buffers,
     Capacity,
     capacity_for,
@@ -80,7 +82,8 @@ class Growth:
         fill = filled(prepared.fill, own)
         self._aimed, self._directed = fill["AIMED"], fill["DIRECTED"]
         self.has_bits = fill["HAS_BITS"]
-        self._most_steps = settings.max_steps * (RETURNS if fill["FOR_RECOVERY"] else 1)
+        self._goes_back = bool(fill["FOR_RECOVERY"])
+        self._most_steps = settings.max_steps * (RETURNS if self._goes_back else 1)
         self.takes_back = fill["TAKES_BACK"]
         noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"]}
         noted |= dict.fromkeys(("before", "cropped"), fill["CROPS"])
@@ -106,6 +109,7 @@ class Growth:
         self.buffers = Buffers(self.program, self.capacity, self.values)
         self._seeds = [Buffers(self.program, self.capacity, {}) for _ in range(2)]  # some grow, others start
         self._density = 1.0  # streamlines a seed, at least one
+        self._points = float("inf")  # of the streamlines of a seed
         self.forget_pace()
 
     def forget_pace(self) -> None:
@@ -135,9 +139,17 @@ class Growth:
         halves = None if self.device.on_host else self.pace.halves()
         return self.capacity.streamlines if halves is None else max(1, min(self.capacity.streamlines, halves // 2))
 
-    def ready(self) -> int:
-        """Return how many seeds to begin together, if they have as many streamlines each as those of the last chunk."""
-        return max(1, min(self.capacity.seeds, int(0.9 * self._most_streamlines() / self._density)))
+    def ready(self, ahead: int = 0) -> int:
+        """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.
+
+        If it is known how many are ``ahead``, large chunks take half of them, so that the last chunk, whose points the
+        host lays out while the device has nothing to do, is small.
+        """
+        seeds = min(self.capacity.seeds, int(0.9 * self._most_streamlines() / self._density))
+        if self.settings.chunk_size is None and not self._goes_back:
+            many = CHUNK_POINTS / self._points
+            seeds = min(seeds, max(USUAL_SEEDS, int(min(many, ahead / 2) if ahead else many)))
+        return max(1, seeds)
 
     def halve(self, seeds: int) -> int:
         """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
@@ -247,6 +259,7 @@ class Growth:
             while growing:
                 self._advance(count, self._begin(growing)[0])
                 state, growing = self._settle(count)
+        self._points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
         verdict = np.zeros((count, 0), np.int32)
         if self.has_bits:
             self.program.run("judge", count, self.values)
@@ -304,3 +317,4 @@ class Growth:
             some = seeds[: self.ready()]
             codes = np.zeros(len(some), np.int32) if self._directed else None
             seeds = seeds[len(self.finish(self.begin(some, 0, codes)).seeds) :]
+        self._points = float("inf")  # those of a run begin elsewhere

@@ -16,7 +16,9 @@ from ...linker.records import INTS, memory
 # Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
 # and kernels and Taichi index elements with signed 32-bit integers.
 MOST_ELEMENTS = 2**29 - 1
-MOST_SEEDS = 100_000  # of a chunk: with more, the host would wait too long for points to lay out
+# Of a chunk: the first one and those whose streamlines have more points than CHUNK_POINTS. With so many, the host's
+# threads have enough work between two chunks, and wait little for each other.
+USUAL_SEEDS, MOST_SEEDS, CHUNK_POINTS = 100_000, 400_000, 2**25
 MOST_RECOVERED = 400_000  # the same with a recovery: a few halves need many tries, for which the others wait
 SOFTWARE_SEEDS = 4096  # the same of a GPU that is emulated by the CPU
 # The same for each thread of a CPU, and at most. Many seeds lie close together, so that their streamlines share caches;
@@ -25,6 +27,7 @@ CPU_SEEDS, CPU_MOST_SEEDS = 8192, 2**16
 CPU_BYTES = 2**29  # that buffers may take on a CPU without a limit of memory
 FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
+PARTS_AHEAD = 4  # of these that may wait on the device, which works on the next chunk
 DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
 UNASKED = 2**26  # bytes that buffers may always take if no limit is set
 WORD = 4  # bytes of an element, a real or a whole number
@@ -104,7 +107,7 @@ def capacity_for(
     a_seed, a_streamline = WORD * (2 * total(seed) + 3), WORD * (total(streamline) + 4)
     codes = 32 // fill["CODE_BITS"]
     most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
-    least = a_seed + most * a_streamline + 2 * WORD * (longest + 1)
+    least = a_seed + most * a_streamline + (PARTS_AHEAD + 1) * WORD * (longest + 1)
     left = 2**62
     if limit is not None:
         left = limit - tables
@@ -116,8 +119,8 @@ def capacity_for(
             )
     elif free is not None:
         left = max((free - tables) // 2, UNASKED, least)
-    words = min(PART_WORDS, max((left - least) // 32, 1))
-    left -= 2 * WORD * (words + longest)
+    words = min(PART_WORDS, max((left - least) // (16 * PARTS_AHEAD), 1))
+    left -= (PARTS_AHEAD + 1) * WORD * (words + longest)
     seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), most_seeds)
     seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
     streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))

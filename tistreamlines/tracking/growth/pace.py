@@ -22,13 +22,17 @@ class Pace:
     ----------
     seconds : how long the steps of a launch may take.
     clock : returns the time in seconds.
+
+    Attributes
+    ----------
+    taken : steps of all halves of the last chunk so far.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds, self._clock = seconds, clock
         self._rate, self._latency, self._overhead = 0.0, float("inf"), 0.0
         self._begun = self._away = self._expected = 0.0
-        self._taken = self._deepest = 0
+        self.taken = self._deepest = 0
         self._absence, self._usual, self._number = 0.0, float("inf"), 0
 
     def steps(self, growing: int) -> int:
@@ -62,7 +66,7 @@ class Pace:
         """Note the start of a launch; ``anew`` if it is a chunk's first, whose halves have taken no step yet."""
         self._number = 0 if anew else self._number + 1
         if anew:
-            self._taken = self._deepest = 0
+            self.taken = self._deepest = 0
         self._begun, self._away = self._clock(), 0.0
         self._expected = steps * self._step(growing) if self._rate else float("inf")
 
@@ -88,6 +92,6 @@ class Pace:
         slower = (seconds - self._away) / self._expected
         if slower > 1:
             self._rate, self._latency = self._rate / slower, self._latency * slower
-        self._rate = max(self._rate, (taken - self._taken) / seconds)
+        self._rate = max(self._rate, (taken - self.taken) / seconds)
         self._latency = min(self._latency, seconds / max(deepest - self._deepest, 1))
-        self._taken, self._deepest = taken, deepest
+        self.taken, self._deepest = taken, deepest

@@ -36,6 +36,9 @@ class Outlines(Collector):
         """Let a chunk be handed out as one batch."""
         self.waiting.append(Outline(np.empty((0, 3), np.float32), *accepted.told(self.space)[0]))
 
+    def bring(self, growth: Growth) -> None:
+        """Nothing is left on the device."""
+
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""
         self.waiting.clear()

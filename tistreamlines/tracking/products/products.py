@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -24,9 +24,11 @@ from ...linker.lang import Func
 from ...space.batch import Batch
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
+from ..growth.memory import PARTS_AHEAD
 from .unpacking import Grown, Unpacker, between
 
 Array = npt.NDArray[Any]
+Copy = Callable[[], None]  # copies codes to the host
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
@@ -85,6 +87,7 @@ class Points(Collector):
         self.unpacker = unpacker
         self.workers = threads or max(1, usable_cores() - (not cpu))
         self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
+        self._coming: deque[tuple[Grown, Copy | None, int]] = deque()  # and the points of a batch
         self._spare: list[Array] = []
         # some systems start threads slowly
         wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
@@ -100,11 +103,13 @@ class Points(Collector):
         growth.program.upload(growth.values["halves_state"], state)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
         chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
-        packed = self._packed(growth, chunk, *chunk.places(growth.capacity.codes_a_word))
+        packed, copy = self._packed(growth, chunk, *chunk.places(growth.capacity.codes_a_word))
+        if copy is not None:
+            copy()
         self.unpacker.batch(packed, growth.rules)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
-        """Bring the streamlines back as codes, a part at a time."""
+        """Bring the streamlines back as codes, a part at a time; see also :meth:`bring`."""
         with growth.statistics.stage("pack"):
             slot, offsets = accepted.places(growth.capacity.codes_a_word)
             words, most = slot[::2], growth.capacity.words
@@ -112,7 +117,21 @@ class Points(Collector):
             points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
             for a, b in between(ends, len(accepted.seed)):  # a batch for each chunk, though it is empty
                 some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
-                self._lay_out(self._packed(growth, some, *places), points, growth)
+                self._coming.append((*self._packed(growth, some, *places), points))
+                while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
+                    self._bring_first(growth)
+
+    def bring(self, growth: Growth) -> None:
+        """Copy what is left of the last chunk, while the device works on the next one."""
+        with growth.statistics.stage("pack"):
+            while self._coming:
+                self._bring_first(growth)
+
+    def _bring_first(self, growth: Growth) -> None:
+        packed, copy, points = self._coming.popleft()
+        if copy is not None:
+            copy()
+        self._lay_out(packed, points, growth)
 
     def _lay_out(self, packed: Grown, points: int, growth: Growth) -> None:
         """Let threads lay out a part, so many points each, while the next one is copied or the next chunk begins."""
@@ -131,30 +150,40 @@ class Points(Collector):
     def merge(self, delta: None) -> None:
         """Add nothing."""
 
-    def _packed(self, growth: Growth, kept: Chunk, slot: Array, offsets: Array) -> Grown:
-        """Bring streamlines back as codes, several to a word; the places are those of :meth:`..chunk.Chunk.places`."""
+    def _packed(
+        self, growth: Growth, kept: Chunk, slot: Array, offsets: Array
+    ) -> tuple[Grown, Copy | None]:
+        """Bring streamlines back as codes, several to a word; the places are those of :meth:`..chunk.Chunk.places`.
+
+        Return them, and what copies the codes, if they are not there yet.
+        """
         program, count = growth.program, len(kept.number)
         slot, total = slot[:-1] - slot[0], int(slot[-1] - slot[0])
         # memory that earlier parts were in: fresh memory costs as much as the copy
         packed = self._spare.pop() if self._spare else np.empty(growth.capacity.elements["packed"][1], np.int32)
+        initial, first, cropped = self._noted(growth, kept.number)
+        copy = None
         if total:
             values = growth.values | {
                 "accepted": program.upload(growth.buffers.hold("accepted", count), kept.number),
                 "slot": program.upload(growth.buffers.hold("words_slot", count), slot),
             }
-            program.gather("pack", 2 * count, values, packed[:total], len(packed))
+            copy = program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.statistics.copied_bytes += 4 * total
-        initial = first = np.zeros(count, np.int32)
+        return Grown(kept, initial, first, cropped, packed, slot, offsets), copy
+
+    def _noted(self, growth: Growth, number: Array) -> tuple[Array, Array, Array]:
+        """Return ``initial``, ``first`` and ``cropped`` of :class:`.unpacking.Grown` by the streamlines' numbers."""
+        held = int(number.max(initial=-1)) + 1
+        initial = first = np.zeros(len(number), np.int32)
         if self.unpacker.carries:
-            held = int(kept.number.max(initial=-1)) + 1
-            initial = growth.fetch(growth.values["halves_initial"], held)[kept.number]
+            initial = growth.fetch(growth.values["halves_initial"], held)[number]
             if growth.takes_back:
-                first = growth.fetch(growth.values["halves_first"], held)[kept.number]
-        cropped = np.zeros((count, 0), np.int32)
+                first = growth.fetch(growth.values["halves_first"], held)[number]
+        cropped = np.zeros((len(number), 0), np.int32)
         if "cropped" in growth.noted:
-            held = 2 * (int(kept.number.max(initial=-1)) + 1)
-            cropped = growth.fetch(growth.values["halves_cropped"], held).reshape(-1, 2)[kept.number]
-        return Grown(kept, initial, first, cropped, packed, slot, offsets)
+            cropped = growth.fetch(growth.values["halves_cropped"], 2 * held).reshape(-1, 2)[number]
+        return initial, first, cropped
 
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""
@@ -172,3 +201,4 @@ class Points(Collector):
         for future, _ in self.waiting:
             future.cancel()
         self.waiting.clear()
+        self._coming.clear()
