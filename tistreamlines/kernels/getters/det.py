@@ -1,10 +1,11 @@
 """Deterministic tracking: the greatest sample of the PMF in the cone (DIPY's ``deterministic_propagator``), or its peak
 closest to the heading (``ClosestPeakDirectionGetter``).
 
-If a cone has few vertices and coefficients are stored, these vertices are listed in one chunk.  Otherwise, patches of the sphere are sampled in the order of their bounds, that of the greatest one first, until no
-bound of another patch that the cone touches reaches the greatest sample.  It counts if it is not below a share of the maximum of the whole PMF.
-That is at least the greatest sample that is known, and at most the greatest bound of the other patches; these are sampled in the
-same order while the answer depends on them.
+If a cone has few vertices and coefficients are stored, these vertices are listed in one chunk.  Otherwise, patches of the
+sphere are sampled in the order of their bounds, that of the greatest one first, until no bound of another patch that the cone
+touches reaches the greatest sample.  This counts if it is not below a share of the maximum of the whole PMF.  That is at least
+the greatest sample that is known, and at most the greatest bound of the other patches; these are sampled in the same order
+while the answer depends on them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,26 @@ from ..interpolate import Corners, Volume, find_corners
 from ..orientation.patches import CONE_CHUNKS, STORED, amplitudes_at, bounds_of, direction_number, patch_of, touched_by
 from ..orientation.peaks import NONE, VERTEX_CHUNKS, alike, closest_peak, direction
 from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
+
+
+@stage
+def reaches_share(
+    found: real, highest: real, bounds: real, corners: Corners, volume: Volume, method: Method, scratch: Scratch
+) -> i32:
+    """1 if ``found`` counts, by the greatest sample that each lane knows, and the bounds of the patches that none knows."""
+    rest = bounds
+    high = team_max(highest)
+    bound = team_max(rest)
+    while (bound > high) & (found < method.threshold * bound) & (found >= method.threshold * high):
+        patch = patch_of(rest, bound)
+        value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
+        high = maximum(high, team_max(where(at(method.numbers, 32 * patch) >= 0, value, 0.0)))
+        rest = where(lane() == patch, 0.0, rest)
+        bound = team_max(rest)
+    result = 0
+    if found >= method.threshold * high:
+        result = 1
+    return result
 
 
 @stage
@@ -53,15 +74,8 @@ def greatest_vertex(
         found = team_max(best)
     number = NONE
     if found > 0.0:
-        high = team_max(highest)
-        bound = team_max(rest)
-        while (bound > high) & (found < method.threshold * bound) & (found >= method.threshold * high):
-            patch = patch_of(rest, bound)
-            value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
-            high = maximum(high, team_max(where(at(method.numbers, 32 * patch) >= 0, value, 0.0)))
-            rest = where(lane() == patch, 0.0, rest)
-            bound = team_max(rest)
-        if found >= method.threshold * high:
+        counts = reaches_share(found, highest, rest, corners, volume, method, scratch)
+        if counts == 1:
             number = i32(team_min(where(best == found, real(lowest), 3.0e38)))
     return number
 
