@@ -1,0 +1,89 @@
+"""What keeps tests from linking the same program for each run tells programs apart as the linker does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from linked_once import LinkedOnce
+
+from tistreamlines.backends.numba import program as numba_program
+from tistreamlines.backends.numba.dialect import dialect
+from tistreamlines.linker.lang import Constant, Hole, Reals, func, i32, real
+from tistreamlines.linker.link import link
+
+FACTOR = 2.0
+OFFSET = Constant("what is added")
+Change = Hole("a function of a number")
+
+
+@func
+def scaled(x: real):
+    """A multiple of a number."""
+    return FACTOR * x
+
+
+@func
+def halved(x: real):
+    """Half of a number."""
+    return 0.5 * x
+
+
+@func
+def changed(item: i32, out: Reals):
+    """Change a number."""
+    out[item] = Change(out[item]) + OFFSET
+
+
+@pytest.fixture
+def linked():
+    """Link ``changed``; return the text, which is the linker's, and whether it was linked for that."""
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return link(*given)
+
+    once = LinkedOnce(counted)
+
+    def call(bits=32, **fill):
+        before, given = len(calls), ([changed], dialect(bits), {"OFFSET": 1.0, "Change": scaled} | fill)
+        text = once(*given).text
+        assert text == link(*given).text
+        return text, len(calls) > before
+
+    return call
+
+
+def test_the_same_program_is_linked_once(linked):
+    (one, first), (other, again) = linked(), linked()
+    assert one == other
+    assert first and not again
+
+
+@pytest.mark.parametrize(
+    "change", [{"OFFSET": 1}, {"OFFSET": True}, {"OFFSET": -0.0}, {"Change": halved}, {"bits": 64}], ids=str
+)
+def test_another_program_is_linked_anew(linked, change):
+    linked()
+    linked(OFFSET=0.0)
+    assert linked(**change)[1]
+    assert not linked(**change)[1]
+
+
+def test_what_a_test_changes_in_a_module_of_kernels_counts(linked, monkeypatch):
+    before = linked()[0]
+    for value in (3.0, 4.0):
+        monkeypatch.setitem(scaled.function.__globals__, "FACTOR", value)
+        text, afresh = linked()
+        assert afresh and text != before
+    monkeypatch.undo()
+    assert linked() == (before, False)
+
+
+def test_values_that_have_no_full_text_are_linked_each_time(linked):
+    for _ in range(2):
+        assert linked(unused=np.arange(5000))[1]
+
+
+def test_tests_run_with_it():
+    assert isinstance(numba_program.link, LinkedOnce)
