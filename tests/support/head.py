@@ -32,12 +32,12 @@ def make_head(folder: Path) -> Path:
     return _written(folder, straight_fod(), tissues)
 
 
-def make_maze(folder: Path) -> Path:
-    """Write the same files of the maze."""
+def make_maze(folder: Path, order: int = 4) -> Path:
+    """Write the same files of the maze, with FODs of an order."""
     rng = np.random.default_rng(0)
     directions = np.stack([gaussian_filter(rng.normal(size=SHAPE), 2.0) for _ in range(3)], axis=-1)
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
-    fod = 2.0 * sampling_matrix(directions.reshape(-1, 3), 4, "tournier07").reshape(*SHAPE, 15)
+    fod = 2.0 * sampling_matrix(directions.reshape(-1, 3), order, "tournier07").reshape(*SHAPE, -1)
     noise = gaussian_filter(rng.normal(size=SHAPE), 0.8)
     fluid, cortex = noise > np.quantile(noise, 0.8), noise < np.quantile(noise, 0.1)
     kinds = (cortex, 0 * fluid, ~(fluid | cortex), fluid, 0 * fluid)
