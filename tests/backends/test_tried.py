@@ -1,9 +1,11 @@
 """A compiler whose version was not tried is used by its public parts alone, with the same results."""
 
+import json
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 from commands import python
+from small_runs import write_inputs
 from taichi_runs import TAICHI_ALONE
 
 from tistreamlines.backends import tried
@@ -13,8 +15,8 @@ from tistreamlines.linker import store as _store
 VULKAN = any(one.arch == "vulkan" and one.available for one in list_devices())
 # tracks with a compiler that says it has another version; prints the notes, and a hash of the streamlines
 TRACK = """
-import hashlib, importlib.metadata, sys
-arch, name, pretended, mask, *series = sys.argv[1:]
+import hashlib, importlib.metadata, json, sys
+arch, name, pretended, options = sys.argv[1:]
 found = importlib.metadata.version
 importlib.metadata.version = lambda asked: pretended if asked == name and pretended else found(asked)
 import tistreamlines as ts
@@ -23,8 +25,8 @@ class Told(ts.Watcher):
     def note(self, text):
         print(text)
 
-chosen = {"mask": mask, "dg": "det", "nseeds": 40, "max_steps": 40, "arch": arch, "watcher": Told()}
-(batch,) = ts.stream(*series, **chosen)
+chosen = json.loads(options) | {"max_steps": 40, "arch": arch, "watcher": Told()}
+(batch,) = ts.stream(**chosen)
 print(len(batch), hashlib.sha256(batch.points.tobytes() + batch.stop_reasons.tobytes()).hexdigest())
 """
 # compiles with a Numba in which something that is replaced is missing
@@ -48,9 +50,12 @@ print(number[0], *notes())
 
 
 @pytest.fixture(scope="module")
-def tracked(head):
+def tracked(tmp_path_factory):
+    """Track along peaks, whose kernels compile fastest; return the notes, and the number and hash of streamlines."""
+    options = json.dumps(write_inputs(tmp_path_factory.mktemp("inputs")))
+
     def call(arch, name, pretended):
-        done = python("-W", "ignore", "-c", TRACK, arch, name, pretended, head.mask, *head.series, timeout=600)
+        done = python("-W", "ignore", "-c", TRACK, arch, name, pretended, options, timeout=600)
         assert done.returncode == 0, done.stderr
         *notes, result = done.stdout.splitlines()
         assert int(result.split()[0]) > 10
