@@ -33,16 +33,25 @@ def driver(tmp_path_factory):
     return losing | dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(manifest))
 
 
+def tracked(head, output, *options, **environment):
+    """Run ``tistreamlines track`` in a process of its own."""
+    command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--dg", "det"]
+    command += ["--nseeds", "1500", "--chunk-size", "150", "--max-steps", "40", "-o", output, *options]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
+
+
 @pytest.fixture
 def track(head, tmp_path):
-    """Run ``tistreamlines track`` in a process of its own."""
+    """Call ``tracked`` with the name of an output in a folder of the test."""
+    return lambda name, *options, **environment: tracked(head, tmp_path / name, *options, **environment)
 
-    def call(name, *options, **environment):
-        command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--dg", "det"]
-        command += ["--nseeds", "1500", "--chunk-size", "150", "--max-steps", "40", "-o", tmp_path / name, *options]
-        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
 
-    return call
+@pytest.fixture(scope="module")
+def whole(head, tmp_path_factory):
+    """The tractogram of a run that loses nothing."""
+    path = tmp_path_factory.mktemp("whole") / "whole.trx"
+    assert tracked(head, path, "--arch", "cpu").returncode == 0
+    return path.read_bytes()
 
 
 @pytest.mark.parametrize("submission", [30, 70, 89, SUBMISSION])
@@ -56,20 +65,18 @@ def test_one_line_and_nothing_left(driver, track, tmp_path, submission):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_with_resume_survives(driver, track, tmp_path):
-    assert track("whole.trx", "--arch", "cpu").returncode == 0
+def test_a_run_with_resume_survives(driver, track, whole, tmp_path):
     done = track("a.trx", "--arch", "vulkan", "--resume", **driver, LOSING_ONCE=str(tmp_path / "once"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "once").exists()
     assert "was lost (its process ended with SIGABRT): its worker is started anew" in done.stderr
-    assert (tmp_path / "a.trx").read_bytes() == (tmp_path / "whole.trx").read_bytes()
+    assert (tmp_path / "a.trx").read_bytes() == whole
 
 
-def test_a_device_that_is_lost_again_ends_it(driver, track, tmp_path):
-    assert track("whole.trx", "--arch", "cpu").returncode == 0
+def test_a_device_that_is_lost_again_ends_it(driver, track, whole, tmp_path):
     done = track("a.trx", "--arch", "vulkan", "--resume", **driver)
     assert done.returncode == 1, done.stderr
     assert "Error: no device is left: vulkan device 0" in done.stderr.splitlines()[-1]
-    assert {path.name for path in tmp_path.iterdir()} == {"whole.trx", "whole.json", "a.trx.unfinished"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a.trx.unfinished"}
     assert track("a.trx", "--arch", "cpu", "--resume").returncode == 0
-    assert (tmp_path / "a.trx").read_bytes() == (tmp_path / "whole.trx").read_bytes()
+    assert (tmp_path / "a.trx").read_bytes() == whole
