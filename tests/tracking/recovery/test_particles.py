@@ -89,6 +89,7 @@ def walks(dialect: str, count: int, max_steps: int, launches: tuple[int, ...], *
     return [(c[:n].tolist(), Stop(r)) for c, (n, r) in zip(codes, held["halves_state"].reshape(-1, 2), strict=True)]
 
 
+@cache
 def expected(count: int, max_steps: int, **named: Any) -> tuple[list[tuple[list, Stop]], int]:
     """The same from DIPY's algorithm, and how often particles were resampled."""
     chosen = options(**named)
