@@ -102,8 +102,9 @@ class TestEqual:
     @pytest.mark.slow
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
     def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run, monkeypatch):
-        others = [Variant("cpu", 23, 1), *map(Variant, sorted(PRESENT - {"cpu"}))]  # chunks that do cut so few seeds
-        monkeypatch.setattr(verifying, "variants", lambda *_: [Variant("cpu"), *others])
+        # chunks and threads of the CPU are varied in test_cpu, and with each getter in test_seeding
+        chosen = [Variant("cpu"), *map(Variant, sorted(PRESENT - {"cpu"}))]
+        monkeypatch.setattr(verifying, "variants", lambda *_: list(chosen))
         apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
         done = run("verify", *apart, "--nseeds", 20, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
         assert done.code == 0, done.out + done.err
