@@ -162,7 +162,7 @@ def _said(name: str, value: Any) -> Iterator[tuple[str, Any, str]]:
     """Yield the plain keywords that a keyword stands for, their values, and in which words it was given."""
     if value is None:
         return
-    words = f"{flag(name)} is {value!r}" if isinstance(value, Choice) else f"{flag(name)} is {str(value)[:80]}"
+    words = f"{flag(name)} is {_shown(value)}"
     if name == MADE:
         for one in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(one, Product):
@@ -179,6 +179,13 @@ def _said(name: str, value: Any) -> Iterator[tuple[str, Any, str]]:
         yield name, [_plain(one) for one in value], words
     else:
         yield name, _plain(value), words
+
+
+def _shown(value: Any) -> str:
+    """Put a value in a few words; the numbers of an array take long, and say little."""
+    if isinstance(value, Choice):
+        return repr(value)
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)[:80]
 
 
 def _plain(value: Any) -> Any:
