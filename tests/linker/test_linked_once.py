@@ -61,8 +61,9 @@ def test_the_same_program_is_linked_once(linked):
 
 
 @pytest.mark.parametrize(
-    "change", [{"OFFSET": 1}, {"OFFSET": True}, {"OFFSET": -0.0}, {"Change": halved}, {"bits": 64}], ids=str
-)
+    "change", [{"OFFSET": 1}, {"OFFSET": True}, {"OFFSET": -0.0}, {"Change": halved}, {"bits": 64}],
+    ids=["integer", "truth", "negative zero", "function", "precision"],
+)  # fmt: skip
 def test_another_program_is_linked_anew(linked, change):
     linked()
     linked(OFFSET=0.0)
