@@ -200,7 +200,9 @@ class PlainProgram:
         inner = ", ".join(n for n, _ in signature)
         return (
             f"@ti.kernel\ndef run_{name}(count: ti.i32, _zero: ti.i32{outer}):\n    for item in range(count):\n"
-            f"        _pool = ti.Vector([0.0])\n        {name}(_zero, ti.bit_cast(_zero, ti.f32), 0, _pool, {inner})\n"
+            "        _pool = ti.Vector([0.0])\n"
+            "        _nil, _one = ti.bit_cast(_zero, ti.f32), ti.bit_cast(_zero + 0x3F800000, ti.f32)\n"
+            f"        {name}(_zero, _nil, _one, 0, _pool, {inner})\n"
         )
 
     def array(self, values: np.ndarray) -> Any:
