@@ -21,7 +21,7 @@ from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from .block import entry_text, lay_out
-from .copies import copies, later_copies
+from .copies import copies
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
@@ -147,7 +147,7 @@ class TaichiProgram:
         self._to_device, self._to_host = copies(self.runtime, self._transfers)
         self._queue = self.empty(1, INTS)
         with self.runtime.turn(exact):
-            self._later = later_copies(self.runtime)
+            self._later = self.runtime.later_copies
         self._spare: list[tuple[Any, int]] = []  # arrays that kernels gather in, and their sizes
 
     def array(self, values: np.ndarray) -> Any:

@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
+from .copies import Later, later_copies
 from .front_end import is_quick, quick_front_end
 from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
 from .importing import imported, starting, variable_set
@@ -182,6 +184,11 @@ class Runtime:
         self._array = self.parts.array_class(self.forget)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
+
+    @cached_property
+    def later_copies(self) -> Later | None:
+        """See :func:`.copies.later_copies`; one for all programs, since its stream is never given back."""
+        return later_copies(self)
 
     @property
     def alive(self) -> bool:

@@ -13,7 +13,16 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import Method, Scratch
 from ..interpolate import Corners, Volume, find_corners
-from ..orientation.patches import CONE_CHUNKS, STORED, amplitudes_at, bounds_of, direction_number, patch_of, touched_by
+from ..orientation.patches import (
+    CONE_CHUNKS,
+    STORED,
+    amplitudes_at,
+    bounds_of,
+    direction_number,
+    greatest_in_patch,
+    patch_of,
+    touched_by,
+)
 from ..orientation.peaks import NONE, VERTEX_CHUNKS, alike, closest_peak, direction
 from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
 
@@ -28,8 +37,8 @@ def reaches_share(
     bound = team_max(rest)
     while (bound > high) & (found < method.threshold * bound) & (found >= method.threshold * high):
         patch = patch_of(rest, bound)
-        value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
-        high = maximum(high, team_max(where(at(method.numbers, 32 * patch) >= 0, value, 0.0)))
+        sampled = greatest_in_patch(corners, volume, method, scratch, patch)
+        high = maximum(high, sampled)
         rest = where(lane() == patch, 0.0, rest)
         bound = team_max(rest)
     result = 0

@@ -21,6 +21,7 @@ from .patches import (
     amplitudes_at,
     bounds_of,
     direction_number,
+    greatest_in_patch,
     interpolate_bounds,
     patch_of,
     touched_by,
@@ -40,8 +41,8 @@ class ConePmf(PatchedPmf):
     patches: Ints
 
     def elements(self, fill):
-        directions = self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
-        return super().elements(fill) | {"patches": fill["CONE_CHUNKS"] * directions}
+        sizes = super().elements(fill)
+        return sizes | {"patches": fill["CONE_CHUNKS"] * sizes["touched"]}
 
 
 class ConeScratch(PmfScratch):
@@ -121,13 +122,12 @@ def least_that_counts(volume: Volume, p: vec3, code: i32, method: Method, scratc
     high = team_max(at(scratch.sums, 0))
     bound = team_max(rest)
     doubtful = greatest_below(scratch.cone, method.threshold * maximum(bound, high))
-    if STORED:
-        if doubtful > 0.0:
-            find_corners(corners, volume, p)
     while (doubtful > 0.0) & (doubtful >= method.threshold * high) & (bound > high):
+        if STORED:
+            find_corners(corners, volume, p)
         patch = patch_of(rest, bound)
-        value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
-        high = maximum(high, team_max(where(at(method.numbers, 32 * patch) >= 0, value, 0.0)))
+        found = greatest_in_patch(corners, volume, method, scratch, patch)
+        high = maximum(high, found)
         rest = where(lane() == patch, 0.0, rest)
         bound = team_max(rest)
         doubtful = greatest_below(scratch.cone, method.threshold * maximum(bound, high))

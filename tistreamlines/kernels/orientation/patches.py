@@ -24,9 +24,10 @@ FIRST_CHUNK = Constant("first chunk of a row that is read at a point")
 class PatchedPmf(Pmf):
     """Tables of the method.
 
-    ``numbers``: the 32 vertices in each patch, ~number of one that does not exist; behind these, CONE_CHUNKS chunks for each
-    direction, with ~number of one that is not in the cone.  ``places``: x, y and z of all these, 32 of each in turn.  ``touched``: for each direction, which is a vertex or, unless
-    SYMMETRIC, then its opposite, one bit for each patch: 1 if it has vertices in the cone around the direction.
+    A direction is a vertex or, unless SYMMETRIC, then its opposite.  ``numbers``: the 32 vertices in each patch, ~number of one
+    that does not exist; behind these, CONE_CHUNKS chunks for each direction, with ~number of one that is not in the cone.
+    ``places``: x, y and z of all these, 32 of each in turn.  ``touched``: for each direction, one bit for each patch: 1 if it
+    has vertices in the cone around the direction.
     """
 
     numbers: Ints
@@ -108,6 +109,13 @@ def bounds_of(row: Reals) -> real:
     """The bound of each patch at a point, one in each lane; 0 in others."""
     bound = take(row, minimum(lane() + BOUNDS, 32 * ROW_CHUNKS - 1))
     return where(lane() < VERTEX_CHUNKS, bound, 0.0)
+
+
+@stage
+def greatest_in_patch(corners: Corners, volume: Volume, method: Method, scratch: PmfScratch, patch: i32) -> real:
+    """The greatest sample in a patch at a point, or 0."""
+    value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
+    return team_max(where(at(method.numbers, 32 * patch) >= 0, value, 0.0))
 
 
 @func

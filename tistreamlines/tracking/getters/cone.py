@@ -54,10 +54,10 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
         return prepare_pmf(given, options, {"next_direction": det.closest_direction})
     order, rows = patched(given.vertices_and_edges[0]), _rows(given, options)
     inside = _cones(given, options, closed=False)
-    near, _ = listed(inside)
-    one = rows.half_order > 0 and near.shape[1] == 1  # takes less time than the patches that two chunks need
+    # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
+    one = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
+    numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one else order
     own = {"pick": det.greatest_vertex, "read": patches.read_bounds, "CONE_CHUNKS": int(one)}
-    numbers = np.concatenate([order, near.ravel()]) if one else order
     return prepare_patched(given, options, rows, numbers, touched(inside, order), own)
 
 

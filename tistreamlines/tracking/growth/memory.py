@@ -16,8 +16,8 @@ from ...linker.records import INTS, memory
 # Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
 # and kernels and Taichi index elements with signed 32-bit integers.
 MOST_ELEMENTS = 2**29 - 1
-# Of a chunk: the first one and those whose streamlines have more points than CHUNK_POINTS. With so many, the host's
-# threads have enough work between two chunks, and wait little for each other.
+# Of a chunk: of the first one, and at most. A later one has more than the first if their streamlines have no more than
+# CHUNK_POINTS points; a GPU waits for the host between chunks, so large ones leave it idle less often.
 USUAL_SEEDS, MOST_SEEDS, CHUNK_POINTS = 100_000, 400_000, 2**25
 MOST_RECOVERED = 400_000  # the same with a recovery: a few halves need many tries, for which the others wait
 SOFTWARE_SEEDS = 4096  # the same of a GPU that is emulated by the CPU

@@ -150,9 +150,7 @@ class Points(Collector):
     def merge(self, delta: None) -> None:
         """Add nothing."""
 
-    def _packed(
-        self, growth: Growth, kept: Chunk, slot: Array, offsets: Array
-    ) -> tuple[Grown, Copy | None]:
+    def _packed(self, growth: Growth, kept: Chunk, slot: Array, offsets: Array) -> tuple[Grown, Copy | None]:
         """Bring streamlines back as codes, several to a word; the places are those of :meth:`..chunk.Chunk.places`.
 
         Return them, and what copies the codes, if they are not there yet.
