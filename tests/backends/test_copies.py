@@ -10,6 +10,7 @@ import pytest
 
 from tistreamlines.backends.taichi import copies
 from tistreamlines.backends.taichi.copies import by_driver, by_kernels, later_copies
+from tistreamlines.backends.taichi.runtime import Runtime
 
 
 class Kernels:
@@ -52,8 +53,12 @@ def test_the_front_of_an_array_is_copied(way):
 
 @pytest.mark.parametrize(("arch", "known"), [("vulkan", True), ("metal", True), ("cuda", False)])
 def test_only_cudas_driver_copies_beside_kernels(arch, known):
-    parts = SimpleNamespace(address_of=(lambda array: array.ctypes.data) if known else None)
-    assert later_copies(SimpleNamespace(device=SimpleNamespace(arch=arch), parts=parts)) is None
+    runtime = Runtime.__new__(Runtime)
+    runtime.device = SimpleNamespace(arch=arch)
+    runtime.parts = SimpleNamespace(address_of=(lambda array: array.ctypes.data) if known else None)
+    assert runtime.address_of is None
+    assert runtime.later_copies is None
+    assert copies.copies(runtime.address_of, Kernels, lambda: None)[1].__qualname__.startswith("by_kernels")
 
 
 def test_what_is_copied_later_is_what_was_noted(monkeypatch):
@@ -64,8 +69,7 @@ def test_what_is_copied_later_is_what_was_noted(monkeypatch):
         return ctypes.memmove
 
     monkeypatch.setattr(copies, "cuda_later_copies", lambda: note)
-    parts = SimpleNamespace(address_of=lambda array: array.ctypes.data)
-    later = later_copies(SimpleNamespace(device=SimpleNamespace(arch="cuda"), parts=parts))
+    later = later_copies(lambda array: array.ctypes.data)
     array, out = np.arange(9, dtype=np.int32), np.zeros(5, np.int32)
     finish = later(array, out)
     assert notes and not out.any()

@@ -7,42 +7,37 @@ that it allocates anew; so the driver's copies take a third of the time or less.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...devices.gpu import cuda_copies, cuda_later_copies
 
-if TYPE_CHECKING:
-    from .runtime import Runtime
-
 Copy = Callable[[Any, np.ndarray], None]  # between an array on the device and one on the host
+Address = Callable[[Any], int]  # of an array on the device
 Later = Callable[[Any, np.ndarray], Callable[[], None]]  # returns what copies to the host
 
 
-def copies(runtime: Runtime, kernels: Any) -> tuple[Copy, Copy]:
+def copies(address_of: Address | None, kernels: Any, wait: Callable[[], None]) -> tuple[Copy, Copy]:
     """Return the functions that copy to the device, and from it, for which they wait; callers hold the lock.
 
     Parameters
     ----------
-    runtime : Runtime
-        What the arrays belong to.
+    address_of : callable or None
+        For CUDA's driver; None if only kernels can copy.
     kernels : module
-        The kernels that copy, for devices without other means.
+        The kernels that copy.
+    wait : callable
+        Waits for the device.
     """
-    if runtime.device.arch == "cuda" and runtime.parts.address_of is not None:
-        return by_driver(runtime.parts.address_of, *cuda_copies(), runtime.ti.sync)
-    return by_kernels(kernels)
+    return by_kernels(kernels) if address_of is None else by_driver(address_of, *cuda_copies(), wait)
 
 
-def later_copies(runtime: Runtime) -> Later | None:
+def later_copies(address_of: Address) -> Later:
     """Return a function that lets an array be copied when it holds what kernels launched so far write, beside later ones.
 
-    None where copies wait for all kernels. Callers hold the lock, also of the function that it returns.
+    CUDA's driver copies. Callers hold the lock, also of the function that is returned.
     """
-    address_of = runtime.parts.address_of
-    if runtime.device.arch != "cuda" or address_of is None:
-        return None
     note = cuda_later_copies()
 
     def later(array: Any, out: np.ndarray) -> Callable[[], None]:
@@ -53,7 +48,7 @@ def later_copies(runtime: Runtime) -> Later | None:
 
 
 def by_driver(
-    address_of: Callable[[Any], int], put: Callable[[int, int, int], None], get: Callable[[int, int, int], None],
+    address_of: Address, put: Callable[[int, int, int], None], get: Callable[[int, int, int], None],
     wait: Callable[[], None],
 ) -> tuple[Copy, Copy]:  # fmt: skip
     """Return copies by a driver's functions of two addresses and the number of bytes, the destination first."""

@@ -144,7 +144,7 @@ class TaichiProgram:
         for name, signature in self.signatures.items():
             text += "\n\n" + entry_text(name, signature, source, self.block)
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
-        self._to_device, self._to_host = copies(self.runtime, self._transfers)
+        self._to_device, self._to_host = copies(self.runtime.address_of, self._transfers, self.ti.sync)
         self._queue = self.empty(1, INTS)
         with self.runtime.turn(exact):
             self._later = self.runtime.later_copies
