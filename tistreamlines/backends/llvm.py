@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes as c
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ..errors import DeviceError
@@ -14,7 +18,78 @@ except OSError as error:  # its library, of 100 MB, cannot be mapped
         "llvmlite anew"
     ) from error
 
+OF_C = ("sqrt",)  # functions that every process has
 _held: list[Any] = []  # code is freed with its engine
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a module becomes machine code.
+
+    Attributes
+    ----------
+    target : of ``Target.create_target_machine``: processor, features, level of optimisation.
+    first : options of the pipeline by which functions are inlined.
+    second : options of the pipeline that optimises them then.
+    """
+
+    target: dict[str, Any]
+    first: dict[str, Any]
+    second: dict[str, Any]
+
+
+def machine_code(bitcode: bytes, recipe: Recipe) -> bytes:
+    """Optimise a module, and return its object file, which refers to no other; other threads may compile meanwhile.
+
+    Raises
+    ------
+    TypeError
+        If the module calls functions that are not in it.
+    """
+    with binding.create_context() as context, binding.parse_bitcode(bitcode, context) as module:
+        with _machine(**recipe.target) as machine:
+            _optimise(module, machine, recipe.first, ("loop_rotate", "instruction_combine", "jump_threading"))
+            _optimise(module, machine, recipe.second)
+            called = [one.name for one in module.functions if one.is_declaration]
+            if missing := [name for name in called if not name.startswith("llvm.") and name not in OF_C]:
+                raise TypeError(f"a kernel calls {', '.join(missing)}, which its object file does not contain")
+            return _object(module, machine)
+
+
+def _optimise(module: Any, machine: Any, options: dict[str, Any], passes: Sequence[str] = ()) -> None:
+    tuning = binding.create_pipeline_tuning_options(options["speed_level"])
+    tuning.loop_vectorization, tuning.slp_vectorization = options["loops"], options["straight"]
+    with binding.create_pass_builder(machine, tuning) as builder, builder.getModulePassManager() as manager:
+        for name in passes:
+            getattr(manager, f"add_{name}_pass")()
+        _unlocked().LLVMPY_RunNewModulePassManager(manager, module, builder)
+
+
+def _object(module: Any, machine: Any) -> bytes:
+    error, library = c.c_char_p(), _unlocked()
+    if not (made := library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, c.byref(error))):
+        raise RuntimeError((error.value or b"").decode())
+    try:
+        return c.string_at(library.LLVMPY_GetBufferStart(made), library.LLVMPY_GetBufferSize(made))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(made)
+
+
+@cache
+def _unlocked() -> c.CDLL:
+    """Return LLVM's functions without the lock by which llvmlite lets one thread at a time call them.
+
+    LLVM itself needs none for modules that have contexts of their own.
+    """
+    library, place = c.CDLL(binding.ffi.lib._name), c.c_void_p
+    for name, result, *kinds in (
+        ("RunNewModulePassManager", None, place, place, place),
+        ("TargetMachineEmitToMemory", place, place, place, c.c_int, c.POINTER(c.c_char_p)),
+        ("GetBufferStart", place, place), ("GetBufferSize", c.c_size_t, place), ("DisposeMemoryBuffer", None, place),
+    ):  # fmt: skip
+        function = getattr(library, f"LLVMPY_{name}")
+        function.restype, function.argtypes = result, kinds
+    return library
 
 
 def load_object(code: bytes, symbol: str) -> int:
@@ -42,7 +117,10 @@ def processor() -> tuple[str, ...]:
 
 
 def _engine(text: str) -> Any:
+    return binding.create_mcjit_compiler(binding.parse_assembly(text), _machine(codemodel="jitdefault"))
+
+
+def _machine(**options: Any) -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(codemodel="jitdefault")
-    return binding.create_mcjit_compiler(binding.parse_assembly(text), machine)
+    return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(**options)

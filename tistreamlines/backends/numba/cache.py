@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ...devices import usable_cores
+from ...devices.threads import thread_pool
 from ...linker.store import folder, read, stem_of, write
 from ..tried import is_tried
 
@@ -59,6 +61,7 @@ class Function:
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
         self._loading = threading.Lock()
+        self._begun: dict[tuple[Kind, ...], Callable[[], int]] = {}
         self._loaded: dict[tuple[Kind, ...], Callable[..., int | None]] = {}
 
     def __call__(self, *arguments: Any) -> None:
@@ -67,6 +70,12 @@ class Function:
         call = self._loaded.get(kinds) or self._load(kinds)
         if call(*arguments):
             raise RuntimeError(f"{self._name} has failed")
+
+    def prepare(self, kinds: tuple[Kind, ...]) -> None:
+        """Load the function for arguments of these types, or begin to compile it, which ends beside other work."""
+        with self._loading:
+            if is_tried("numba") and kinds not in self._loaded and kinds not in self._begun:
+                self._begun[kinds] = self._begin(kinds)
 
     def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., int | None]:
         with self._loading:
@@ -87,7 +96,11 @@ class Function:
         return lambda *arguments: call(_unread, _unread, *(part for value in arguments for part in _parts(value)))
 
     def _address(self, kinds: tuple[Kind, ...]) -> int:
-        """Load the function's machine code, or compile it and keep that.
+        """Return where the function's machine code is, and wait for it if necessary."""
+        return (self._begun.pop(kinds, None) or self._begin(kinds))()
+
+    def _begin(self, kinds: tuple[Kind, ...]) -> Callable[[], int]:
+        """Load the function's machine code, or begin to compile it and keep that; return what waits for the address.
 
         A file begins with a hash of its name and the rest, so damaged and exchanged code is compiled again.
         """
@@ -97,14 +110,20 @@ class Function:
         content = None if path is None else read(path)
         if path is not None and content is not None and _seal(path, content[32:]) == content[:32]:
             symbol, code = content[32:].split(b"\0", 1)
-            return llvm.load_object(code, symbol.decode())
+            address = llvm.load_object(code, symbol.decode())
+            return lambda: address
         from .compiler import compile_entry
 
-        address, symbol_name, code = compile_entry(self._text, self._name, kinds)
-        if path is not None:
-            content = symbol_name.encode() + b"\0" + code
-            write(path, _seal(path, content) + content)
-        return address
+        name, finish = compile_entry(self._text, self._name, kinds)
+        made = thread_pool("machine code", usable_cores()).submit(finish)
+
+        def finished() -> int:
+            if path is not None:
+                content = name.encode() + b"\0" + made.result()
+                write(path, _seal(path, content) + content)
+            return llvm.load_object(made.result(), name)
+
+        return finished
 
     def _path(self, kinds: tuple[Kind, ...], processor: tuple[str, ...]) -> Path | None:
         """Return the file of the machine code, one for each signature, processor and setting of Numba."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from ...errors import DeviceError
 from ...linker.store import load
-from .. import llvm as llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
+from .. import llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
 
 try:
     from numba import config, from_dtype, njit, types
@@ -23,7 +24,6 @@ import numpy as np
 from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
 
-OF_C = ("sqrt",)  # functions that every process has
 # decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
 _BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried("numba") else {}
 compiled = njit(nogil=True, error_model="numpy", **_BARE)
@@ -48,8 +48,8 @@ def kernel(**options: Any) -> Callable[[Any], Any]:
     return one
 
 
-def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> tuple[int, str, bytes]:
-    """Compile a function of a module.
+def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> tuple[str, Callable[[], bytes]]:
+    """Compile a function of a module for LLVM.
 
     Parameters
     ----------
@@ -59,32 +59,35 @@ def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -
 
     Returns
     -------
-    address : int
-        Of the function's machine code in this process.
     symbol : str
-        Its name in the object file.
-    code : bytes
-        The object file.
+        The function's name in the object file.
+    finish : callable
+        Returns the object file; any thread may call it.
     """
     function, signature = getattr(load(text), name), tuple(map(_type, kinds))
-    with _quick_compiler(name), collector_paused():
+    with _quick_compiler(), collector_paused():
         function.compile(signature)
-    made = function.overloads[signature]
-    symbol, library = made.fndesc.llvm_func_name, made.library
-    address = library.get_pointer_to_function(symbol)
-    others = [one.name for one in library._final_module.functions if one.is_declaration]
-    if missing := [other for other in others if not other.startswith("llvm.") and other not in OF_C]:
-        raise TypeError(f"{name} calls {', '.join(missing)}, which its object file does not contain")
-    return address, symbol, library._get_compiled_object()
+        made = function.overloads[signature]
+        bitcode = made.library._final_module.as_bitcode()
+    return made.fndesc.llvm_func_name, partial(llvm.machine_code, bitcode, _recipe(made.library._codegen))
 
 
-def _quick_compiler(name: str) -> AbstractContextManager[None]:
+def _recipe(codegen: Any) -> llvm.Recipe:
+    """Return what Numba does with a module."""
+    target: dict[str, Any] = {"opt": config.OPT}
+    codegen._customize_tm_options(target)
+    first = {"speed_level": codegen._opt_level, "loops": codegen._loopvect, "straight": False}
+    second = {"speed_level": config.OPT, "loops": config.LOOP_VECTORIZE, "straight": config.SLP_VECTORIZE}
+    return llvm.Recipe(target, first, second)
+
+
+def _quick_compiler() -> AbstractContextManager[None]:
     try:
         from .quick import quick_compiler
     except (AttributeError, ImportError) as error:
         tell_slower(f"Numba lacks a part that tistreamlines replaces ({error})")
         return nullcontext()
-    return quick_compiler(name)
+    return quick_compiler()
 
 
 def compile_plainly(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> Callable[..., None]:

@@ -13,9 +13,10 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link
+from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
-from .cache import function
+from .cache import Kind, function
 from .dialect import dialect, spread_name
 
 TOGETHER = 16  # items that a thread takes in a row: their neighbours in space, which share caches
@@ -66,7 +67,9 @@ class NumbaProgram(HostArrays):
             # a module for each kernel, since options that change one of them leave the others' compiled code as it is
             text = linked.text_for(name)
             text += "".join(made for spread, made in spreads.items() if spread in text)
-            self._functions[name] = function(f"{text}\n\n{entry_text(name, signature)}", f"run_{name}")
+            self._functions[name] = made = function(f"{text}\n\n{entry_text(name, signature)}", f"run_{name}")
+            if (kinds := self._kinds(signature)) is not None:
+                made.prepare(kinds)
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
@@ -84,6 +87,16 @@ class NumbaProgram(HostArrays):
         share()
         for other in others:
             other.result()
+
+    def _kinds(self, signature: list[tuple[str, str]]) -> tuple[Kind, ...] | None:
+        """Types of what :meth:`run` gives a kernel; None for a function that only kernels can call."""
+        known: dict[str, Kind] = {
+            "real": (self.real.name, "number", 1), "int": ("int64", "number", 1), "word": ("uint32", "number", 1),
+            REALS: (self.real.name, "array", 1), INTS: ("int32", "array", 1),
+        }  # fmt: skip
+        taken = [known.get(kind) for name, kind in signature if name != "item"]
+        own = [known["int"], ("int64", "array", 1)]  # the number of items, and the queue
+        return None if None in taken else (*own, *(kind for kind in taken if kind is not None))
 
     def _arguments(self, name: str, shared: dict[str, Any]) -> list[Any]:
         """Arguments of a kernel, with team memory that shares no cache line with another thread's."""

@@ -13,43 +13,37 @@ from numba.core.target_extension import get_local_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction, _unlit_non_poison
 
-_entry = ""  # name of the function that is compiled
-
 
 @contextmanager
-def quick_compiler(entry: str = "") -> Iterator[None]:
+def quick_compiler() -> Iterator[None]:
     """Save two fifths of Numba's time; other threads that compile wait meanwhile.
 
-    Functions without wrappers are called by compiled code alone, into which they are linked, all but the one named
-    ``entry``. Numba would optimise them before that, again in each caller, and make machine code of them that nothing
-    runs. To find the type of an operation it tries a dozen rules, and formats a message for each that does not fit. It
+    Functions without wrappers are linked, but neither optimised nor made machine code: :func:`..llvm.machine_code` does that
+    to the one that is called from outside and has the others in it. Numba would do it to each of them, and again in each
+    caller. To find the type of an operation it tries a dozen rules, and formats a message for each that does not fit. It
     also replaces the process's handling of warnings for a moment at each operation, in which warnings of other threads
     would be lost.
     """
-    global _entry
     with global_compiler_lock:
-        held, _entry = _entry, entry
         for owner, ours in _QUICK.items():
             for name, method in ours.items():
                 setattr(owner, name, method)
         try:
             yield
         finally:
-            _entry = held
             for (owner, name), method in _NUMBAS.items():
                 setattr(owner, name, method)
 
 
-def _is_inner(library: JITCodeLibrary) -> bool:
-    if library.name == _entry:
-        return False
+def _is_bare() -> bool:
+    """Whether the function that is compiled has no wrappers, and so is one of a kernel's."""
     flags = ConfigStack().top_or_none()
     return flags is not None and flags.no_cpython_wrapper and flags.no_cfunc_wrapper
 
 
-def _finalize_entry(self: Any) -> None:
-    """Optimise a library and make it executable, unless its function is called by compiled code alone."""
-    if not _is_inner(self):
+def _only_linked(self: Any) -> None:
+    """Link a library; optimise it and make it executable only if it is not one of a kernel's."""
+    if not _is_bare():
         _NUMBAS[JITCodeLibrary, "finalize"](self)
         return
     self._raise_if_finalized()
@@ -57,20 +51,20 @@ def _finalize_entry(self: Any) -> None:
         self._reload_init.update(library._reload_init)
         self._final_module.link_in(library._get_module_for_linking(), preserve=True)
     self._finalize_dynamic_globals()
-    self._finalized = self._inner = True
+    self._finalized = self._only_linked = True
 
 
 def _optimize_functions(self: Any, module: Any) -> None:
     """Optimise the functions of a module by themselves, unless their caller will be optimised as a whole."""
     module.data_layout = self._codegen._data_layout
-    if not _is_inner(self):
+    if not _is_bare():
         _NUMBAS[JITCodeLibrary, "_optimize_functions"](self, module)
 
 
 def _linked_in(self: Any) -> Any:
-    """Return the module to link into a caller; nothing else uses that of an inner function, so it need not be copied."""
+    """Return the module to link into a caller; nothing else uses that of a kernel's function, so it need not be copied."""
     self._ensure_finalized()
-    if not hasattr(self, "_inner"):
+    if not hasattr(self, "_only_linked"):
         return _NUMBAS[JITCodeLibrary, "_get_module_for_linking"](self)
     for function in self._final_module.functions:
         if not function.is_declaration and function.linkage.name == "external":
@@ -111,7 +105,7 @@ def _no_warnings(self: Any, filename: Any = None, lineno: Any = None) -> Any:
 
 _QUICK: dict[type, dict[str, Any]] = {
     JITCodeLibrary: {
-        "finalize": _finalize_entry, "_optimize_functions": _optimize_functions, "_get_module_for_linking": _linked_in,
+        "finalize": _only_linked, "_optimize_functions": _optimize_functions, "_get_module_for_linking": _linked_in,
     },
     JITCPUCodegen: {"set_env": _set_no_env},
     BaseFunction: {"get_call_type": _typed_quietly},
