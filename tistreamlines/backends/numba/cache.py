@@ -22,6 +22,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.store import folder, read, stem_of, write
 from ..tried import is_tried
+from .elsewhere import compile_elsewhere
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
@@ -100,30 +101,40 @@ class Function:
         return (self._begun.pop(kinds, None) or self._begin(kinds))()
 
     def _begin(self, kinds: tuple[Kind, ...]) -> Callable[[], int]:
-        """Load the function's machine code, or begin to compile it and keep that; return what waits for the address.
-
-        A file begins with a hash of its name and the rest, so damaged and exchanged code is compiled again.
-        """
+        """Load the function's machine code, or begin to compile it; return what waits for the address."""
         from .. import llvm
 
         path = self._path(kinds, llvm.processor())
-        content = None if path is None else read(path)
-        if path is not None and content is not None and _seal(path, content[32:]) == content[:32]:
-            symbol, code = content[32:].split(b"\0", 1)
-            address = llvm.load_object(code, symbol.decode())
+        if kept := _kept(path):
+            address = llvm.load_object(*kept)
             return lambda: address
+        wait = path and compile_elsewhere(path, self._text, self._name, kinds)
+        made = None if wait else self.written(path, kinds)
+
+        def loaded() -> int:
+            if wait:
+                wait()
+            return llvm.load_object(*(made() if made else _kept(path) or self.written(path, kinds)()))
+
+        return loaded
+
+    def written(self, path: Path | None, kinds: tuple[Kind, ...]) -> Callable[[], tuple[bytes, str]]:
+        """Compile the function up to LLVM's part, which a thread does; return what waits for the code and its symbol.
+
+        What waits also writes them to the file, if there is one.
+        """
         from .compiler import compile_entry
 
-        name, finish = compile_entry(self._text, self._name, kinds)
+        symbol, finish = compile_entry(self._text, self._name, kinds)
         made = thread_pool("machine code", usable_cores()).submit(finish)
 
-        def finished() -> int:
+        def write_code() -> tuple[bytes, str]:
             if path is not None:
-                content = name.encode() + b"\0" + made.result()
+                content = symbol.encode() + b"\0" + made.result()
                 write(path, _seal(path, content) + content)
-            return llvm.load_object(made.result(), name)
+            return made.result(), symbol
 
-        return finished
+        return write_code
 
     def _path(self, kinds: tuple[Kind, ...], processor: tuple[str, ...]) -> Path | None:
         """Return the file of the machine code, one for each signature, processor and setting of Numba."""
@@ -131,6 +142,18 @@ class Function:
         causes = hashlib.sha256(repr((kinds, processor, settings)).encode()).hexdigest()
         place = folder()
         return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
+
+
+def _kept(path: Path | None) -> tuple[bytes, str] | None:
+    """Return the machine code of a file and its symbol, if they are as they were written.
+
+    A file begins with a hash of its name and the rest, so damaged and exchanged code is compiled again.
+    """
+    content = None if path is None else read(path)
+    if path is None or content is None or _seal(path, content[32:]) != content[:32]:
+        return None
+    symbol, code = content[32:].split(b"\0", 1)
+    return code, symbol.decode()
 
 
 def _seal(path: Path, content: bytes) -> bytes:

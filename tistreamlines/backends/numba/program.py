@@ -62,14 +62,16 @@ class NumbaProgram(HostArrays):
         spreads = {spread_name(repr(p)): f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns}
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         self.scratch = source.scratch
-        self._functions = {}
+        texts = {}
         for name, signature in self.signatures.items():
             # a module for each kernel, since options that change one of them leave the others' compiled code as it is
             text = linked.text_for(name)
             text += "".join(made for spread, made in spreads.items() if spread in text)
-            self._functions[name] = made = function(f"{text}\n\n{entry_text(name, signature)}", f"run_{name}")
-            if (kinds := self._kinds(signature)) is not None:
-                made.prepare(kinds)
+            texts[name] = f"{text}\n\n{entry_text(name, signature)}"
+        self._functions = {name: function(text, f"run_{name}") for name, text in texts.items()}
+        for name in sorted(texts, key=lambda name: -len(texts[name])):  # so that the processes that compile end together
+            if (kinds := self._kinds(self.signatures[name])) is not None:
+                self._functions[name].prepare(kinds)
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""

@@ -1,0 +1,169 @@
+"""A process that compiles for this one: what it writes is loaded here, and this one does without it where it fails."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+from commands import python
+
+from tistreamlines.backends.numba import compiler, elsewhere
+from tistreamlines.backends.numba.cache import Function
+
+SCALED = """
+from tistreamlines.backends.numba.compiler import compiled
+
+@compiled
+def scaled(x):
+    x[0] = {factor} * x[0]
+"""
+# says whether this process has compiled by itself; the argument is a line to run before it does
+ALONE = """
+import sys
+import numpy as np
+from tistreamlines.backends.numba import cache, elsewhere
+elsewhere.usable_cores = lambda: 4
+exec(sys.argv[2])
+number = np.array([21.0])
+cache.Function(sys.argv[1], "scaled")(number)
+print(number[0], "numba" in sys.modules)
+"""
+
+
+@pytest.fixture
+def cold(tmp_path, monkeypatch):
+    """A cache of the test's own, also in processes that it starts."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def started(cold, monkeypatch):
+    """The processes of that cache, with two cores."""
+    monkeypatch.setattr(elsewhere, "usable_cores", lambda: 2)
+    monkeypatch.setattr(elsewhere, "_processes", {})
+    yield elsewhere._processes
+    for process in (one for some in elsewhere._processes.values() for one in some):
+        process._end()
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The names of functions that this process compiles."""
+    names, compile_entry = [], compiler.compile_entry
+
+    def noted(text, name, kinds):
+        names.append(name)
+        return compile_entry(text, name, kinds)
+
+    monkeypatch.setattr(compiler, "compile_entry", noted)
+    return names
+
+
+def scaled(factor):
+    """Scale 21 by a function that is compiled for that."""
+    number = np.array([21.0])
+    Function(SCALED.format(factor=factor), "scaled")(number)
+    return number[0]
+
+
+def test_it_compiles_what_this_process_loads(started, here, tmp_path):
+    assert scaled(3) == 63
+    ((process,),) = started.values()
+    assert scaled(4) == 84
+    assert ((process,),) == tuple(map(tuple, started.values()))
+    assert not here
+    assert len(list(tmp_path.rglob("*.bin"))) == 2
+    assert process.characters == 0
+
+
+def test_without_numba_in_this_process(cold):
+    done = python("-c", ALONE, SCALED.format(factor=3), "")
+    assert done.stdout.split() == ["63.0", "False"], done.stderr
+
+
+@pytest.mark.parametrize(
+    "hindrance",
+    [
+        "elsewhere.usable_cores = lambda: 1",
+        "sys.executable = ''",
+        "def none(*_, **__): raise BlockingIOError(11, 'no more processes')\nelsewhere.subprocess.Popen = none",
+        "elsewhere.WORKER = 'import sys; sys.exit(3)'",
+        "elsewhere.WORKER = 'import os, sys; sys.stdin.buffer.read(100); os.kill(os.getpid(), 9)'",
+        "elsewhere.WORKER = 'import sys, time; sys.stdin.buffer.read(100); print(0, flush=True); time.sleep(60)'",
+    ],
+    ids=["one core", "no Python", "no process", "ended", "killed", "nothing written"],
+)
+def test_this_process_compiles_where_the_other_one_does_not(hindrance, cold):
+    done = python("-c", ALONE, SCALED.format(factor=5), hindrance)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["105.0", "True"]
+    assert not done.stderr
+
+
+def test_a_killed_process_is_replaced(started, here):
+    scaled(3)
+    ((first,),) = started.values()
+    first._process.send_signal(signal.SIGKILL)
+    first._thread.join(20)
+    assert not first.works
+    assert scaled(6) == 126
+    ((second,),) = started.values()
+    assert second is not first and second.works
+    assert not here
+
+
+def test_an_error_is_raised_here(started, here):
+    text = "from tistreamlines.backends.numba.compiler import compiled\n@compiled\ndef wrong(x):\n    x.nothing = 1\n"
+    with pytest.raises(Exception, match="nothing"):
+        Function(text, "wrong")(np.ones(1))
+    assert here == ["wrong"]
+    assert scaled(7) == 147
+
+
+def test_it_ends_with_the_process_that_it_works_for(cold):
+    """Also if that one is killed while it waits."""
+    line = """
+import os, signal
+elsewhere.usable_cores = lambda: 2
+cache.Function(sys.argv[1], "scaled").prepare((("float64", "array", 1),))
+((other,),) = elsewhere._processes.values()
+print(other._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    other = int(python("-c", ALONE, SCALED.format(factor=3), line).stdout)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and is_running(other):
+        time.sleep(0.05)
+    assert not is_running(other)
+
+
+def is_running(number):
+    """Whether there is a process that has not ended."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True)
+    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
+
+
+def test_many_threads_ask_at_once(started, here):
+    found = {}
+
+    def ask(factor):
+        found[factor] = scaled(factor)
+
+    threads = [threading.Thread(target=ask, args=(factor,)) for factor in range(8, 16)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert found == {factor: 21.0 * factor for factor in range(8, 16)}
+    assert not here
+
+
+def test_another_setting_of_numba_has_a_process_of_its_own(started, monkeypatch):
+    scaled(3)
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    scaled(3)
+    assert len(started) == 2
