@@ -3,8 +3,8 @@
     python benchmarks/first_commands.py OTHER DWI BVALS BVECS MASK [--archs cpu,vulkan] [--dgs boot,prob,det,ptt]
         [--nseeds N] [--turns K] [--out FILE]
 
-OTHER is a folder that contains the other version's package. Each turn runs a command of each version with an empty cache
-of compiled code (cold), and again (warm). Numbers are medians, in seconds.
+OTHER is a folder that contains the other version's package. Each turn runs a command of each version with an empty
+cache of compiled code (cold), and again (warm). Numbers are medians, in seconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def compared(options: argparse.Namespace, dg: str, arch: str) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path)
-    parser.add_argument("series", nargs=3, metavar="DWI BVALS BVECS")
+    parser.add_argument("series", nargs=3, metavar=("dwi", "bvals", "bvecs"))
     parser.add_argument("mask")
     parser.add_argument("--archs", default="cpu")
     parser.add_argument("--dgs", default="boot,prob,det,ptt")
