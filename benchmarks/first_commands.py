@@ -55,8 +55,8 @@ def compared(options: argparse.Namespace, dg: str, arch: str) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path)
-    parser.add_argument("series", nargs=3, metavar=("dwi", "bvals", "bvecs"))
-    parser.add_argument("mask")
+    for name in ("dwi", "bvals", "bvecs", "mask"):
+        parser.add_argument(name, type=Path)
     parser.add_argument("--archs", default="cpu")
     parser.add_argument("--dgs", default="boot,prob,det,ptt")
     parser.add_argument("--nseeds", type=int, default=200)
@@ -64,7 +64,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     options.other = options.other.resolve()
-    *options.series, options.mask = [str(Path(one).resolve()) for one in (*options.series, options.mask)]
+    *options.series, options.mask = (
+        str(one.resolve()) for one in (options.dwi, options.bvals, options.bvecs, options.mask)
+    )
     rows = [compared(options, dg, arch) for arch in options.archs.split(",") for dg in options.dgs.split(",")]
     for row in rows:
         print(row, flush=True)
