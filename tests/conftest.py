@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from commands import Command, Outcome
-from linked_once import LinkedOnce
 from slow import SLOW
 
-from tistreamlines.backends.numba import program as numba_program
 from tistreamlines.cli.main import main
 from tistreamlines.phantom.phantom import Phantom, make_phantom, save_phantom
 
@@ -48,14 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if name in SLOW.get(place(item), ()):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: FIRST.index(place(item)) if place(item) in FIRST else len(FIRST))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def linked_once() -> Iterator[None]:
-    """Link the same program once in a process, not for each run."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(numba_program, "link", LinkedOnce(numba_program.link))
-        yield
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from .damage import damage
 from .room import Outcome, spoken
 
 ROOT = Path(__file__).resolve().parents[2]
-TRIES = 8
+TRIES = 6
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc and /dev/full are Linux's")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
+import sys
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,6 +126,7 @@ def test_an_error_is_raised_here(started, here):
     assert scaled(7) == 147
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_it_ends_with_the_process_that_it_works_for(cold):
     """Also if that one is killed while it waits."""
     line = """
@@ -143,8 +146,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def is_running(number):
     """Whether there is a process that has not ended."""
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True)
-    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
+    with suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
 
 
 def test_many_threads_ask_at_once(started, here):
@@ -160,6 +164,16 @@ def test_many_threads_ask_at_once(started, here):
         one.join()
     assert found == {factor: 21.0 * factor for factor in range(8, 16)}
     assert not here
+
+
+def test_it_ends_when_it_has_nothing_to_do(started, monkeypatch):
+    monkeypatch.setattr(elsewhere, "IDLE", 0.2)
+    assert scaled(3) == 63
+    ((process,),) = started.values()
+    process._thread.join(20)
+    assert not process.works
+    assert process._process.returncode == 0
+    assert scaled(4) == 84
 
 
 def test_another_setting_of_numba_has_a_process_of_its_own(started, monkeypatch):

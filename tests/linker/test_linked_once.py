@@ -1,15 +1,16 @@
-"""What keeps tests from linking the same program for each run tells programs apart as the linker does."""
+"""What keeps a process from linking the same program for each run tells programs apart as the linker does."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from linked_once import LinkedOnce
 
-from tistreamlines.backends.numba import program as numba_program
 from tistreamlines.backends.numba.dialect import dialect
+from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.linker.lang import Constant, Hole, Reals, func, i32, real
 from tistreamlines.linker.link import link
+from tistreamlines.linker.once import LinkedOnce, link_once
+from tistreamlines.linker.source import Source
 
 FACTOR = 2.0
 OFFSET = Constant("what is added")
@@ -71,7 +72,7 @@ def test_another_program_is_linked_anew(linked, change):
     assert not linked(**change)[1]
 
 
-def test_what_a_test_changes_in_a_module_of_kernels_counts(linked, monkeypatch):
+def test_what_is_changed_in_a_module_of_kernels_counts(linked, monkeypatch):
     before = linked()[0]
     for value in (3.0, 4.0):
         monkeypatch.setitem(scaled.function.__globals__, "FACTOR", value)
@@ -86,5 +87,9 @@ def test_values_that_have_no_full_text_are_linked_each_time(linked):
         assert linked(unused=np.arange(5000))[1]
 
 
-def test_tests_run_with_it():
-    assert isinstance(numba_program.link, LinkedOnce)
+def test_programs_are_linked_by_it():
+    fill = {"OFFSET": 0.125, "Change": halved}
+    known = len(link_once._known)
+    for _ in range(2):
+        NumbaProgram(Source([changed], fill), threads=1)
+    assert len(link_once._known) == known + 1

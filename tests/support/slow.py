@@ -197,7 +197,9 @@ SLOW = {
         "test_other_devices_give_the_same_bits", "test_the_getter_takes_the_steps_of_the_oracle",
     ),
     "tracking/parity": ("test_float64_dialects_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
-    "tracking/products/device_density": ("test_every_getter", "test_particles", "test_runs_along_peaks"),
+    "tracking/products/device_density": (
+        "test_particles", "test_runs_along_peaks", "test_steps_along_vertices_and_with_a_frame",
+    ),
     "tracking/products/products": (
         "test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end",
         "test_a_product_sees_every_accepted_streamline_once",

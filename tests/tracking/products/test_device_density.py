@@ -156,8 +156,8 @@ def test_runs_along_peaks(tmp_path, more):
     equal(write_inputs(tmp_path), tmp_path, ends="one_way" in more, **more)
 
 
-@pytest.mark.parametrize("dg", ["boot", "prob", "det", "ptt"])
-def test_every_getter(head, tmp_path, dg):
+@pytest.mark.parametrize("dg", ["prob", "ptt"])
+def test_steps_along_vertices_and_with_a_frame(head, tmp_path, dg):
     series = {name: str(path) for name, path in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)}
     equal(series | {"nseeds": 60, "dg": dg, "threads": 2, "cache_dir": head.cache}, tmp_path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ PFT = {"pft": True, "pft_back": 1.4, "pft_front": 0.7}
 SHORT_PROBE = {"probe_length": 0.5, "max_angle": 60.0}
 CASES = [  # direction getter, stopping rule, step size (mm), options
     *((dg, rule, 7.0, {}) for dg in ("prob", "ptt") for rule in ("threshold", "binary")),
-    *((dg, rule, 2.1 if dg == "ifod2" else 0.7, {}) for dg in METHODS for rule in ("act", "cmc")),
+    *((dg, rule, 2.1 if dg == "ifod2" else 0.7, {}) for dg, rule in zip(METHODS, cycle(("cmc", "act")))),
+    ("prob", "cmc", 0.7, {}),
     *((dg, "cmc", 7.0, {}) for dg in ("prob", "ptt")),
     *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule in ("act", "cmc") for least in (0.0, 0.5)),
     ("boot", "cmc", 0.7, PFT),

@@ -14,12 +14,11 @@ from queue import Empty, SimpleQueue
 
 from .cache import Function, Kind
 
-IDLE = 60.0  # seconds without work after which the process ends
 Job = tuple[int, Path, str, str, tuple[Kind, ...]]
 
 
-def main() -> None:
-    """Compile until the process that asks for it ends, or has asked for nothing for a minute."""
+def main(idle: float) -> None:
+    """Compile until the process that asks for it ends, or has asked for nothing for so many seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the other process
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print
@@ -35,7 +34,7 @@ def main() -> None:
 
     with suppress(Empty):
         while True:
-            number, path, text, name, kinds = jobs.get(timeout=IDLE)
+            number, path, text, name, kinds = jobs.get(timeout=idle)
             threading.Thread(target=tell, args=(number, _compiled(path, text, name, kinds)), daemon=True).start()
     os._exit(0)
 

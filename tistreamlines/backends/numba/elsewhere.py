@@ -22,9 +22,10 @@ from ...helpers import helper
 from ...linker.store import folder
 
 MOST = 2  # processes, of which each needs a core besides one for LLVM
+IDLE = 300  # seconds without work after which such a process ends
 WORKER = """
 from tistreamlines.backends.numba.compiling import main
-main()
+main(float(sys.argv[1]))
 """
 Kinds = Iterable[tuple[str, str, int]]
 _processes: dict[Hashable, list[_Process]] = {}
@@ -67,7 +68,7 @@ class _Process:
     """
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(helper(WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(helper(WORKER, str(IDLE)), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._lock, self._numbers = threading.Lock(), itertools.count()
         self._waiting: dict[int, tuple[threading.Event, int]] = {}
         self.works, self.characters = True, 0

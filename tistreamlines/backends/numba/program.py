@@ -12,7 +12,7 @@ import numpy as np
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.host_arrays import HostArrays
-from ...linker.link import link
+from ...linker.once import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
@@ -57,7 +57,7 @@ class NumbaProgram(HostArrays):
     def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
         super().__init__(bits)
         self.threads = threads or min(_threads_of_numba(), usable_cores())
-        linked = link(source.roots, dialect(bits, fast), source.fill)
+        linked = link_once(source.roots, dialect(bits, fast), source.fill)
         patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
         spreads = {spread_name(repr(p)): f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns}
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...devices import Device
 from ...linker.dialect import Dialect
-from ...linker.link import link
+from ...linker.once import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
@@ -136,7 +136,7 @@ class TaichiProgram:
         self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
         self.ti, self.scratch = self.runtime.ti, source.scratch
         kind = kind or team_kind(device.arch, device.subgroup)
-        linked = link(source.roots, dialect(device.arch, exact, kind, device.int64), source.fill)
+        linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64), source.fill)
         self.block = lay_out(device, source, kind, self.runtime.parts.sliced)
         self.block = replace(self.block, queued=self.block.queued and queued)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}

@@ -1,4 +1,4 @@
-"""Programs that tests open again and again in one process are linked once.
+"""Programs that one process opens again and again are linked once.
 
 The text of a program depends on its functions, on what these read of their modules, on what fills their holes, and on
 the dialect. Where all of them are the same, so is the text, which takes longer to make than a small run to track.
@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tistreamlines.linker.dialect import Dialect
-from tistreamlines.linker.lang import Func
-from tistreamlines.linker.link import Linked
+from .dialect import Dialect
+from .lang import Func
+from .link import Linked, link
 
-KERNELS = "tistreamlines.kernels"
+KERNELS = "tistreamlines.kernels", "tistreamlines.linker.maths", "tistreamlines.linker.rng"
 PLAIN = bool, int, float, str, tuple, type(None)  # what is known by its text
 
 
@@ -23,8 +23,7 @@ class LinkedOnce:
 
     Parameters
     ----------
-    link : the linker, as one compiler calls it: two of its dialects that have the same name, header and decorator are
-        the same.
+    link : the linker. Two dialects that have the same name, header, decorator and replaced functions are the same.
     """
 
     def __init__(self, link: Callable[..., Linked]) -> None:
@@ -39,14 +38,17 @@ class LinkedOnce:
         filled = tuple((name, value if callable(value) else repr(value)) for name, value in sorted(fill.items()))
         functions = [*roots, *(value for value in fill.values() if isinstance(value, Func))]
         state = self._state({function.__module__ for function in functions})
-        key = tuple(roots), filled, dialect.name, dialect.header, dialect.decorator, state
+        key = tuple(roots), filled, dialect.name, dialect.header, dialect.decorator, dialect.replaced, state
         if key not in self._known:
             self._known[key] = self.link(roots, dialect, fill)
         return self._known[key]
 
     def _state(self, modules: set[str]) -> int:
-        """A number of what these modules and those of kernels hold: another one once a test has changed a constant."""
+        """Return a number of what these modules and those of kernels hold: another one once a constant was changed."""
         names = sorted(modules | {name for name in sys.modules if name.startswith(KERNELS)})
         values = [value for name in names if name in sys.modules for value in list(vars(sys.modules[name]).values())]
         # the values are kept, so that nothing else comes to have the id of one of them
         return self._states.setdefault(tuple(map(id, values)), (len(self._states), values))[0]
+
+
+link_once = LinkedOnce(link)
