@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import warnings
 from pathlib import Path
+from typing import BinaryIO
 
 from . import plugins
 
@@ -56,3 +58,10 @@ def helper(code: str, *arguments: str) -> list[str]:
 def module(name: str, *arguments: str) -> list[str]:
     """Return the command of a process that runs a module, as ``python -m`` does."""
     return helper(MODULE, name, *arguments)
+
+
+def answers() -> BinaryIO:
+    """Return the stream to the process that reads this one's output; libraries then print to standard error."""
+    stream = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return stream

@@ -29,8 +29,8 @@ class Recipe:
     Attributes
     ----------
     target : of ``Target.create_target_machine``: processor, features, level of optimisation.
-    first : options of the pipeline by which functions are inlined.
-    second : options of the pipeline that optimises them then.
+    first : attributes of llvmlite's ``PipelineTuningOptions`` for the pipeline by which functions are inlined.
+    second : the same for the pipeline that then optimises the module.
     """
 
     target: dict[str, Any]
@@ -57,8 +57,9 @@ def machine_code(bitcode: bytes, recipe: Recipe) -> bytes:
 
 
 def _optimise(module: Any, machine: Any, options: dict[str, Any], passes: Sequence[str] = ()) -> None:
-    tuning = binding.create_pipeline_tuning_options(options["speed_level"])
-    tuning.loop_vectorization, tuning.slp_vectorization = options["loops"], options["straight"]
+    tuning = binding.create_pipeline_tuning_options()
+    for name, value in options.items():
+        setattr(tuning, name, value)
     with binding.create_pass_builder(machine, tuning) as builder, builder.getModulePassManager() as manager:
         for name in passes:
             getattr(manager, f"add_{name}_pass")()

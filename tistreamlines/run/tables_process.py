@@ -24,7 +24,7 @@ import numpy as np
 from .. import plugins
 from ..devices import ON_HOST, usable_cores
 from ..errors import TrackingError
-from ..helpers import helper
+from ..helpers import answers, helper
 from ..io.cache import Cache
 from ..io.in_memory import InMemory
 from ..options.parameters import Parameters
@@ -165,8 +165,7 @@ class _SentLog(Log):
 
 def main(*modules: str) -> None:
     """Make tables for the process that started this one, and import modules until their inputs are known."""
-    made = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print
+    made = answers()
     for module in modules:
         threading.Thread(target=importlib.import_module, args=(module,)).start()
     series, parameters, hashes = pickle.load(sys.stdin.buffer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes as c
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +21,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.store import folder, read, stem_of, write
 from ..tried import is_tried
-from .elsewhere import compile_elsewhere
+from .elsewhere import compile_elsewhere, settings
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
@@ -108,13 +107,14 @@ class Function:
         if kept := _kept(path):
             address = llvm.load_object(*kept)
             return lambda: address
-        wait = path and compile_elsewhere(path, self._text, self._name, kinds)
-        made = None if wait else self.written(path, kinds)
+        wait = None if path is None else compile_elsewhere(path, self._text, self._name, kinds)
+        if wait is None:
+            made = self.written(path, kinds)
+            return lambda: llvm.load_object(*made())
 
         def loaded() -> int:
-            if wait:
-                wait()
-            return llvm.load_object(*(made() if made else _kept(path) or self.written(path, kinds)()))
+            wait()
+            return llvm.load_object(*(_kept(path) or self.written(path, kinds)()))
 
         return loaded
 
@@ -138,8 +138,7 @@ class Function:
 
     def _path(self, kinds: tuple[Kind, ...], processor: tuple[str, ...]) -> Path | None:
         """Return the file of the machine code, one for each signature, processor and setting of Numba."""
-        settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
-        causes = hashlib.sha256(repr((kinds, processor, settings)).encode()).hexdigest()
+        causes = hashlib.sha256(repr((kinds, processor, [*settings()])).encode()).hexdigest()
         place = folder()
         return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
 

@@ -76,9 +76,10 @@ def _recipe(codegen: Any) -> llvm.Recipe:
     """Return what Numba does with a module."""
     target: dict[str, Any] = {"opt": config.OPT}
     codegen._customize_tm_options(target)
-    first = {"speed_level": codegen._opt_level, "loops": codegen._loopvect, "straight": False}
-    second = {"speed_level": config.OPT, "loops": config.LOOP_VECTORIZE, "straight": config.SLP_VECTORIZE}
-    return llvm.Recipe(target, first, second)
+    names = "speed_level", "loop_vectorization", "slp_vectorization"
+    first = codegen._opt_level, codegen._loopvect, False
+    second = config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE
+    return llvm.Recipe(target, *(dict(zip(names, values, strict=True)) for values in (first, second)))
 
 
 def _quick_compiler() -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from ...helpers import answers
 from .cache import Function, Kind
 
 Job = tuple[int, Path, str, str, tuple[Kind, ...]]
@@ -20,8 +21,7 @@ Job = tuple[int, Path, str, str, tuple[Kind, ...]]
 def main(idle: float) -> None:
     """Compile until the process that asks for it ends, or has asked for nothing for so many seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the other process
-    told = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print
+    told = answers()
     jobs: SimpleQueue[Job] = SimpleQueue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
     telling = threading.Lock()
@@ -30,7 +30,8 @@ def main(idle: float) -> None:
         with suppress(Exception):  # it occurs again in the process that waits
             written()
         with telling:
-            print(number, file=told, flush=True)
+            told.write(b"%d\n" % number)
+            told.flush()
 
     with suppress(Empty):
         while True:

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from ...devices import usable_cores
 from ...helpers import helper
-from ...linker.store import folder
 
 MOST = 2  # processes, of which each needs a core besides one for LLVM
 IDLE = 300  # seconds without work after which such a process ends
@@ -30,6 +29,11 @@ main(float(sys.argv[1]))
 Kinds = Iterable[tuple[str, str, int]]
 _processes: dict[Hashable, list[_Process]] = {}
 _starting = threading.Lock()
+
+
+def settings() -> tuple[tuple[str, str], ...]:
+    """Return the environment's settings of Numba, on which machine code depends."""
+    return tuple(sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_")))
 
 
 def compile_elsewhere(path: Path, text: str, name: str, kinds: Kinds) -> Callable[[], object] | None:
@@ -47,8 +51,7 @@ def compile_elsewhere(path: Path, text: str, name: str, kinds: Kinds) -> Callabl
     count = min(usable_cores() // 2, MOST)
     if count < 1 or not sys.executable:
         return None
-    settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_")))
-    key = os.getpid(), folder(), settings
+    key = os.getpid(), path.parent, settings()
     with _starting:
         processes = _processes[key] = [one for one in _processes.get(key, ()) if one.works]
         with suppress(OSError):  # the system allows no further process

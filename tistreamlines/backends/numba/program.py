@@ -56,6 +56,7 @@ class NumbaProgram(HostArrays):
 
     def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
         super().__init__(bits)
+        self._scalars = {"real": self.real.type, "int": np.int64, "word": np.uint32}
         self.threads = threads or min(_threads_of_numba(), usable_cores())
         linked = link_once(source.roots, dialect(bits, fast), source.fill)
         patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
@@ -92,13 +93,12 @@ class NumbaProgram(HostArrays):
 
     def _kinds(self, signature: list[tuple[str, str]]) -> tuple[Kind, ...] | None:
         """Types of what :meth:`run` gives a kernel; None for a function that only kernels can call."""
-        known: dict[str, Kind] = {
-            "real": (self.real.name, "number", 1), "int": ("int64", "number", 1), "word": ("uint32", "number", 1),
-            REALS: (self.real.name, "array", 1), INTS: ("int32", "array", 1),
-        }  # fmt: skip
-        taken = [known.get(kind) for name, kind in signature if name != "item"]
-        own = [known["int"], ("int64", "array", 1)]  # the number of items, and the queue
-        return None if None in taken else (*own, *(kind for kind in taken if kind is not None))
+        known: dict[str, Kind] = {kind: (np.dtype(scalar).name, "number", 1) for kind, scalar in self._scalars.items()}
+        known |= {REALS: (self.real.name, "array", 1), INTS: ("int32", "array", 1)}
+        kinds = [kind for name, kind in signature if name != "item"]
+        if not known.keys() >= set(kinds):
+            return None
+        return (known["int"], ("int64", "array", 1), *(known[kind] for kind in kinds))  # first the number, and the queue
 
     def _arguments(self, name: str, shared: dict[str, Any]) -> list[Any]:
         """Arguments of a kernel, with team memory that shares no cache line with another thread's."""
@@ -106,8 +106,7 @@ class NumbaProgram(HostArrays):
         return [team[n] if n in team else shared[n] for n, _ in self.signatures[name] if n != "item"]
 
     def _scalar(self, value: Any, kind: str) -> Any:
-        types = {"real": self.real.type, "int": np.int64, "word": np.uint32}
-        return types[kind](value) if kind in types else value
+        return self._scalars[kind](value) if kind in self._scalars else value
 
 
 def _threads_of_numba() -> int:
