@@ -373,11 +373,13 @@ def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
     """On a GPU; the devices of software have no such teams."""
     gpu = Device(arch, 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
     assert team_kind(arch, gpu.subgroup) == kind
-    alone, tracking = lay_out(gpu, bare([]), kind), lay_out(gpu, source_of([], boot_case()), kind)
+    source = source_of([], boot_case())
+    alone, tracking = lay_out(gpu, bare([]), kind), lay_out(gpu, source, kind)
     assert alone.teams > 1
-    assert alone.tables == ()
-    assert tracking.tables
-    assert set(tracking.tables) <= set(boot_case().arrays)
+    assert alone.tables(bare([]), ["count"]) == []
+    held = tracking.tables(source, [*source.scratch, *boot_case().arrays])
+    assert held
+    assert tracking.tables(source, [*source.scratch, held[0], "volume_rows"]) == held[:1]
     assert alone.queued and tracking.queued
 
 

@@ -20,6 +20,7 @@ KEY = np.array([17, -3])
 SIZES = (1.6, 2.0, 2.2)
 CASES = {
     "plain": {}, "paper": {"probe_rule": "paper"}, "power": {"data_support_exponent": 2.5},
+    "short": {"probe_quality": 2},
     "tube": {"probe_count": 3, "probe_radius": 0.6, "probe_quality": 4},
     "paper tube": {"probe_count": 4, "probe_radius": 0.4, "probe_rule": "paper", "data_support_exponent": 2.0},
 }  # fmt: skip

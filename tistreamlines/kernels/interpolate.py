@@ -7,14 +7,17 @@ from ..linker.lang import *
 ROW_CHUNKS = Constant("length of a voxel's row, in units of 32 reals")
 STOP_CHANNEL = Constant("first channel of the row's end, which the stopping rule reads")
 STOP_CHANNELS = Constant("number of these channels")
+INTERLEAVED = Constant("rows that lie interleaved, number by number: 8, those of a cube of 2 x 2 x 2 voxels, or 1")
 CHUNK_MASK = 0x1FFFFFF
+NUMBER_MASK = 0x3FFFFFFF
 
 
 class Volume(Record):
     """Voxels that tracking can read.
 
     ``index`` gives the first chunk (32 reals) in ``rows`` of each voxel's row; row 0 is all zeros.  There are at most 2**25
-    chunks; the mask shows compilers that no address overflows, so that they can fold constant offsets.
+    chunks; the mask shows compilers that no address overflows, so that they can fold constant offsets.  Where rows lie
+    interleaved, ``index`` gives the first number itself, and the next one of a row comes INTERLEAVED numbers later.
     """
 
     index: Ints

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from ..linker.lang import *
 from ..linker.maths import floored, reciprocal_root
-from .interpolate import CHUNK_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
+from .interpolate import CHUNK_MASK, INTERLEAVED, NUMBER_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
 from .orientation.peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 
 CELLS = Constant("cells along an edge of each of the three maps of half the sphere")
-CELL_WORDS = Constant("words that list the vertices that may be nearest to a direction in a cell")
+CELL_WORDS = Constant("words that list the vertices that may be nearest to a direction in a cell, at least 2")
 CELL_BITS = Constant("bits of a vertex's number in such a word, 30 // CELL_BITS to a word")
 # of a map: if one coordinate of a unit vector is the greatest, the others are at most sqrt(1/2)
 HALF_WIDTH = 0.7072
 CELLS_A_UNIT = 0.5 / HALF_WIDTH  # times CELLS
+
+
+class Cells(Record):
+    """For each cell of the cube map, the vertices that may be nearest to a direction in it, by rising number.
+
+    ``first`` has a word for each cell, whose bit 30 says that its list goes on; ``further`` has the other words of all lists.
+    """
+
+    first: Ints
+    further: Ints
+
+    @staticmethod
+    def sizes(fill):
+        count = 3 * fill["CELLS"] ** 2
+        return {"first": count, "further": count * (fill["CELL_WORDS"] - 1)}
 
 
 @func
@@ -62,19 +77,18 @@ def cell_of(d: vec3) -> i32:
 
 
 @func
-def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
+def nearest_vertex(vertices: Reals, cells: Cells, d: vec3) -> i32:
     """Vertex nearest to each lane's direction, the lowest number among equals (DIPY's ``find_closest``).
 
-    On a hemisphere, the vertex nearest to the direction or to its opposite.  ``cells`` lists, for each cell of the cube map,
-    the vertices that may be the nearest, by rising number; only long lists need more than one word.
+    On a hemisphere, the vertex nearest to the direction or to its opposite.
     """
     cell = cell_of(d)
+    word = take(cells.first, cell)
     best = lanes(-1.0)
     found = lanes(0)
-    more = 1.0
+    words = where(team_max(real(word >> 30)) > 0.0, CELL_WORDS, 1)
     turn = 0
-    while (turn < CELL_WORDS) & (more > 0.0):
-        word = take(cells, cell + turn * (3 * CELLS * CELLS))
+    while turn < words:
         for k in unrolled(30 // CELL_BITS):
             i = (word >> (k * CELL_BITS)) & ((1 << CELL_BITS) - 1)
             x = take(vertices, i)
@@ -86,15 +100,25 @@ def nearest_vertex(vertices: Reals, cells: Ints, d: vec3) -> i32:
             found = where(cosine > best, i, found)
             best = maximum(cosine, best)
         turn = turn + 1
-        if turn == 1:
-            more = team_max(real(word >> 30))
+        if turn < words:
+            word = take(cells.further, cell + (turn - 1) * (3 * CELLS * CELLS))
     return found
+
+
+@func
+def first_number(indices: i32) -> i32:
+    """First elements in ``rows`` of the rows of each lane's voxel; see :class:`.interpolate.Volume`."""
+    if INTERLEAVED == 1:
+        start = (indices & CHUNK_MASK) * 32
+    else:
+        start = indices & NUMBER_MASK
+    return start
 
 
 @func
 def row_of(volume: Volume, line: i32, z: i32) -> i32:
     """First element in ``rows`` of the row of each lane's voxel; ``line`` is the number of the image's line along z."""
-    return (take(volume.index, line * volume.shape[2] + z) & CHUNK_MASK) * 32
+    return first_number(take(volume.index, line * volume.shape[2] + z))
 
 
 @func
@@ -122,12 +146,13 @@ def corner_weight(p: vec3, i: i32, j: i32, k: i32) -> real:
 @func
 def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
     """First element in ``rows`` of the row of one of the eight voxels around each lane's point."""
-    return (take(volume.index, corner_voxel(volume.shape, p, i, j, k)) & CHUNK_MASK) * 32
+    return first_number(take(volume.index, corner_voxel(volume.shape, p, i, j, k)))
 
 
 @func
 def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
     """Interpolate each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d``)."""
+    place = INTERLEAVED * channel
     fx = floored(p[0])
     fy = floored(p[1])
     fz = floored(p[2])
@@ -150,14 +175,14 @@ def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
     w01 = x0 * y1
     w10 = x1 * y0
     w11 = x1 * y1
-    a = (w00 * z0) * take(volume.rows, row_of(volume, left + front, low) + channel)
-    a = a + (w00 * z1) * take(volume.rows, row_of(volume, left + front, high) + channel)
-    a = a + (w01 * z0) * take(volume.rows, row_of(volume, left + back, low) + channel)
-    a = a + (w01 * z1) * take(volume.rows, row_of(volume, left + back, high) + channel)
-    a = a + (w10 * z0) * take(volume.rows, row_of(volume, right + front, low) + channel)
-    a = a + (w10 * z1) * take(volume.rows, row_of(volume, right + front, high) + channel)
-    a = a + (w11 * z0) * take(volume.rows, row_of(volume, right + back, low) + channel)
-    a = a + (w11 * z1) * take(volume.rows, row_of(volume, right + back, high) + channel)
+    a = (w00 * z0) * take(volume.rows, row_of(volume, left + front, low) + place)
+    a = a + (w00 * z1) * take(volume.rows, row_of(volume, left + front, high) + place)
+    a = a + (w01 * z0) * take(volume.rows, row_of(volume, left + back, low) + place)
+    a = a + (w01 * z1) * take(volume.rows, row_of(volume, left + back, high) + place)
+    a = a + (w10 * z0) * take(volume.rows, row_of(volume, right + front, low) + place)
+    a = a + (w10 * z1) * take(volume.rows, row_of(volume, right + front, high) + place)
+    a = a + (w11 * z0) * take(volume.rows, row_of(volume, right + back, low) + place)
+    a = a + (w11 * z1) * take(volume.rows, row_of(volume, right + back, high) + place)
     above = (p[0] >= -0.5) & (p[1] >= -0.5) & (p[2] >= -0.5)
     below = (p[0] < real(volume.shape[0]) - 0.5) & (p[1] < real(volume.shape[1]) - 0.5)
     below = below & (p[2] < real(volume.shape[2]) - 0.5)
@@ -177,9 +202,9 @@ def interpolate_stop(volume: Volume, p: vec3, row: Reals):
     j = (lane() >> 1) & 1
     k = lane() & 1
     weight = (where(i == 1, x, 1.0 - x) * where(j == 1, y, 1.0 - y)) * where(k == 1, z, 1.0 - z)
-    begin = corner_row(volume, p, i, j, k) + STOP_CHANNEL
+    begin = corner_row(volume, p, i, j, k) + INTERLEAVED * STOP_CHANNEL
     for channel in unrolled(STOP_CHANNELS):
-        put(row, 0, weight * take(volume.rows, begin + channel))
+        put(row, 0, weight * take(volume.rows, begin + INTERLEAVED * channel))
         barrier()
         total = row[0]
         for corner in range(7):

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.lanes import HALF_WIDTH
+from ..kernels.lanes import HALF_WIDTH, Cells
 
 Array = npt.NDArray[Any]
-SIZE = 96  # cells along an edge of each of the three maps
+SIZE = 48  # cells along an edge of each of the three maps
 WORD = 30  # bits of a word for vertex indices
 TWIN = 1e-9  # difference of cosines that rounding may cause
 OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
 
 
-def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Array, dict[str, int]]:
+def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Cells, dict[str, int]]:
     """Divide directions into cells, and list for each cell the vertices that may be nearest to a direction in it.
 
     Parameters
@@ -29,15 +29,16 @@ def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Array, dict[str
 
     Returns
     -------
-    words : (CELL_WORDS * 3 * CELLS * CELLS,) int32
-        The first words of all cells, then the second ones, and so on. A word holds several vertex indices in
-        increasing order; a short list repeats its last one. Bit 30 of the first word says that others follow.
+    cells : Cells
+        Of 3 * CELLS * CELLS cells. A word holds several vertex indices in increasing order; a short list repeats its
+        last one. ``further`` has the second words of all cells, then the third ones, and so on.
     constants : dict
         CELLS, CELL_WORDS and CELL_BITS of the kernels.
     """
     vertices = np.ascontiguousarray(vertices, float)
     words, bits = _table(vertices.tobytes(), len(vertices), symmetric)
-    return words.ravel(), {"CELLS": SIZE, "CELL_WORDS": len(words), "CELL_BITS": bits}
+    constants = {"CELLS": SIZE, "CELL_WORDS": len(words), "CELL_BITS": bits}
+    return Cells(first=words[0], further=words[1:].ravel()), constants
 
 
 def compact_order(vertices: Array, together: int = 16) -> Array:
@@ -110,7 +111,7 @@ def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
     most = int((lists < count).sum(axis=1).max())
     # no list is empty, so its last entry is its largest index
     lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
-    words = -(-most // together)
+    words = max(-(-most // together), 2)  # no array is empty
     wide = np.pad(lists, [(0, 0), (0, max(words * together - lists.shape[1], 0))], mode="edge")[:, : words * together]
     table = (wide.reshape(len(lists), words, together) << (bits * np.arange(together))).sum(axis=2).T.astype(np.int32)
     table[0] |= (wide[:, together - 1] < wide[:, -1]).astype(np.int32) << WORD

@@ -23,8 +23,9 @@ from tistreamlines.kernels.getters.ptt import (
 )
 from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
-from tistreamlines.kernels.lanes import interpolate_stop, nearest_vertex
+from tistreamlines.kernels.lanes import Cells, interpolate_stop, nearest_vertex
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
+from tistreamlines.linker.records import spread
 from tistreamlines.space.nearest_vertex import cell_table
 from tistreamlines.space.sphere import load_sphere, sphere_tables
 from tistreamlines.tracking.growth.linking import filled
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWar
 
 # ------------------------------------------------------------------------------------------------------ kernels
 @func
-def closest(item: i32, vertices: Reals, cells: Ints, directions: Reals, out: Reals):
+def closest(item: i32, vertices: Reals, cells: Cells, directions: Reals, out: Reals):
     """Nearest vertices of 32 directions."""
     c = 96 * item
     d = vec3(at(directions, c), at(directions, c + 32), at(directions, c + 64))
@@ -42,15 +43,15 @@ def closest(item: i32, vertices: Reals, cells: Ints, directions: Reals, out: Rea
 
 
 @func
-def supported(item: i32, volume: Volume, method: Ptt, places: Reals, out: Reals):
-    """Data support of 32 probes, the PMF at their end, and that at their beginning."""
+def supported(item: i32, volume: Volume, method: Ptt, scratch: PttScratch, places: Reals, out: Reals):
+    """Data support of the lanes' probes, the PMF at their end, and that at their beginning."""
     c = 448 * item
     p = vec3(at(places, c), at(places, c + 32), at(places, c + 64))
     t = vec3(at(places, c + 96), at(places, c + 128), at(places, c + 160))
     n = vec3(at(places, c + 192), at(places, c + 224), at(places, c + 256))
     b = vec3(at(places, c + 288), at(places, c + 320), at(places, c + 352))
     first = heard(method, volume, p, t, n, b, 0.0)
-    support = data_support(method, volume, p, t, n, b, at(places, c + 384), at(places, c + 416), first)
+    support = data_support(method, volume, p, t, n, b, at(places, c + 384), at(places, c + 416), first, scratch.pmf)
     put(out, 96 * item, support[0])
     put(out, 96 * item + 32, support[1])
     put(out, 96 * item + 64, first)
@@ -108,7 +109,7 @@ def test_the_nearest_vertex_is_dipys(name, symmetric):
     cells, own = cell_table(vertices, bool(symmetric))
     own["SYMMETRIC"] = symmetric
     directions = unit(np.random.default_rng(0).normal(size=(32 * 3200, 3))).astype(np.float32).astype(float)
-    values = {"vertices": sphere.vertices, "cells": cells, "out": reals(32 * 3200)}
+    values = {"vertices": sphere.vertices, **spread("cells", cells), "out": reals(32 * 3200)}
     values["directions"] = directions.reshape(-1, 32, 3).transpose(0, 2, 1)
     got = run("numba32", closest, 3200, values, constants | own)["out"]
     cosines = directions @ vertices.T
@@ -139,12 +140,14 @@ def test_data_support_is_dipys(dialect, name):
     curvatures[:3] = (0, 0), (5e-5, 0.3), (-0.2, -5e-5)
     size = np.abs(curvatures)
     settled = np.where(size < 1e-4, np.where(size.max(axis=1, keepdims=True) < 1e-4, 0, 1e-4), curvatures)
-    places = np.concatenate([points, around.reshape(64, 9), settled], axis=1).reshape(2, 32, 14).transpose(0, 2, 1)
-    out = go(dialect, supported, 2, name, places=places, out=reals(192))["out"].reshape(2, 3, 32)
+    places = np.concatenate([points, around.reshape(64, 9), settled], axis=1).reshape(4, 16, 14).transpose(0, 2, 1)
+    places = np.concatenate([places, places], axis=2)  # as where two lanes share a probe
+    out = go(dialect, supported, 4, name, places=places, out=reals(384))["out"].reshape(4, 3, 2, 16)
+    assert np.array_equal(out[:, :, 0], out[:, :, 1])
     for i in range(64):
         first = emulation.heard(points[i], *around[i], 0.0)
         expected = (*emulation.support(points[i], around[i], *curvatures[i], first), first)
-        assert np.allclose(out[i // 32, :, i % 32], expected, rtol=1e-5, atol=1e-5)
+        assert np.allclose(out[i // 16, :, 0, i % 16], expected, rtol=1e-5, atol=1e-5)
     assert (out > 0).mean() > 0.5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ...devices import Device
@@ -18,17 +19,34 @@ TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word"
 
 @dataclass(frozen=True)
 class Block:
-    """Number of teams in a block, the tables in its shared memory, and whether teams have slices of its other arrays."""
+    """Number of teams in a block, whether they take items from a queue, and whether they have slices of its arrays."""
 
     kind: str
     teams: int
-    tables: tuple[str, ...]
     queued: bool
     sliced: bool = True
 
     @property
     def barrier(self) -> str:
         return BARRIERS[self.kind]
+
+    def tables(self, source: Source, names: Sequence[str]) -> list[str]:
+        """Return the tables among a kernel's arguments that fit the block's shared memory beside its teams' arrays."""
+        if self.kind == "block" or not self.sliced:
+            return []
+        room, chosen = SHARED_BYTES - 4 - self.teams * _team_bytes(source, names), []
+        for name in (name for name in source.tables if name in names):
+            size = 4 * source.tables[name][1]
+            if size <= room:
+                chosen.append(name)
+                room -= size
+        return chosen
+
+
+def _team_bytes(source: Source, names: Collection[str]) -> int:
+    """Return the bytes of a team's arrays among ``names``, and of its ticket."""
+    own = [name for name in source.scratch if name in names]
+    return 4 + sum(4 * source.scratch[name][1] for name in own if source.shares.get(name, ("",))[0] not in own)
 
 
 def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> Block:
@@ -43,20 +61,13 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """
     if kind == "block" or not sliced:
-        return Block(kind, 1, (), not device.software, sliced)
-    team = sum(4 * size for name, (_, size) in source.scratch.items() if name not in source.shares) + 4
+        return Block(kind, 1, not device.software, sliced)
     most = MOST_TEAMS[kind]
     if kind == "warp" and source.fill.get("FOR_RECOVERY"):
         most = TEAMS_OF_RECOVERY
     elif kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]:
         most = TEAMS_OF_REGIONS
-    teams = max(1, min(most, 2 * SHARED_BYTES // 3 // team))
-    room = SHARED_BYTES - 4 - teams * team
-    tables: tuple[str, ...] = ()
-    for name, (_, size) in source.tables.items():
-        if 4 * size <= room:
-            tables, room = (*tables, name), room - 4 * size
-    return Block(kind, teams, tables, True)
+    return Block(kind, max(1, min(most, 2 * SHARED_BYTES // 3 // _team_bytes(source, source.scratch))), True)
 
 
 def _shared(kind: str, size: int) -> str:
@@ -104,7 +115,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
     names = [n for n, _ in signature]
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in source.scratch]
     used = [n for n in names if n in source.scratch]
-    tables = [n for n in names if n in block.tables]
+    tables = block.tables(source, names)
     threads = 32 * block.teams
     inner = ", ".join(["_zero", "_nil", "_one", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])
     draw = [

@@ -1,6 +1,6 @@
 """Candidates of parallel transport, and their data support: the sum of the PMF along a probe, a short arc.
 
-Each lane has a candidate of its own.
+Each lane has a candidate of its own or, where PARTS is 2, half the probe of one, which lane l shares with lane l + 16.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from ...linker.lang import *
 from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..interpolate import Volume
-from ..lanes import cross, normalised
+from ..lanes import Cells, cross, either, normalised
 from ..orientation.pmf import Pmf
 from .arcs import binormal_after, onward, tangent_after
 
 amplitude = Hole("amplitude of the orientation function at each lane's point, in its direction")
 SEGMENTS = Constant("segments of a probe, one less than its quality")
+PARTS = Constant("lanes that look along one probe, each along a part of its segments: 1 or 2")
 PROBES = Constant("number of parallel lines of a probe")
 POWERED = Constant("1: the data support is raised to a power")
 PAPER = Constant("1: where DIPY and the paper differ, follow the paper")
@@ -31,7 +32,7 @@ class Ptt(Pmf):
     share : one over the number of a probe's look-ups; power : of the data support; slack : 2**power.
     """
 
-    cells: Ints
+    cells: Cells
     ring: Reals
     max_curvature: real
     step: real
@@ -48,7 +49,7 @@ class Ptt(Pmf):
 
     @staticmethod
     def sizes(fill):
-        return {"cells": fill["CELL_WORDS"] * 3 * fill["CELLS"] ** 2, "ring": 2 * fill["PROBES"]}
+        return {"ring": 2 * fill["PROBES"]}
 
 
 # ------------------------------------------------------------------------------------------------- a candidate
@@ -101,26 +102,59 @@ def powered(x: real, power: real) -> real:
     return where(x > 1.0e-30, exp(maximum(power * log(maximum(x, 1.0e-30)), -87.0)), 0.0)
 
 
+@stage
+def lengthen(method: Ptt, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real):
+    """Add a segment to each lane's probe: ``p`` moves to its end, and the frame turns.
+
+    As in DIPY, only the tangent of the frame is normalised again.
+    """
+    d = onward(method.segment, k1, k2, t, n, b)
+    p = vec3(p[0] + method.probe_x * d[0], p[1] + method.probe_y * d[1], p[2] + method.probe_z * d[2])
+    ahead = tangent_after(method.segment, k1, k2, t, n, b)
+    b = binormal_after(method.segment, k1, k2, t, n, b)
+    n = cross(b, ahead)
+    t = ahead
+
+
 @func
 def data_support(
-    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real
+    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real, ends: Reals
 ) -> vec3:
     """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
 
-    As in DIPY, only the tangent of a probe's frame is normalised again.
+    Where two lanes share a probe, both know the result.  ``ends`` is team memory for the values that each has read, since
+    all are added in the order of the segments.
     """
-    s = method.segment
     total = last
     end = lanes(0.0)
-    for _ in range(SEGMENTS):
-        d = onward(s, k1, k2, t, n, b)
-        p = vec3(p[0] + method.probe_x * d[0], p[1] + method.probe_y * d[1], p[2] + method.probe_z * d[2])
-        ahead = tangent_after(s, k1, k2, t, n, b)
-        b = binormal_after(s, k1, k2, t, n, b)
-        n = cross(b, ahead)
-        t = ahead
-        end = heard(method, volume, p, t, n, b, method.threshold)
-        total = total + end
+    if PARTS == 1:
+        for _ in range(SEGMENTS):
+            lengthen(method, p, t, n, b, k1, k2)
+            end = heard(method, volume, p, t, n, b, method.threshold)
+            total = total + end
+    else:
+        second = lane() >> 4
+        there = p
+        tangent = t
+        normal = n
+        binormal = b
+        for _ in range(SEGMENTS // 2):
+            lengthen(method, there, tangent, normal, binormal, k1, k2)
+        p = either(second, there, p)
+        t = either(second, tangent, t)
+        n = either(second, normal, n)
+        b = either(second, binormal, b)
+        barrier()
+        for k in range(SEGMENTS - SEGMENTS // 2):
+            lengthen(method, p, t, n, b, k1, k2)
+            put(ends, 32 * k, heard(method, volume, p, t, n, b, method.threshold))
+        barrier()
+        first = lane() & 15
+        for k in range(SEGMENTS // 2):
+            total = total + take(ends, first + 32 * k)
+        for k in range(SEGMENTS - SEGMENTS // 2):
+            end = take(ends, first + (32 * k + 16))
+            total = total + end
     total = total * method.share
     if POWERED:
         total = powered(total, method.power)

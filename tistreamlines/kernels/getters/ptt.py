@@ -2,8 +2,8 @@
 
 A half carries a frame, and each step bends it by two curvatures (k1, k2) drawn from a disc.  A candidate is accepted with
 a probability proportional to its data support: the sum of the PMF along a probe, a short arc with these curvatures.  Each
-lane tries one candidate.  The first SAMPLES candidates give the maximum support; twice that bounds the rejection sampling.
-Of the TRIES after them, the first accepted one is taken.  Its number is the step's code, from which the host draws the same
+lane, or each pair of lanes, tries one candidate.  The first SAMPLES candidates give the maximum support; twice that bounds
+the rejection sampling.  Of the TRIES after them, the first accepted one is taken.  Its number is the step's code, from which the host draws the same
 curvatures.
 """
 
@@ -16,13 +16,12 @@ from ..lanes import cross, everywhere, normalised
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
 from .arcs import binormal_after, onward, settled, tangent_after
-from .probes import STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
+from .probes import PARTS, STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
 from .tries import coded, drawn_with, try_number
 
 whole_sphere = Hole("amplitudes of the orientation function at one point, at all vertices of the sphere")
 SAMPLES = 10
 TRIES = 100
-ROUNDS = 4  # of 32 candidates
 EVERY = -3.0e38
 NUMBER_BITS = 7  # of a candidate's number, below SAMPLES + TRIES
 
@@ -56,8 +55,8 @@ def choose_try(
     bound = 0.0
     chosen = NONE
     turn = 0
-    while (chosen == NONE) & (turn < ROUNDS):
-        number = lane() + 32 * turn
+    while (chosen == NONE) & (turn * (32 // PARTS) < SAMPLES + TRIES):
+        number = (lane() & (32 // PARTS - 1)) + turn * (32 // PARTS)
         drawn = candidate(method, lanes(c0), lanes(c1), lanes(c2), u32(number), rules.key)
         if i32(c1) == 1:
             b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), rules.key)
@@ -68,7 +67,7 @@ def choose_try(
             last = heard(method, volume, here, t, n, b, low)
         k1 = settled(drawn[0], drawn[1])
         k2 = settled(drawn[1], drawn[0])
-        support = data_support(method, volume, here, t, n, b, k1, k2, last)
+        support = data_support(method, volume, here, t, n, b, k1, k2, last, scratch.pmf)
         if turn == 0:
             bound = bound_of(method, team_max(where(number < SAMPLES, support[0], 0.0)))
         tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
@@ -209,7 +208,7 @@ def support_of(
     drawn = candidate(method, lanes(c0), lanes(c1), branch, number, key)
     k1 = settled(drawn[0], drawn[1])
     k2 = settled(drawn[1], drawn[0])
-    end = team_max(data_support(method, volume, everywhere(p), t, n, b, k1, k2, lanes(0.0))[1])
+    end = team_max(data_support(method, volume, everywhere(p), t, n, b, k1, k2, lanes(0.0), scratch.pmf)[1])
     barrier()
     scratch.carried[9] = end
     barrier()

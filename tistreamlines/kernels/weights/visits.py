@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
-from ..lanes import either, nearest_vertex, normalised
+from ..lanes import Cells, either, nearest_vertex, normalised
 from ..products.points import Affine, transformed
 
 FIXEL_BITS = 24  # of a word; the others are the length
@@ -53,7 +53,7 @@ class FixelGrid(Record):
     first: Ints
     lobes: Ints
     vertices: Reals
-    cells: Ints
+    cells: Cells
     units: real
 
 

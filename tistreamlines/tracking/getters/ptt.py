@@ -16,6 +16,7 @@ from ...kernels.getters.reads import read_stop
 from ...kernels.orientation.samples import amplitude_of_samples, sphere_of_samples
 from ...option import MODEL, option
 from ...space.nearest_vertex import cell_table, compact_order, without_opposite
+from ...space.sphere import padded
 from ..tables.given import Given, OrientationFunctions, Prepared
 from .pmf import PmfOptions, prepare_pmf
 from .shared import try_bits
@@ -23,12 +24,12 @@ from .shared import try_bits
 Array = npt.NDArray[Any]
 MOST_POWER = 100  # two to this power still fits a float32
 CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
-OFTEN_READ = ("method_sphere_vertices",)
+OFTEN_READ = ("method_sphere_vertices", "method_cells_first")
 HOLES = DROPPED | {
     "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": read_stop, "set_out": ptt.set_out_by_frame,
     "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
     "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
-    "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1,
+    "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "READ_BY_LANES": 1,
 }  # fmt: skip
 SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
@@ -176,8 +177,11 @@ def prepare(
             "function, give ptt a whole sphere of opposite pairs, e.g. DIPY's repulsion724"
         )
     cells, own = cell_table(vertices, function.symmetric)
+    segments = options.probe_quality - 1
+    # of the candidates, 10 tell the bound, and few more are tried: two lanes a candidate look in vain least often
+    parts = 2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1
     own |= HOLES | {
-        "SEGMENTS": options.probe_quality - 1, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
+        "SEGMENTS": segments, "PARTS": parts, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
         "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
         "STRICT": int(options.probe_rule != "dipy"),
         "CODE_BITS": try_bits(given.stop, ptt.NUMBER_BITS),

@@ -19,6 +19,7 @@ from ...kernels.verdicts import LAST_EARLY, Verdict
 from ...linker.lang import Func
 from ...linker.records import spread
 from ..tables.given import Prepared
+from ..tables.rows import CUBE, interleaved
 from .chunk import Chunk, tallied
 from .linking import filled, source_of
 from .memory import (
@@ -79,6 +80,10 @@ class Growth:
         own = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0)), "GATHERS": int(not device.on_host)}
         own["DIRECTED"] = int(settings.directed and prepared.fill.get("AIMED", 0))
         own |= settings.fill | selection
+        volume = prepared.volume
+        if prepared.fill.get("READ_BY_LANES") and not device.on_host:
+            cubes = interleaved(volume, 32 * prepared.fill["ROW_CHUNKS"])
+            volume, own["INTERLEAVED"] = (volume, 1) if cubes is None else (cubes, CUBE)
         fill = filled(prepared.fill, own)
         self._aimed, self._directed = fill["AIMED"], fill["DIRECTED"]
         self.has_bits = fill["HAS_BITS"]
@@ -100,7 +105,7 @@ class Growth:
             step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0
         )
         self.rules = spread("rules", rules)
-        values = prepared.arrays | prepared.scalars | self.rules | demands
+        values = prepared.values | spread("volume", volume) | self.rules | demands
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         self.table_bytes = 4 * sum(array.size for array in arrays.values()) + held
         self.capacity = self._fit(self.table_bytes, fill)

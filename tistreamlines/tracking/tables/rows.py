@@ -16,6 +16,8 @@ from .given import Given
 
 BLOCK = 8192  # voxels
 CACHE_LINE = 16  # float32
+CUBE = 8  # voxels whose rows may lie interleaved
+WASTE = 1.5  # greatest size of interleaved rows, in sizes of the rows
 ROUNDING = 1e-5  # relative, of the length of a step in float32
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
 
@@ -156,3 +158,42 @@ def build_volume(
 
     deque(in_threads(fill_block, range(0, len(voxels), BLOCK), None), 0)
     return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))
+
+
+def interleaved(volume: Volume, width: int) -> Volume | None:
+    """Lay out rows for devices on which each lane reads a number of its own from the eight voxels around its point.
+
+    Parameters
+    ----------
+    volume : Volume
+        See :func:`build_volume`.
+    width : int
+        Number of float32 in a row.
+
+    Returns
+    -------
+    Volume or None
+        In ``rows``, the first numbers of the rows of a cube of 2 x 2 x 2 voxels lie side by side, then the second ones,
+        and so on; a row that a voxel lacks is all zeros there. ``index`` is the place of each voxel's first number, or
+        0 if the voxel has no row. None if that would be much larger.
+    """
+    starts, rows, shape = (vars(volume)[name] for name in ("index", "rows", "shape"))
+    whole = np.pad(starts.reshape(shape) // (width // 32), [(0, side % 2) for side in shape])
+    x, y, z = (side // 2 for side in whole.shape)
+    numbers = whole.reshape(x, 2, y, 2, z, 2).transpose(0, 2, 4, 1, 3, 5).reshape(-1, CUBE)  # of the rows of each cube
+    used = np.flatnonzero(numbers.any(axis=1))
+    count = len(used) + 1
+    if count * width * CUBE >= min(MOST_NUMBERS, WASTE * rows.size):
+        return None
+    places = np.zeros(numbers.shape, np.int32)
+    places[used] = np.arange(1, count)[:, None] * (width * CUBE) + np.arange(CUBE)
+    places = np.where(numbers > 0, places, 0).reshape(x, y, z, 2, 2, 2).transpose(0, 3, 1, 4, 2, 5).reshape(whole.shape)
+    table, cubes = rows.reshape(-1, width), np.zeros((count, width, CUBE), np.float32)
+
+    def lay(first: int) -> None:
+        some = used[first : first + BLOCK // CUBE]
+        cubes[1 + first : 1 + first + len(some)] = table[numbers[some]].transpose(0, 2, 1)
+
+    deque(in_threads(lay, range(0, len(used), BLOCK // CUBE), None), 0)
+    index = places[tuple(slice(side) for side in shape)].ravel()
+    return Volume(index=index, rows=cubes.ravel(), shape=shape)
