@@ -7,6 +7,7 @@ from ...linker.lang import *
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
 CANDIDATES = Constant("maximum number of local maxima, far more than an ODF has")
 NEIGHBOURS = Constant("maximum number of neighbours of a vertex")
+ASIDE_BITS = Constant("bits of a neighbour's number in a word of ``aside``, 30 // ASIDE_BITS to a word")
 SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for its opposite too")
 NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
 NONE = -1
@@ -18,17 +19,20 @@ class Sphere(Record):
     """Sampled directions: vertices as x..., y..., z... of VERTEX_CHUNKS * 32 each, neighbours likewise by rank.
 
     Neighbours come two to a word, the first in its low half; the last of an odd number has a word to itself.  A vertex
-    with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.
+    with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.  ``aside`` has a word for
+    each vertex, with the neighbours that lie on the most different sides of it.
     """
 
     vertices: Reals
     neighbours: Ints
+    aside: Ints
     count: i32
 
     @staticmethod
     def sizes(fill):
         vertices = 32 * fill["VERTEX_CHUNKS"]
-        return {"vertices": 3 * vertices, "neighbours": vertices * -(-fill["NEIGHBOURS"] // 2)}
+        pairs = -(-fill["NEIGHBOURS"] // 2)
+        return {"vertices": 3 * vertices, "neighbours": vertices * pairs, "aside": vertices}
 
 
 class PeakRule(Record):
@@ -77,33 +81,54 @@ def alike(a: vec3, b: vec3) -> real:
 
 
 @func
+def near_maxima(odf: Reals, sphere: Sphere, base: real, threshold: real) -> i32:
+    """Mark the vertices that reach the threshold above ``base`` and are not below the neighbours aside of them.
+
+    These are the local maxima and few others.  Bit k of lane l stands for vertex l + 32 k.
+    """
+    marks = lanes(0)
+    for chunk in range(VERTEX_CHUNKS):
+        value = at(odf, chunk * 32)
+        word = at(sphere.aside, chunk * 32)
+        largest = take(odf, word & ((1 << ASIDE_BITS) - 1))
+        for k in unrolled(30 // ASIDE_BITS - 1):
+            largest = maximum(largest, take(odf, (word >> ((k + 1) * ASIDE_BITS)) & ((1 << ASIDE_BITS) - 1)))
+        near = (value >= largest) & (value - base >= threshold) & (value >= 0.0)
+        marks = marks | where(near, 1 << chunk, 0)
+    last = 1 << (VERTEX_CHUNKS - 1)
+    return where(lane() + 32 * (VERTEX_CHUNKS - 1) < sphere.count, marks, marks & (last - 1))
+
+
+@func
 def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScratch, low: real, high: real):
     """List the local maxima that reach the relative threshold.
 
     A local maximum is not below any neighbour and above at least one (DIPY's ``local_maxima``).
     """
     base = maximum(low, 0.0)
-    threshold = rule.relative_threshold * (high - base)
-    marks = lanes(0)
     barrier()
-    for chunk in range(VERTEX_CHUNKS):
-        c = chunk * 32
-        value = at(odf, c)
+    marks = near_maxima(odf, sphere, base, rule.relative_threshold * (high - base))
+    maxima = lanes(0)
+    while team_max(real(marks)) > 0.0:
+        # each lane looks at its first marked vertex, the number of which is in the exponent of a power of two
+        lowest = marks & (0 - marks)
+        i = lane() + 32 * maximum((bits(real(lowest)) >> 23) - 127, 0)
+        value = take(odf, i)
         largest = lanes(-3.0e38)
         smallest = lanes(3.0e38)
         for pair in unrolled(NEIGHBOURS // 2):
-            both = at(sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + c)
+            both = take(sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + i)
             one = take(odf, both & 0xFFFF)
             other = take(odf, both >> 16)
             largest = maximum(largest, maximum(one, other))
             smallest = minimum(smallest, minimum(one, other))
         if NEIGHBOURS % 2 == 1:
-            last = take(odf, at(sphere.neighbours, (NEIGHBOURS // 2) * (32 * VERTEX_CHUNKS) + c))
+            last = take(odf, take(sphere.neighbours, (NEIGHBOURS // 2) * (32 * VERTEX_CHUNKS) + i))
             largest = maximum(largest, last)
             smallest = minimum(smallest, last)
-        is_peak = (value >= largest) & (value > smallest) & (value - base >= threshold) & (value >= 0.0)
-        marks = marks | where(is_peak, 1 << chunk, 0)
-    collect(scratch.candidates, scratch.counter, marks, CANDIDATES)
+        maxima = maxima | where((value >= largest) & (value > smallest), lowest, 0)
+        marks = marks ^ lowest
+    collect(scratch.candidates, scratch.counter, maxima, CANDIDATES)
     barrier()
 
 

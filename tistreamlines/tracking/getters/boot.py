@@ -32,7 +32,9 @@ Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
 HOLES = ALONG_VERTICES | {"initial_directions": boot.initial_directions, "next_direction": boot.next_direction}
 # in order of the time saved by reading them from the shared memory of a GPU
-OFTEN_READ = ("method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_neighbours")
+OFTEN_READ = (
+    "method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_aside", "method_sphere_neighbours",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -215,10 +217,10 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
     peaks = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
     fill = ball | stop_fill(given.stop, row_width) | _constants(options, tables, degrees) | HOLES
     # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
-    # coefficients are made from them
+    # coefficients are made from them, nor both while peaks are searched
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
-        "scratch_coefficients": ("scratch_sums", 0),
+        "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),
     }  # fmt: skip
     team = boot.BootScratch(**boot.BootScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
     most = most_directions(peaks, options)
@@ -244,7 +246,8 @@ def _volume(
 def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
     """Return the constants of the kernels, except for those of the sphere and of the row."""
     return {
-        "CANDIDATES": 64, "SIGNAL_CHUNKS": tables.chunks, "PASSES": -(-tables.chunks // boot.PASS),
+        "CANDIDATES": max(64, 32 * tables.groups),  # the sums may lie in their place
+        "SIGNAL_CHUNKS": tables.chunks, "PASSES": -(-tables.chunks // boot.PASS),
         "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split, "HALF_ORDER": options.sh_order // 2,
         "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
         "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]), "OPDT": int(options.model == "opdt"),
