@@ -133,7 +133,7 @@ def test_translates_to_metal_within_its_limits(spirv):
         print(f"{name}: {slots} buffers, {size} shared bytes")  # -rP shows it
         assert slots <= MOST_BUFFERS, f"{name} takes {slots} buffers"
         assert size <= MOST_MEMORY, f"{name} shares {size} bytes"
-    assert most["run_advance"][1] > 2000  # the team's memory was seen
+    assert most["run_advance"][1] > 1900  # the team's memory was seen
 
 
 def test_only_the_generator_takes_64_bits(spirv):

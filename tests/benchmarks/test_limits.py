@@ -23,6 +23,7 @@ from tistreamlines.kernels.orientation.harmonics import harmonic
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.source import Source
 from tistreamlines.tracking.getters import boot, pmf, ptt
+from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.tables.given import Prepared
 
 SIDE = 5
@@ -206,14 +207,16 @@ def test_harmonics_take_about_two_operations_a_coefficient(half_order):
     assert 2 * coefficients <= done <= 1.11 * 2 * coefficients
 
 
-def test_a_probe_takes_as_many_operations_as_are_counted():
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_probe_takes_as_many_operations_as_are_counted(parts):
     prepared = tables(prepare_ptt, "pmf", 181, sphere="small")
     frame = {name: tuple(lane_values(x) for x in v) for name, v in zip("tnb", np.eye(3), strict=True)}
     own = frame | {"p": tuple(lane_values(x) for x in (2.1, 2.2, 2.3)), "last": lane_values(0.0)}
-    own |= {"k1": lane_values(0.1), "k2": lane_values(0.2)}
-    done = operations_a_lane(data_support, prepared.fill, prepared.arrays | prepared.scalars | own)
+    own |= {"k1": lane_values(0.1), "k2": lane_values(0.2), "ends": np.array([Counted(0.0)] * 192, object)}
+    fill = filled(prepared.fill, {"PARTS": parts})
+    done = operations_a_lane(data_support, fill, prepared.arrays | prepared.scalars | own)
     # what no segment changes, 18 operations of the curvatures, is done once by compilers
-    assert done / prepared.fill["SEGMENTS"] == pytest.approx(ptt.count_step(prepared.fill)[1] / (32 * 6) + 18, rel=0.01)
+    assert done == pytest.approx(ptt.count_step(fill)[1] / 32 + 18 * fill["SEGMENTS"], rel=0.01)
 
 
 def test_counts_of_a_step():
@@ -226,9 +229,11 @@ def test_counts_of_a_step():
     for prepare in (prepare_prob, prepare_det):
         assert pmf.count_step(tables(prepare, "sh", 45).fill) == harmonics
         assert pmf.count_step(tables(prepare, "pmf", 181, sphere="small").fill) == sampled
-    assert ptt.count_step(tables(prepare_ptt, "pmf", 181, sphere="small").fill) == (32 * 6 * 8 * 4, 32 * 6 * (104 + 34))
+    probes = tables(prepare_ptt, "pmf", 181, sphere="small").fill
+    assert ptt.count_step(probes) == (32 * 3 * 8 * 4, 32 * (6 * 86 + 3 * (18 + 34)))
+    assert ptt.count_step(probes | {"PARTS": 1}) == (32 * 6 * 8 * 4, 32 * 6 * (86 + 18 + 34))
     lines = tables(prepare_ptt, "pmf", 181, sphere="small", probe_count=3, probe_quality=4)
-    assert ptt.count_step(lines.fill) == (32 * 3 * 3 * 8 * 4, 32 * 3 * (104 + 3 * 34))
+    assert ptt.count_step(lines.fill) == (32 * 2 * 3 * 8 * 4, 32 * (3 * 86 + 2 * (18 + 3 * 34)))
 
 
 def test_shares_of_the_limits():

@@ -35,22 +35,24 @@ def umulhi(typingctx, a, b):
     return target(a, b), build
 
 
-def _bits_as(kind: str, target: types.Type, source: types.Type):
+def _bits_as(kind: str, target: types.Type, held: Lanes, source: types.Type):
     @intrinsic
     def bits_as(typingctx, x):
         """The same bits as another type."""
         vector = isinstance(x, Lanes)
 
         def build(context, builder, sig, args):
-            return builder.bitcast(args[0], vector_type(kind) if vector else ELEMENTS[kind])
+            if vector:
+                return builder.bitcast(convert(context, builder, args[0], x, held), vector_type(kind))
+            return builder.bitcast(args[0], ELEMENTS[kind])
 
         return (Lanes(kind)(x) if vector else target(source)), build
 
     return bits_as
 
 
-bits = _bits_as("i4", types.int32, types.float32)
-from_bits = _bits_as("f4", types.float32, types.int32)
+bits = _bits_as("i4", types.int32, F4, types.float32)
+from_bits = _bits_as("f4", types.float32, I4, types.int32)
 
 
 @intrinsic

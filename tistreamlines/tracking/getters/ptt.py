@@ -31,7 +31,8 @@ HOLES = DROPPED | {
     "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
     "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "READ_BY_LANES": 1,
 }  # fmt: skip
-SEGMENT_OPERATIONS = 104  # operations for a segment of a probe: its arc, its frame and the nearest vertex
+ARC_OPERATIONS = 86  # operations for the arc and the frame of a segment of a probe
+NEAREST_OPERATIONS = 18  # operations for the vertex nearest to a direction
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
 
 
@@ -214,8 +215,10 @@ def _ring(options: PttOptions) -> Array:
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
     """Return a lower bound of the bytes read and the operations done for a step.
 
-    A step tries 32 probes. Each line of a segment takes eight reads, 16 operations to interpolate and 18 for the
-    weights; each segment takes 104 operations for its arc, its frame and the nearest vertex.
+    Each lane moves along a probe of a candidate, and looks along it or, where two lanes share it, along half of it.
+    Each line of a segment that is looked at takes eight reads, 16 operations to interpolate and 18 for the weights.
     """
-    segments, lines = 32 * fill["SEGMENTS"], fill["PROBES"]
-    return 32 * segments * lines, segments * (SEGMENT_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS))
+    segments, lines = fill["SEGMENTS"], fill["PROBES"]
+    looks = 32 * (segments if fill["PARTS"] == 1 else segments - segments // 2)
+    each = NEAREST_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS)
+    return 32 * looks * lines, 32 * segments * ARC_OPERATIONS + looks * each
