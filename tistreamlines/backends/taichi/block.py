@@ -53,7 +53,7 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
     """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
     With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
-    memory, a third of which is left to tables, since the driver's reads of arrays bypass the first cache.  With CUDA eight
+    memory, a third of which is left to tables, since reads of arrays take long there (``h100-loads.json``).  With CUDA eight
     teams are fastest (4: 40 % slower, 12 and 16: 10 %), but their threads have at most 128 registers, so that kernels with
     regions, which need more, stall a third of the time that they work: with four teams prob is 11 % faster, det 3 %, boot
     as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
