@@ -3,8 +3,8 @@
 A half carries a frame, and each step bends it by two curvatures (k1, k2) drawn from a disc.  A candidate is accepted with
 a probability proportional to its data support: the sum of the PMF along a probe, a short arc with these curvatures.  Each
 lane, or each pair of lanes, tries one candidate.  The first SAMPLES candidates give the maximum support; twice that bounds
-the rejection sampling.  Of the TRIES after them, the first accepted one is taken.  Its number is the step's code, from which the host draws the same
-curvatures.
+the rejection sampling.  Of the TRIES after them, the first accepted one is taken.  Its number is the step's code, from
+which the host draws the same curvatures.
 """
 
 from __future__ import annotations

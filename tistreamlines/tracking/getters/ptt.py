@@ -179,7 +179,8 @@ def prepare(
         )
     cells, own = cell_table(vertices, function.symmetric)
     segments = options.probe_quality - 1
-    # of the candidates, 10 tell the bound, and few more are tried: two lanes a candidate look in vain least often
+    # few candidates more than those that tell the bound are tried, so two lanes share one, if team memory has room for
+    # what they read
     parts = 2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1
     own |= HOLES | {
         "SEGMENTS": segments, "PARTS": parts, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
