@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tistreamlines.linker.records import spread
 from tistreamlines.space.sphere import load_sphere, sphere_tables
 
 
-def tables(name: str, threshold: float, separation: float, angle: float = 60.0):
+def tables(name: Any, threshold: float, separation: float, angle: float = 60.0):
     """Constants and values of a sphere and a rule, and the team memory."""
     constants, ball = sphere_tables(*load_sphere(name))
     width = constants["VERTEX_CHUNKS"] * 32

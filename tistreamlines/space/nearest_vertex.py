@@ -111,7 +111,7 @@ def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
     most = int((lists < count).sum(axis=1).max())
     # no list is empty, so its last entry is its largest index
     lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
-    words = max(-(-most // together), 2)  # no array is empty
+    words = max(-(-most // together), 2)  # an array cannot be empty
     wide = np.pad(lists, [(0, 0), (0, max(words * together - lists.shape[1], 0))], mode="edge")[:, : words * together]
     table = (wide.reshape(len(lists), words, together) << (bits * np.arange(together))).sum(axis=2).T.astype(np.int32)
     table[0] |= (wide[:, together - 1] < wide[:, -1]).astype(np.int32) << WORD

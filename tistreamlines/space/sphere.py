@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..errors import ParameterError
 from ..kernels.orientation.peaks import Sphere
 
 Array = npt.NDArray[Any]
-MOST_COMPARED = 12  # neighbours of a vertex among which those on different sides are chosen
+MOST_COMPARED = 12  # neighbours of a vertex among which those of ``around`` are chosen
 MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
@@ -86,26 +86,24 @@ def sphere_tables(vertices: Array, edges: Array, limit: int = MOST_VERTICES) -> 
     padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
     bits = 10 if count <= 1 << 10 else 15
     constants = {
-        "VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "ASIDE_BITS": bits, "SYMMETRIC": 1,
+        "VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "AROUND_BITS": bits, "SYMMETRIC": 1,
         "CODE_BITS": (2 * count - 1).bit_length(),
     }  # fmt: skip
-    few = neighbours[:MOST_COMPARED]
-    aside = np.tile(np.arange(width), (30 // bits, 1))
-    aside[:, :count] = _aside(np.asarray(vertices, float), few[:, :count], 30 // bits)
-    words = (aside << (bits * np.arange(30 // bits))[:, None]).sum(axis=0).astype(np.int32)
     pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
     packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
-    return constants, Sphere(vertices=padding.T.ravel(), neighbours=packed.ravel(), aside=words, count=count)
+    around = _around(padding, neighbours[:MOST_COMPARED], bits)
+    return constants, Sphere(vertices=padding.T.ravel(), neighbours=packed.ravel(), around=around, count=count)
 
 
-def _aside(vertices: Array, neighbours: Array, number: int) -> Array:
-    """Return the neighbours of each vertex on the most different sides of it, (number, n), of all neighbours (k, n)."""
-    chosen = np.array(list(combinations(range(len(neighbours)), min(number, len(neighbours)))))
-    chosen = chosen[:, np.arange(number) % chosen.shape[1]]
+def _around(vertices: Array, neighbours: Array, bits: int) -> Array:
+    """Return a word for each vertex (n, 3), with the neighbours (of k, n) that are spread most evenly around it."""
+    number = 30 // bits
+    ranks = np.array([*combinations_with_replacement(range(len(neighbours)), number)])
     there = vertices[neighbours]
     along = np.einsum("knx,nx->kn", there, vertices)[..., None]
     away = np.sign(along) * (there - along * vertices)  # on a hemisphere, a neighbour may be the opposite of one
     away /= np.maximum(np.linalg.norm(away, axis=-1, keepdims=True), np.finfo(float).tiny)
     cosines = np.einsum("anx,bnx->abn", away, away)
-    worst = np.max([cosines[chosen[:, a], chosen[:, b]] for a, b in combinations(range(number), 2)], axis=0)
-    return np.take_along_axis(neighbours, chosen[worst.argmin(axis=0)].T, axis=0)
+    closest = np.max([cosines[ranks[:, a], ranks[:, b]] for a, b in combinations(range(number), 2)], axis=0)
+    chosen = np.take_along_axis(neighbours, ranks[closest.argmin(axis=0)].T, axis=0)
+    return (chosen << (bits * np.arange(number, dtype=np.int32))[:, None]).sum(axis=0, dtype=np.int32)

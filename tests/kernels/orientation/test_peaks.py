@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 from dialects import ints, reals, run
-from dipy.core.sphere import HemiSphere, Sphere
+from dipy.core.sphere import HemiSphere, Sphere, unit_octahedron
 from dipy.data import get_sphere
 from dipy.direction.peaks import peak_directions
 from dipy.reconst.shm import real_sh_descoteaux
+from distributions import unit
 from peak_tables import tables
 
 from tistreamlines.kernels.orientation.peaks import (
@@ -78,15 +79,20 @@ def choose(
             out[3 * item + axis] = d[axis]
 
 
-def dipy_sphere(name: str) -> Sphere:
+def dipy_sphere(name: str | Sphere) -> Sphere:
+    if not isinstance(name, str):
+        return name
     source, half = SPHERES[name]
     sphere = get_sphere(name=source)
     return HemiSphere.from_sphere(sphere) if half else sphere
 
 
-def found(dialect: str, name: str, odfs: np.ndarray, threshold: float, separation: float, **fill) -> list[list[int]]:
+def found(
+    dialect: str, name: str | Sphere, odfs: np.ndarray, threshold: float, separation: float, **fill
+) -> list[list[int]]:
     """Vertices of the peaks of each ODF (m, n)."""
-    constants, values, scratch = tables(name, threshold, separation)
+    sphere = name if isinstance(name, str) else (name.vertices, name.edges)
+    constants, values, scratch = tables(sphere, threshold, separation)
     width = constants["MOST"]
     wide = np.concatenate([odfs, np.repeat(odfs[:, :1], width - odfs.shape[1], axis=1)], axis=1)
     values |= {"odfs": wide, "counts": ints(len(odfs)), "kept": ints(len(odfs) * width)}
@@ -94,13 +100,13 @@ def found(dialect: str, name: str, odfs: np.ndarray, threshold: float, separatio
     return [row[:n].tolist() for row, n in zip(held["kept"].reshape(-1, width), held["counts"], strict=True)]
 
 
-def by_dipy(name: str, odfs: np.ndarray, threshold: float, separation: float) -> list[list[int]]:
+def by_dipy(name: str | Sphere, odfs: np.ndarray, threshold: float, separation: float) -> list[list[int]]:
     sphere = dipy_sphere(name)
     options = {"relative_peak_threshold": threshold, "min_separation_angle": separation}
     return [peak_directions(odf, sphere, **options)[2].tolist() for odf in odfs]
 
 
-def random_odfs(name: str, order: int, count: int, seed: int = 0) -> np.ndarray:
+def random_odfs(name: str | Sphere, order: int, count: int, seed: int = 0) -> np.ndarray:
     """Random harmonics (float32 values, so that both precisions see the same), their mean from negative to positive."""
     sphere = dipy_sphere(name)
     basis = real_sh_descoteaux(order, sphere.theta, sphere.phi, legacy=True)[0]
@@ -119,6 +125,37 @@ def test_peaks_are_dipys(name, order, threshold, separation):
     expected = by_dipy(name, odfs, threshold, separation)
     assert found("python", name, odfs, threshold, separation) == expected
     assert max(map(len, expected)) > 1
+
+
+def scattered(count: int) -> Sphere:
+    """A whole sphere of random vertices, which have three to eleven neighbours."""
+    return Sphere(xyz=unit(np.random.default_rng(count).normal(size=(count, 3))))
+
+
+def meridians(count: int) -> Sphere:
+    """A whole sphere of meridians, whose poles have a neighbour on each."""
+    theta, phi = np.meshgrid(np.arange(1, 8) * np.pi / 8, np.arange(count) * 2 * np.pi / count)
+    sphere = Sphere(theta=np.append(theta.ravel(), (0, np.pi)), phi=np.append(phi.ravel(), (0, 0)))
+    assert np.bincount(sphere.edges.ravel())[-2:].tolist() == [count, count]
+    return sphere
+
+
+@pytest.mark.parametrize(
+    "sphere",
+    [
+        HemiSphere.from_sphere(unit_octahedron), HemiSphere.from_sphere(unit_octahedron.subdivide(n=3)),
+        HemiSphere.from_sphere(get_sphere(name="symmetric642")), get_sphere(name="repulsion100"), scattered(60),
+        scattered(900), meridians(20),
+    ],
+    ids=["octahedron", "subdivided", "symmetric642", "repulsion100", "scattered60", "scattered900", "meridians"],
+)  # fmt: skip
+def test_peaks_on_any_sphere_are_dipys(sphere):
+    """Also where vertices have few neighbours, or many of which only some are spread around them."""
+    odfs = random_odfs(sphere, 8, 30)
+    odfs = odfs[odfs.max(axis=1) >= 0]
+    expected = by_dipy(sphere, odfs, 0.05, 0)
+    assert found("python", sphere, odfs, 0.05, 0) == expected
+    assert sum(map(len, expected)) > 0
 
 
 def test_single_precision_finds_the_same():

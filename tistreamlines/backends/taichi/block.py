@@ -34,7 +34,7 @@ class Block:
         """Return the tables among a kernel's arguments that fit the block's shared memory beside its teams' arrays."""
         if self.kind == "block" or not self.sliced:
             return []
-        room, chosen = SHARED_BYTES - 4 - self.teams * _team_bytes(source, names), []
+        room, chosen = SHARED_BYTES - 4 - self.teams * team_bytes(source, names), []
         for name in (name for name in source.tables if name in names):
             size = 4 * source.tables[name][1]
             if size <= room:
@@ -43,7 +43,7 @@ class Block:
         return chosen
 
 
-def _team_bytes(source: Source, names: Collection[str]) -> int:
+def team_bytes(source: Source, names: Collection[str]) -> int:
     """Return the bytes of a team's arrays among ``names``, and of its ticket."""
     own = [name for name in source.scratch if name in names]
     return 4 + sum(4 * source.scratch[name][1] for name in own if source.shares.get(name, ("",))[0] not in own)
@@ -67,7 +67,7 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
         most = TEAMS_OF_RECOVERY
     elif kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]:
         most = TEAMS_OF_REGIONS
-    return Block(kind, max(1, min(most, 2 * SHARED_BYTES // 3 // _team_bytes(source, source.scratch))), True)
+    return Block(kind, max(1, min(most, 2 * SHARED_BYTES // 3 // team_bytes(source, source.scratch))), True)
 
 
 def _shared(kind: str, size: int) -> str:

@@ -1,6 +1,6 @@
 """Candidates of parallel transport, and their data support: the sum of the PMF along a probe, a short arc.
 
-Each lane has a candidate of its own or, where PARTS is 2, half the probe of one, which lane l shares with lane l + 16.
+Each lane has a candidate of its own or, where PARTS is 2, lanes l and l + 16 have one, and evaluate half of its probe each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .arcs import binormal_after, onward, tangent_after
 
 amplitude = Hole("amplitude of the orientation function at each lane's point, in its direction")
 SEGMENTS = Constant("segments of a probe, one less than its quality")
-PARTS = Constant("lanes that look along one probe, each along a part of its segments: 1 or 2")
+PARTS = Constant("lanes that evaluate one probe, each a part of its segments: 1 or 2")
 PROBES = Constant("number of parallel lines of a probe")
 POWERED = Constant("1: the data support is raised to a power")
 PAPER = Constant("1: where DIPY and the paper differ, follow the paper")

@@ -7,7 +7,7 @@ from ...linker.lang import *
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")
 CANDIDATES = Constant("maximum number of local maxima, far more than an ODF has")
 NEIGHBOURS = Constant("maximum number of neighbours of a vertex")
-ASIDE_BITS = Constant("bits of a neighbour's number in a word of ``aside``, 30 // ASIDE_BITS to a word")
+AROUND_BITS = Constant("bits of a neighbour's number in a word of ``around``, 30 // AROUND_BITS to a word")
 SYMMETRIC = Constant("1: the sphere is a hemisphere, and a direction stands for its opposite too")
 NEGATIVE_PEAK = Constant("1: an ODF without a positive sample has one peak, vertex 0, as in DIPY 1.12; 0: it has none")
 NONE = -1
@@ -19,20 +19,20 @@ class Sphere(Record):
     """Sampled directions: vertices as x..., y..., z... of VERTEX_CHUNKS * 32 each, neighbours likewise by rank.
 
     Neighbours come two to a word, the first in its low half; the last of an odd number has a word to itself.  A vertex
-    with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.  ``aside`` has a word for
-    each vertex, with the neighbours that lie on the most different sides of it.
+    with fewer neighbours repeats one; a padding vertex is its own neighbour, so it is never a peak.  ``around`` has a word for
+    each vertex, with the neighbours that are spread most evenly around it: three, or two on a sphere of many vertices.
     """
 
     vertices: Reals
     neighbours: Ints
-    aside: Ints
+    around: Ints
     count: i32
 
     @staticmethod
     def sizes(fill):
         vertices = 32 * fill["VERTEX_CHUNKS"]
         pairs = -(-fill["NEIGHBOURS"] // 2)
-        return {"vertices": 3 * vertices, "neighbours": vertices * pairs, "aside": vertices}
+        return {"vertices": 3 * vertices, "neighbours": vertices * pairs, "around": vertices}
 
 
 class PeakRule(Record):
@@ -82,20 +82,20 @@ def alike(a: vec3, b: vec3) -> real:
 
 @func
 def near_maxima(odf: Reals, sphere: Sphere, base: real, threshold: real) -> i32:
-    """Mark the vertices that reach the threshold above ``base`` and are not below the neighbours aside of them.
+    """Mark the vertices that reach the threshold above ``base`` and are not below those of ``sphere.around``.
 
     These are the local maxima and few others.  Bit k of lane l stands for vertex l + 32 k.
     """
     marks = lanes(0)
     for chunk in range(VERTEX_CHUNKS):
         value = at(odf, chunk * 32)
-        word = at(sphere.aside, chunk * 32)
-        largest = take(odf, word & ((1 << ASIDE_BITS) - 1))
-        for k in unrolled(30 // ASIDE_BITS - 1):
-            largest = maximum(largest, take(odf, (word >> ((k + 1) * ASIDE_BITS)) & ((1 << ASIDE_BITS) - 1)))
+        word = at(sphere.around, chunk * 32)
+        largest = take(odf, word & ((1 << AROUND_BITS) - 1))
+        for k in unrolled(30 // AROUND_BITS - 1):
+            largest = maximum(largest, take(odf, (word >> ((k + 1) * AROUND_BITS)) & ((1 << AROUND_BITS) - 1)))
         near = (value >= largest) & (value - base >= threshold) & (value >= 0.0)
         marks = marks | where(near, 1 << chunk, 0)
-    last = 1 << (VERTEX_CHUNKS - 1)
+    last = 1 << (VERTEX_CHUNKS - 1)  # padding, which is not below itself, has no mark
     return where(lane() + 32 * (VERTEX_CHUNKS - 1) < sphere.count, marks, marks & (last - 1))
 
 

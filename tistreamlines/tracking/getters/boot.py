@@ -33,7 +33,7 @@ ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
 HOLES = ALONG_VERTICES | {"initial_directions": boot.initial_directions, "next_direction": boot.next_direction}
 # in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = (
-    "method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_aside", "method_sphere_neighbours",
+    "method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_around", "method_sphere_neighbours",
 )  # fmt: skip
 
 

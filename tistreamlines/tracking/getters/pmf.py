@@ -30,7 +30,7 @@ from .options import VertexOptions
 from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
 
 Array = npt.NDArray[Any]
-OFTEN_READ = ("method_sphere_vertices", "method_sphere_aside", "method_sphere_neighbours")
+OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")
 HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_directions}
 
 

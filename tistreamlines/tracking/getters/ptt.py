@@ -179,8 +179,7 @@ def prepare(
         )
     cells, own = cell_table(vertices, function.symmetric)
     segments = options.probe_quality - 1
-    # few candidates more than those that tell the bound are tried, so two lanes share one, if team memory has room for
-    # what they read
+    # Most steps need few candidates, so two lanes evaluate one where a team's memory holds the values along its probe
     parts = 2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1
     own |= HOLES | {
         "SEGMENTS": segments, "PARTS": parts, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
@@ -216,10 +215,10 @@ def _ring(options: PttOptions) -> Array:
 def count_step(fill: dict[str, Any]) -> tuple[int, int]:
     """Return a lower bound of the bytes read and the operations done for a step.
 
-    Each lane moves along a probe of a candidate, and looks along it or, where two lanes share it, along half of it.
-    Each line of a segment that is looked at takes eight reads, 16 operations to interpolate and 18 for the weights.
+    Each lane computes the arc of a probe, and reads the values along it or, where two lanes share it, along half of it.
+    Each line of a segment that is read takes eight reads, 16 operations to interpolate and 18 for the weights.
     """
     segments, lines = fill["SEGMENTS"], fill["PROBES"]
-    looks = 32 * (segments if fill["PARTS"] == 1 else segments - segments // 2)
+    reads = 32 * (segments if fill["PARTS"] == 1 else segments - segments // 2)
     each = NEAREST_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS)
-    return 32 * looks * lines, 32 * segments * ARC_OPERATIONS + looks * each
+    return 32 * reads * lines, 32 * segments * ARC_OPERATIONS + reads * each

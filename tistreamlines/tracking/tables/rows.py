@@ -17,7 +17,7 @@ from .given import Given
 BLOCK = 8192  # voxels
 CACHE_LINE = 16  # float32
 CUBE = 8  # voxels whose rows may lie interleaved
-WASTE = 1.5  # greatest size of interleaved rows, in sizes of the rows
+WASTE = 1.5  # greatest size of interleaved rows, in sizes of those one after the other
 ROUNDING = 1e-5  # relative, of the length of a step in float32
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
 
@@ -173,9 +173,9 @@ def interleaved(volume: Volume, width: int) -> Volume | None:
     Returns
     -------
     Volume or None
-        In ``rows``, the first numbers of the rows of a cube of 2 x 2 x 2 voxels lie side by side, then the second ones,
-        and so on; a row that a voxel lacks is all zeros there. ``index`` is the place of each voxel's first number, or
-        0 if the voxel has no row. None if that would be much larger.
+        In ``rows``, the first numbers of the eight rows of a cube of 2 x 2 x 2 voxels lie side by side, then their
+        second numbers, and so on; a voxel without a row has zeros there. ``index`` is the place of each voxel's first
+        number, 0 if it has no row. None if the rows would take more than WASTE times their memory.
     """
     starts, rows, shape = (vars(volume)[name] for name in ("index", "rows", "shape"))
     whole = np.pad(starts.reshape(shape) // (width // 32), [(0, side % 2) for side in shape])
