@@ -73,6 +73,11 @@ def test_each_voxel_has_its_row():
     assert starts[2, 2, 2] // (CUBE * WIDTH) == starts[3, 3, 3] // (CUBE * WIDTH)  # of one cube
 
 
+def test_a_few_voxels_lie_as_those_of_an_image_do():
+    """Kernels are compiled ahead for these, and serve the image only if its rows lie in the same way."""
+    assert interleaved(volume_of(np.ones((1, 1, 1), bool)), WIDTH) is not None
+
+
 def test_scattered_voxels_stay_one_after_the_other():
     keep = np.zeros((20, 20, 20), bool)
     keep[::2, ::2, ::2] = True

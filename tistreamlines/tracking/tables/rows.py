@@ -17,6 +17,9 @@ from .given import Given
 BLOCK = 8192  # voxels
 CACHE_LINE = 16  # float32
 CUBE = 8  # voxels whose rows may lie interleaved
+# Numbers that interleaved rows may take in any case: kernels are compiled ahead for tables of a few voxels, whose rows
+# have to lie as those of an image do.
+FEW_NUMBERS = 2**18
 WASTE = 1.5  # greatest size of interleaved rows, in sizes of those one after the other
 ROUNDING = 1e-5  # relative, of the length of a step in float32
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
@@ -175,7 +178,7 @@ def interleaved(volume: Volume, width: int) -> Volume | None:
     Volume or None
         In ``rows``, the first numbers of the eight rows of a cube of 2 x 2 x 2 voxels lie side by side, then their
         second numbers, and so on; a voxel without a row has zeros there. ``index`` is the place of each voxel's first
-        number, 0 if it has no row. None if the rows would take more than WASTE times their memory.
+        number, 0 if it has no row. None if the rows would take far more memory.
     """
     starts, rows, shape = (vars(volume)[name] for name in ("index", "rows", "shape"))
     whole = np.pad(starts.reshape(shape) // (width // 32), [(0, side % 2) for side in shape])
@@ -183,7 +186,7 @@ def interleaved(volume: Volume, width: int) -> Volume | None:
     numbers = whole.reshape(x, 2, y, 2, z, 2).transpose(0, 2, 4, 1, 3, 5).reshape(-1, CUBE)  # of the rows of each cube
     used = np.flatnonzero(numbers.any(axis=1))
     count = len(used) + 1
-    if count * width * CUBE >= min(MOST_NUMBERS, WASTE * rows.size):
+    if count * width * CUBE >= min(MOST_NUMBERS, max(WASTE * rows.size, FEW_NUMBERS)):
         return None
     places = np.zeros(numbers.shape, np.int32)
     places[used] = np.arange(1, count)[:, None] * (width * CUBE) + np.arange(CUBE)
