@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.backends.taichi import copies
-from tistreamlines.backends.taichi.copies import by_driver, by_kernels, later_copies
+from tistreamlines.backends.taichi.copies import Beside, by_driver, by_kernels
 from tistreamlines.backends.taichi.runtime import Runtime
 
 
@@ -57,21 +57,26 @@ def test_only_cudas_driver_copies_beside_kernels(arch, known):
     runtime.device = SimpleNamespace(arch=arch)
     runtime.parts = SimpleNamespace(address_of=(lambda array: array.ctypes.data) if known else None)
     assert runtime.address_of is None
-    assert runtime.later_copies is None
+    assert runtime.beside is None
     assert copies.copies(runtime.address_of, Kernels, lambda: None)[1].__qualname__.startswith("by_kernels")
 
 
-def test_what_is_copied_later_is_what_was_noted(monkeypatch):
+def test_copies_beside_kernels_are_of_what_was_noted(monkeypatch):
     notes = []
 
-    def note():
-        notes.append(1)
-        return ctypes.memmove
+    class Stream:
+        put = staticmethod(ctypes.memmove)
 
-    monkeypatch.setattr(copies, "cuda_later_copies", lambda: note)
-    later = later_copies(lambda array: array.ctypes.data)
-    array, out = np.arange(9, dtype=np.int32), np.zeros(5, np.int32)
-    finish = later(array, out)
+        def noted(self):
+            notes.append(1)
+            return ctypes.memmove
+
+    monkeypatch.setattr(copies, "CudaStream", Stream)
+    beside = Beside(lambda array: array.ctypes.data)
+    array, out = np.zeros(9, np.int32), np.zeros(5, np.int32)
+    beside.upload(array, np.arange(7, dtype=np.int32))
+    assert array.tolist() == [*range(7), 0, 0]
+    finish = beside.later(array, out)
     assert notes and not out.any()
     finish()
     assert out.tolist() == [0, 1, 2, 3, 4]

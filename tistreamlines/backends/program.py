@@ -27,11 +27,21 @@ class Program(Protocol):
     def empty(self, size: int, kind: str) -> Any:
         """Return an array of ``kind``, 'reals' or 'ints', for kernels to fill."""
 
-    def upload(self, array: Any, values: Array) -> Any:
-        """Copy values to the front of an array, and return it."""
+    def upload(self, array: Any, values: Array, *, beside: bool = False) -> Any:
+        """Copy values to the front of an array, and return it.
+
+        If no kernel that may still run uses the array, they may be copied ``beside`` these kernels, without waiting.
+        """
 
     def host(self, array: Any, count: int) -> npt.NDArray[np.int32]:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
+
+    def later(self, array: Any, count: int) -> Callable[[], npt.NDArray[np.int32]]:
+        """Return a function that returns a copy of the first elements of an int32 array as kernels launched so far leave it.
+
+        It may be called once. Where the device can run other kernels meanwhile, nothing is copied before the call; else
+        it is copied at once.
+        """
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""

@@ -105,28 +105,36 @@ def cuda_copies() -> tuple[Callable[[int, int, int], None], Callable[[int, int, 
     return copier(lib.cuMemcpyHtoD_v2), copier(lib.cuMemcpyDtoH_v2)
 
 
-def cuda_later_copies() -> Callable[[], Callable[[int, int, int], None]]:
-    """Return a function that notes the kernels launched so far in the current context, and returns another one.
+class CudaStream:
+    """Copies of the current context that do not wait for kernels launched elsewhere.
 
-    That copies bytes from the device to the host when these have ended, while later ones run: to and from an address, a
-    number. Both raise RuntimeError with the name of CUDA's error.
+    Methods raise RuntimeError with the name of CUDA's error.
     """
-    lib, stream = _cuda()[0], c.c_void_p()
-    no_waiting, no_timing = 1, 2  # for kernels that run elsewhere; of the event
-    _copied(lib, lib.cuStreamCreate(c.byref(stream), no_waiting))
 
-    def note() -> Callable[[int, int, int], None]:
-        event = c.c_void_p()
+    def __init__(self) -> None:
+        self._lib, self._stream = _cuda()[0], c.c_void_p()
+        no_waiting = 1  # for kernels that run elsewhere
+        _copied(self._lib, self._lib.cuStreamCreate(c.byref(self._stream), no_waiting))
+
+    def put(self, to: int, source: int, count: int) -> None:
+        """Copy bytes to the device: to and from an address, a number."""
+        self._copy(self._lib.cuMemcpyHtoDAsync_v2, to, source, count)
+
+    def noted(self) -> Callable[[int, int, int], None]:
+        """Note the kernels launched so far; return what copies bytes from the device when these have ended."""
+        lib, event, no_timing = self._lib, c.c_void_p(), 2
         _copied(lib, lib.cuEventCreate(c.byref(event), no_timing) or lib.cuEventRecord(event, None))
 
-        def copy(to: int, source: int, count: int) -> None:
-            addresses = c.c_uint64(to), c.c_uint64(source), c.c_size_t(count)
-            code = lib.cuStreamWaitEvent(stream, event, 0) or lib.cuMemcpyDtoHAsync_v2(*addresses, stream)
-            _copied(lib, code or lib.cuStreamSynchronize(stream) or lib.cuEventDestroy_v2(event))
+        def get(to: int, source: int, count: int) -> None:
+            _copied(lib, lib.cuStreamWaitEvent(self._stream, event, 0))
+            self._copy(lib.cuMemcpyDtoHAsync_v2, to, source, count)
+            _copied(lib, lib.cuEventDestroy_v2(event))
 
-        return copy
+        return get
 
-    return note
+    def _copy(self, function: Any, to: int, source: int, count: int) -> None:
+        code = function(c.c_uint64(to), c.c_uint64(source), c.c_size_t(count), self._stream)
+        _copied(self._lib, code or self._lib.cuStreamSynchronize(self._stream))
 
 
 def _copied(lib: c.CDLL, code: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class HostArrays:
         """Return an array of ``kind`` for kernels to fill."""
         return np.zeros(max(size, 1), self.real if kind == REALS else np.int32)
 
-    def upload(self, array: Array, values: Array) -> Array:
+    def upload(self, array: Array, values: Array, *, beside: bool = False) -> Array:
         """Copy values to the front of an array."""
         array[: len(values)] = values
         return array
@@ -39,6 +40,11 @@ class HostArrays:
     def host(self, array: Array, count: int) -> Array:
         """Return a copy of the first ``count`` elements."""
         return array[:count].copy()
+
+    def later(self, array: Array, count: int) -> Callable[[], Array]:
+        """Return a function that returns a copy of the first ``count`` elements as they are now."""
+        values = self.host(array, count)
+        return lambda: values
 
     def sync(self) -> None:
         """Wait for the device, which is the host itself."""

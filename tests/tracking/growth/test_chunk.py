@@ -1,5 +1,7 @@
 """What the host does for each streamline of a chunk, beside NumPy; and the seeds that wait."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ def chunk(request):
     state = np.zeros((len(made.seed), 2, 2), np.int32)
     state[..., 0] = RNG.integers(0, 200, state.shape[:2])
     state[..., 1] = RNG.integers(0, len(Stop), state.shape[:2])
-    return Chunk(70, seeds, made.seed, made.branch, made.number, state, made.verdict)
+    return Chunk(70, seeds, made.seed, made.branch, made.number, state, {"verdict": made.seed})
 
 
 def test_streamlines_are_numbered(chunk):
@@ -68,11 +70,13 @@ def test_what_a_batch_says(chunk):
 @pytest.mark.parametrize("places", [slice(3, 9), np.array([5, 2, 2, 11])])
 def test_some_of_its_streamlines(places):
     counts = np.full(6, 2, np.int32)
+    cropped = RNG.integers(0, 9, (12, 2))
     chunk = Started((np.zeros((6, 3), np.float32), 0, None), counts, {}).chunk
-    chunk = Chunk(0, chunk.seeds, chunk.seed, chunk.branch, chunk.number, np.arange(48).reshape(12, 2, 2), chunk.seed)
+    chunk = replace(chunk, state=np.arange(48).reshape(12, 2, 2), besides={"cropped": cropped})
     some = chunk.some(places)
-    for name in ("seed", "branch", "number", "state", "verdict"):
+    for name in ("seed", "branch", "number", "state"):
         np.testing.assert_array_equal(getattr(some, name), getattr(chunk, name)[places])
+    np.testing.assert_array_equal(some.besides["cropped"], cropped[places])
 
 
 def test_a_chunk_without_streamlines_is_a_batch():

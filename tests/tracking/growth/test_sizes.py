@@ -32,14 +32,18 @@ from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import memory as memory_module
+from tistreamlines.tracking.growth import room as room_module
 from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.growth.memory import (
     CHUNK_POINTS,
+    HALF_SETS,
     MOST_ELEMENTS,
     MOST_SEEDS,
     PART_WORDS,
     PARTS_AHEAD,
+    SEED_SETS,
     USUAL_SEEDS,
+    Capacity,
     capacity_for,
     sizes,
     total,
@@ -61,14 +65,23 @@ def engine(arch: str = "cpu", **settings: Any) -> Engine:
 
 
 # ------------------------------------------------------------------------------------------------- the arithmetic
+def taken(capacity: Capacity, fill: dict[str, Any], max_steps: int, overlaps: bool) -> int:
+    """Bytes of all arrays of as many chunks as are on a device at the same time."""
+    seed, streamline, _ = sizes(fill, max_steps)
+    sets = dict.fromkeys(seed, SEED_SETS) | dict.fromkeys(streamline, HALF_SETS) if overlaps else {}
+    return 4 * sum(sets.get(name, 1) * count for name, (_, count) in capacity.elements.items())
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
 @pytest.mark.parametrize("limit", [None, 2 * 10**9])
 @pytest.mark.parametrize("asked", [None, 3, 100_000, 1_000_000])
 @pytest.mark.parametrize("max_steps", [1, 500, 10_000])
 @pytest.mark.parametrize("fill", FILLS)
-def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
+def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit, overlaps):
     """With 139 GiB free, 10,000 steps and 100,000 seeds Taichi was asked for 2,800,520,000 codes."""
     tables = 10**9
-    capacity = capacity_for(fill, max_steps, tables, asked=asked, limit=limit, free=None if limit else 139 * 2**30)
+    free = None if limit else 139 * 2**30
+    capacity = capacity_for(fill, max_steps, tables, asked=asked, limit=limit, free=free, overlaps=overlaps)
     assert max(count for _, count in capacity.elements.values()) <= MOST_ELEMENTS
     assert 4 * MOST_ELEMENTS < 2**31  # bytes
     halves = 2 * capacity.streamlines
@@ -77,32 +90,33 @@ def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit):
     assert capacity.streamlines >= max(capacity.seeds, fill["seeds_most"])
     words = -(-max_steps // (32 // fill["CODE_BITS"]))
     assert capacity.elements["packed"][1] >= capacity.words + 2 * words
-    assert 4 * total(capacity.elements) + tables <= (limit or 139 * 2**30)
+    assert taken(capacity, fill, max_steps, overlaps) + tables <= (limit or 139 * 2**30)
     assert capacity.seeds <= (asked or MOST_SEEDS)
     if limit is None and max_steps == 500 and fill is BOOT:
         assert capacity.seeds == min(asked or MOST_SEEDS, 536_870)  # as before there were bounds
         assert capacity.words == PART_WORDS
 
 
+@pytest.mark.parametrize("overlaps", [False, True])
 @pytest.mark.parametrize("limit", np.geomspace(8e5, 1e10, 30).astype(int).tolist())
 @pytest.mark.parametrize("fill", FILLS)
-def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit):
+def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit, overlaps):
     tables = 500_000
-    seed, streamline = sizes(fill, 100)
+    seed, streamline, accepted = sizes(fill, 100)
     try:
-        capacity = capacity_for(fill, 100, tables, limit=limit)
+        capacity = capacity_for(fill, 100, tables, limit=limit, overlaps=overlaps)
     except ts.ParameterError as error:
-        least = 4 * (total(seed) + fill["seeds_most"] * total(streamline))
+        a_streamline = (HALF_SETS if overlaps else 1) * total(streamline) + total(accepted)
+        least = 4 * ((SEED_SETS if overlaps else 1) * total(seed) + fill["seeds_most"] * a_streamline)
         assert limit < tables + 1.2 * least
         assert "memory_limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)
         enough = float(str(error).split("give ")[1].split()[0])
-        assert capacity_for(fill, 100, tables, limit=int(enough * 1e9)).seeds >= 1
+        assert capacity_for(fill, 100, tables, limit=int(enough * 1e9), overlaps=overlaps).seeds >= 1
         return
-    taken = 4 * total(capacity.elements)
     words = capacity.elements["packed"][1]
     on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, PARTS_AHEAD * words)
-    assert tables + taken + on_the_way <= limit
+    assert tables + taken(capacity, fill, 100, overlaps) + on_the_way <= limit
 
 
 # ------------------------------------------------------------------------------------------------- runs that are cut
@@ -230,6 +244,7 @@ class Simulated:
         self.pace, self.launches = Pace(0.4, self.clock), []
         with self.pace.idle():
             self.clock.now += overhead
+        self.pace.queue()
 
     def chunk(self, lengths: np.ndarray, away: float = 0.0) -> None:
         """Grow halves of these numbers of steps; ``away``: seconds that a caller has the last batches."""
@@ -328,7 +343,7 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
         return Slow(source)
 
     monkeypatch.setattr(growth_module, "open_program", opened)
-    monkeypatch.setattr(growth_module, "free_memory", lambda _: 2**34)
+    monkeypatch.setattr(room_module, "free_memory", lambda _: 2**34)
     monkeypatch.setattr(growth_module, "Pace", lambda seconds: Pace(seconds, clock))
     gpu = replace(choose("cpu"), arch="vulkan")
     made = Engine(crossing(), Space(np.eye(4), (24, 24, 5)), gpu, Settings(0.5, max_steps=40))
@@ -352,9 +367,10 @@ def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
     """Unless the user has said how many."""
     for asked, most in ((None, expected), (300_000, 300_000)):
         growth = engine(chunk_size=asked).growth
-        growth.capacity = replace(growth.capacity, seeds=asked or MOST_SEEDS, streamlines=10**7)
+        room = growth.room
+        room.capacity = replace(room.capacity, seeds=asked or MOST_SEEDS, streamlines=10**7)
         assert growth.ready() == (asked or USUAL_SEEDS)  # nothing is known yet
-        growth._points = points
+        room.points = points
         assert growth.ready() == most
         for ahead in (10**7, 300_000, 5):
             assert growth.ready(ahead) == (asked or min(most, max(USUAL_SEEDS, ahead // 2)))
@@ -363,7 +379,7 @@ def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
 def test_points_of_a_seed_are_those_of_the_last_chunk():
     made = engine(chunk_size=20)
     batch = whole(made.track(SEEDS[:20]))
-    assert made.growth._points == (len(batch.points) - len(batch)) / 20
+    assert made.growth.room.points == (len(batch.points) - len(batch)) / 20
 
 
 def test_a_cpu_counts_by_its_own_rules():

@@ -21,9 +21,10 @@ def begun(dg, sh, directions, **options):
     )  # fmt: skip
     run = made.gi_frame.f_locals["self"]
     points, along = run.plan.seeds.points(0, len(directions)).astype(np.float32), run.plan.seeds.directions(0, 9999)
-    chunk = run.engine.growth.begin(points, 0, initial_codes(along, points, run.plan.prepared))
+    growth = run.engine.growth
+    chunk = growth.finish(growth.start(points, 0, initial_codes(along, points, run.plan.prepared)))
     found = np.zeros_like(directions)
-    slots = run.engine.growth.fetch(run.engine.growth.values["halves_initial"], len(chunk.seed))[chunk.number]
+    slots = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[chunk.number]
     assert not (slots & 1).any()
     found[chunk.seed] = directions_of(slots >> 1)
     return found, np.isin(np.arange(len(directions)), chunk.seed)

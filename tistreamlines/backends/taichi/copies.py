@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.gpu import cuda_copies, cuda_later_copies
+from ...devices.gpu import CudaStream, cuda_copies
 
 Copy = Callable[[Any, np.ndarray], None]  # between an array on the device and one on the host
 Address = Callable[[Any], int]  # of an array on the device
-Later = Callable[[Any, np.ndarray], Callable[[], None]]  # returns what copies to the host
 
 
 def copies(address_of: Address | None, kernels: Any, wait: Callable[[], None]) -> tuple[Copy, Copy]:
@@ -33,18 +32,25 @@ def copies(address_of: Address | None, kernels: Any, wait: Callable[[], None]) -
     return by_kernels(kernels) if address_of is None else by_driver(address_of, *cuda_copies(), wait)
 
 
-def later_copies(address_of: Address) -> Later:
-    """Return a function that lets an array be copied when it holds what kernels launched so far write, beside later ones.
+class Beside:
+    """Copies by CUDA's driver beside kernels; callers hold the lock, also of the function that ``later`` returns.
 
-    CUDA's driver copies. Callers hold the lock, also of the function that is returned.
+    Parameters
+    ----------
+    address_of : returns an array's address.
     """
-    note = cuda_later_copies()
 
-    def later(array: Any, out: np.ndarray) -> Callable[[], None]:
-        copy = note()
-        return lambda: copy(out.ctypes.data, address_of(array), out.nbytes)
+    def __init__(self, address_of: Address) -> None:
+        self._address_of, self._stream = address_of, CudaStream()
 
-    return later
+    def upload(self, array: Any, values: np.ndarray) -> None:
+        """Copy values to an array that no kernel uses which may still run."""
+        self._stream.put(self._address_of(array), values.ctypes.data, values.nbytes)
+
+    def later(self, array: Any, out: np.ndarray) -> Callable[[], None]:
+        """Return a function that copies an array as kernels launched so far leave it; later ones may run meanwhile."""
+        get = self._stream.noted()
+        return lambda: get(out.ctypes.data, self._address_of(array), out.nbytes)
 
 
 def by_driver(

@@ -145,9 +145,9 @@ class TaichiProgram:
             text += "\n\n" + entry_text(name, signature, source, self.block)
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
         self._to_device, self._to_host = copies(self.runtime.address_of, self._transfers, self.ti.sync)
-        self._queue = self.empty(1, INTS)
         with self.runtime.turn(exact):
-            self._later = self.runtime.later_copies
+            self._beside = self.runtime.beside
+        self._queue = self.empty(1, INTS)
         self._spare: list[tuple[Any, int]] = []  # arrays that kernels gather in, and their sizes
 
     def array(self, values: np.ndarray) -> Any:
@@ -161,14 +161,18 @@ class TaichiProgram:
         """Return an array of ``kind`` for kernels to fill."""
         point("allocate")
         with self.runtime.turn(self.exact):
-            return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
+            array = self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
+            if self._beside is not None:
+                self.ti.sync()  # what Taichi fills it with would come after a copy beside kernels
+        return array
 
-    def upload(self, array: Any, values: np.ndarray) -> Any:
-        """Copy values to the front of an array, and return it."""
+    def upload(self, array: Any, values: np.ndarray, *, beside: bool = False) -> Any:
+        """Copy values to the front of an array, and return it; see :meth:`..program.Program.upload`."""
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
+        copy = self._beside.upload if beside and self._beside is not None else self._to_device
         if len(values):
             with self.runtime.turn(self.exact):
-                self._to_device(array, np.ascontiguousarray(values, dtype))
+                copy(array, np.ascontiguousarray(values, dtype))
         return array
 
     def _download(self, array: Any, out: np.ndarray) -> None:
@@ -185,6 +189,31 @@ class TaichiProgram:
         if count:
             self._download(array, out)
         return out
+
+    def later(self, array: Any, count: int) -> Callable[[], np.ndarray]:
+        """See :meth:`..program.Program.later`."""
+        out = np.empty(count, np.int32)
+        copy = self._copy_later(array, out) if count else None
+
+        def finish() -> np.ndarray:
+            if copy is not None:
+                copy()
+            return out
+
+        return finish
+
+    def _copy_later(self, array: Any, out: np.ndarray) -> Callable[[], None] | None:
+        """Return what copies an array as kernels launched so far leave it; None if it had to be copied at once."""
+        if self._beside is None:
+            return self._download(array, out)
+        with self.runtime.turn(self.exact):
+            copy = self._beside.later(array, out)
+
+        def finish() -> None:
+            with self.runtime.turn(self.exact):
+                copy()
+
+        return finish
 
     def sync(self) -> None:
         """Wait for the device."""
@@ -224,16 +253,13 @@ class TaichiProgram:
             array, size = None, min(int(1.25 * len(out)), most)  # frees its memory before the new allocation
             array = self.empty(size, INTS)
         self.run(name, count, values | {"out": array})
-        if self._later is None:
-            self._download(array, out)
+        copy = self._copy_later(array, out)
+        if copy is None:
             self._spare.append((array, size))
             return None
-        with self.runtime.turn(self.exact):
-            copy = self._later(array, out)
 
         def finish() -> None:
-            with self.runtime.turn(self.exact):
-                copy()
+            copy()
             self._spare.append((array, size))
 
         return finish

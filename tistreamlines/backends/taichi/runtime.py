@@ -30,7 +30,7 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import explained
-from .copies import Address, Later, later_copies
+from .copies import Address, Beside
 from .front_end import is_quick, quick_front_end
 from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
 from .importing import imported, starting, variable_set
@@ -191,9 +191,9 @@ class Runtime:
         return self.parts.address_of if self.device.arch == "cuda" else None
 
     @cached_property
-    def later_copies(self) -> Later | None:
+    def beside(self) -> Beside | None:
         """Copies beside kernels, None where copies wait for all of them; one for all, since its stream is never given back."""
-        return None if self.address_of is None else later_copies(self.address_of)
+        return None if self.address_of is None else Beside(self.address_of)
 
     @property
     def alive(self) -> bool:

@@ -12,17 +12,23 @@ from ..trail import Trail, cropped_end
 
 
 @func
-def pack(item: i32, accepted: Ints, slot: Ints, halves: Halves, rules: Rules, out: Ints):
-    """Copy the codes of a half of streamline ``accepted[item // 2]``, several to a word, to ``out`` from ``slot[item]``."""
-    half = 2 * accepted[item >> 1] + (item & 1)
+def pack(item: i32, earlier: i32, accepted: Ints, words_slot: Ints, halves: Halves, rules: Rules, out: Ints):
+    """Copy the codes of a half of an accepted streamline, several to a word, to ``out``.
+
+    It is half ``2 * earlier + item`` of the accepted ones, so that launches of a chunk share their arrays.
+    ``words_slot`` has each one's first word among those of the chunk, ``out`` begins with the first word of this launch.
+    """
+    number = 2 * earlier + item
+    half = 2 * accepted[number >> 1] + (item & 1)
     n = halves.state[2 * half]
     base = half * rules.max_steps
+    slot = words_slot[number] - words_slot[2 * earlier]
     for i in each((n + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
         word = 0
         for k in unrolled(32 // CODE_BITS):
             place = minimum(i * (32 // CODE_BITS) + k, n - 1)
             word = word | (halves.codes[base + place] << (k * CODE_BITS))
-        out[slot[item] + i] = word
+        out[slot + i] = word
 
 
 class Affine(Record):

@@ -41,7 +41,7 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
     while first < len(points):
         started = growth.start(points[first : first + growth.ready()], first)
         some, count = started.block[0], len(started.counts)
-        codes = growth.fetch(started.values["seeds_peaks"], count * most).reshape(-1, most)
+        codes = growth.fetch(started.own["seeds_peaks"], count * most).reshape(-1, most)
         kept = np.arange(most) < started.counts[:, None]
         seed = np.repeat(np.arange(count), started.counts)
         found.append((first + seed, _decoded(engine, codes[kept], some, seed)))
@@ -60,12 +60,12 @@ def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     count, none = len(codes), np.zeros(len(codes), np.int32)
     state = np.zeros((count, 2, 2), np.int32)
     state[:, 0, 0], state[..., 1] = 1, Stop.MAX_LENGTH
-    chunk = Chunk(0, seeds, seed.astype(np.int32), none, none, state, none)
+    codes = codes.astype(np.int32)
+    besides = {"initial": codes, "first": none, "cropped": np.zeros((count, 2), np.int32)}
+    chunk = Chunk(0, seeds, seed.astype(np.int32), none, none, state, besides)
     slot = np.repeat(np.arange(count, dtype=np.int32), 2)
-    unpacker, codes = copy(engine.points.unpacker), codes.astype(np.int32)
+    unpacker = copy(engine.points.unpacker)
     unpacker.memory = own_memory  # what a worker shares is for batches
-    offsets = 2 * np.arange(count + 1)
-    grown = Grown(chunk, codes, none, np.zeros((count, 2), np.int32), codes, slot, offsets)
-    batch = unpacker.batch(grown, engine.growth.rules)
+    batch = unpacker.batch(Grown(chunk, codes, slot, 2 * np.arange(count + 1)), engine.growth.rules)
     steps = np.diff(batch.points.reshape(-1, 2, 3), axis=1)[:, 0].astype(np.float64) @ unpacker.space.axes
     return steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-12)

@@ -24,7 +24,7 @@ from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.settings import Settings
-from ..growth.started import Started, Waiting, split
+from ..growth.started import Launched, Started, Waiting, split
 from ..growth.statistics import Statistics
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
@@ -87,6 +87,7 @@ class Engine:
         self.growth.compile()
         for product in self.products:
             product.compile(self.growth)
+            self.growth.program.sync()
         self.growth.measure_pace()
         self.growth.statistics = Statistics()
         self.statistics.seconds["compile"] = time.perf_counter() - begun
@@ -99,7 +100,7 @@ class Engine:
 
     def chunk_size(self) -> int:
         """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
-        return self.growth.capacity.seeds
+        return self.growth.room.capacity.seeds
 
     def track(
         self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,
@@ -144,34 +145,37 @@ class Engine:
         A chunk has seeds of one block. Where ``points.waiting`` is empty, the batch is the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
-        waiting, started, seeds, most = Waiting(blocks, self._coded), None, 0, left
+        waiting, launched, seeds, most = Waiting(blocks, self._coded), None, 0, left
         try:
             while left and not enough():
-                following, wanted = None, seeds_for(left, most - left, seeds)
+                growing = following = None
+                wanted = seeds_for(left, most - left, seeds)
                 try:
-                    with self.statistics.stage("start"):
-                        if (started := started or self._start(waiting, wanted)) is None:
+                    if launched is None:
+                        if (following := self._start(waiting, wanted)) is None:
                             break
-                        if not growth.device.on_host:  # a device finds directions before it has to grow streamlines
-                            following = self._start(waiting, wanted)
-                        chunk = growth.launch(started)
-                        if following is not None:
-                            _ = following.chunk  # its streamlines are numbered while the device is at work
+                        launched, following = growth.launch(following), None
+                    if growth.room.overlaps:  # a device finds directions before it has to grow streamlines
+                        following = self._start(waiting, wanted)
+                    growth.go_on(launched)
+                    growing, launched = launched, None
                     with growth.pace.away():
                         self._count()
                         points.bring(growth)
                     while points.waiting:
                         with growth.pace.away():
                             yield points.next(growth)
-                    chunk, verdicts, accepted = self._filtered(growth.finish(chunk), left)
+                    ended = growth.ending(growing)
+                    if following is not None:
+                        launched, following = growth.launch(following), None
+                    chunk, verdicts, accepted = self._filtered(ended(), left)
                     self._collect(accepted)
                 except DeviceMemoryError as error:
-                    self._halve(waiting, (started, following), error)
-                    started = None
+                    self._halve(waiting, (growing, launched, following), error)
+                    launched = None
                     continue
                 left, seeds = left - len(accepted.number), seeds + len(chunk.seeds)
                 self._uncounted.append((chunk, verdicts))
-                started = following
             self._count()
             points.bring(growth)
             while points.waiting:
@@ -182,15 +186,16 @@ class Engine:
 
     def _start(self, waiting: Waiting, most: int) -> Started | None:
         """Start the next seeds, at most so many, and let those for which there is no room wait."""
-        if (block := waiting.next(min(self.growth.ready(waiting.ahead), most))) is None:
-            return None
-        try:
-            started = self.growth.start(*block)
-        except DeviceMemoryError:
-            waiting.put_back(block)
-            raise
-        waiting.put_back(split(block, len(started.counts))[1])
-        return started
+        with self.statistics.stage("start"):
+            if (block := waiting.next(min(self.growth.ready(waiting.ahead), most))) is None:
+                return None
+            try:
+                started = self.growth.start(*block)
+            except DeviceMemoryError:
+                waiting.put_back(block)
+                raise
+            waiting.put_back(split(block, len(started.counts))[1])
+            return started
 
     def take(self) -> tuple[Any, ...]:
         """Return what each of the products besides points has collected since the last call."""
@@ -200,6 +205,7 @@ class Engine:
         """Add a chunk to all products, or to none if the device runs out of memory, since it is tried again."""
         begun: list[Collector] = []
         try:
+            self.growth.accept(accepted)
             for product in sorted(self.products, key=lambda one: not one.waits):
                 begun.append(product)
                 product.collect(self.growth, accepted)
@@ -230,7 +236,7 @@ class Engine:
             chunk = chunk.first(len(verdicts))
         return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.some(accepted)
 
-    def _halve(self, waiting: Waiting, begun: Sequence[Started | None], error: DeviceMemoryError) -> None:
+    def _halve(self, waiting: Waiting, begun: Sequence[Started | Launched | None], error: DeviceMemoryError) -> None:
         """Let seeds that were begun wait again; later chunks take half as many. Raise the error if these are few."""
         blocks = [one.block for one in begun if one is not None]
         for block in reversed(blocks):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,11 @@ class Chunk:
     branch : (m,) int32, number of its initial direction among those of the seed.
     number : (m,) int32, its number on the device: its halves are 2 * number (forward) and 2 * number + 1 (backward).
     state : (m, 2, 2) int32, of the forward half and of the backward half its steps and its stop reason.
-    verdict : (m,) int32, what regions make of it, see :func:`...kernels.streamlines.judge`; (m, 0) where points have no
-        bits.
+    besides : what has come back of each streamline besides, (m, ...) int32 by name. ``verdict``, where points have
+        bits: what regions make of it, see :func:`...kernels.streamlines.judge`. ``initial`` and ``first``, for getters
+        that carry more than a code from step to step: the code of its initial direction and, where a recovery may take
+        it back, of the forward half's first step. ``cropped``, where the rule moves ends: (m, 2), see
+        :class:`...kernels.halves.Halves`.
     """
 
     first_seed: int
@@ -67,7 +71,7 @@ class Chunk:
     branch: Array
     number: Array
     state: Array
-    verdict: Array
+    besides: Mapping[str, Array] = field(default_factory=dict)
 
     @cached_property
     def steps(self) -> Array:
@@ -107,7 +111,8 @@ class Chunk:
 
     def some(self, places: Array | slice) -> Chunk:
         """Return the chunk with some of its streamlines."""
-        named = {name: getattr(self, name) for name in ("seed", "branch", "number", "state", "verdict")}
-        if isinstance(places, slice):
-            return replace(self, **{name: values[places] for name, values in named.items()})
-        return replace(self, **{name: np.take(values, places, axis=0) for name, values in named.items()})
+        def chosen(values: Array) -> Array:
+            return values[places] if isinstance(places, slice) else np.take(values, places, axis=0)
+
+        named = {name: chosen(getattr(self, name)) for name in ("seed", "branch", "number", "state")}
+        return replace(self, **named, besides={name: chosen(values) for name, values in self.besides.items()})

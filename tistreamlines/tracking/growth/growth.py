@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...backends import open_program
-from ...devices import Device, free_memory, usable_cores
+from ...devices import Device
 from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
@@ -22,24 +23,11 @@ from ..tables.given import Prepared
 from ..tables.rows import CUBE, interleaved
 from .chunk import Chunk, tallied
 from .linking import filled, source_of
-from .memory import (
-    CHUNK_POINTS,
-    CPU_BYTES,
-    CPU_MOST_SEEDS,
-    CPU_SEEDS,
-    FEWEST_SEEDS,
-    MOST_RECOVERED,
-    MOST_SEEDS,
-    SOFTWARE_SEEDS,
-    USUAL_SEEDS,
-    Buffers,
-    Capacity,
-    capacity_for,
-    memory_for,
-)  # fmt: skip
+from .memory import WORD, memory_for
 from .pace import Pace
+from .room import Room
 from .settings import Settings
-from .started import Started, split
+from .started import Launched, Started, split
 from .statistics import Statistics
 
 Array = npt.NDArray[Any]
@@ -48,7 +36,8 @@ HOST_SECONDS, GPU_SECONDS = 2.0, 0.4
 RETURNS = 8  # of the greatest number of steps: what a half may take in a launch that goes back, which counts as a step
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
-SEEDS = ("seeds_points", "seeds_counts", "seeds_peaks", "slot")  # what a chunk has on the device before it grows
+# GPU: what the first steps of a chunk take, during which the host is at work on the last one
+FIRST_SECONDS = 0.015
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 
 
@@ -67,9 +56,9 @@ class Growth:
 
     Attributes
     ----------
-    program, values : the kernels, and their arguments on the device by flat name.
+    program : the kernels.
+    room : the arrays of chunks.
     rules : :class:`...kernels.halves.Rules` by flat name, on the host.
-    table_bytes : memory of the tables, and of what products hold.
     """
 
     def __init__(
@@ -86,15 +75,11 @@ class Growth:
             volume, own["INTERLEAVED"] = (volume, 1) if cubes is None else (cubes, CUBE)
         fill = filled(prepared.fill, own)
         self._aimed, self._directed = fill["AIMED"], fill["DIRECTED"]
-        self.has_bits = fill["HAS_BITS"]
-        self._goes_back = bool(fill["FOR_RECOVERY"])
+        self._has_bits, self._goes_back = fill["HAS_BITS"], bool(fill["FOR_RECOVERY"])
         self._most_steps = settings.max_steps * (RETURNS if self._goes_back else 1)
-        self.takes_back = fill["TAKES_BACK"]
-        noted = {"first": self.takes_back, "visited": self.has_bits, "more": fill["MORE"]}
-        noted |= dict.fromkeys(("before", "cropped"), fill["CROPS"])
-        self.noted = tuple(name for name, needed in noted.items() if needed)
+        self._brought = _brought(fill)
         self.in_turn, self.sides = bool(settings.one_way or fill["IN_TURN"]), 1 if settings.one_way else 2
-        roots = [*ROOTS, *([streamlines.judge] if self.has_bits else []), *roots]
+        roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *roots]
         self.program = open_program(
             device, source_of(roots, prepared, **own), exact=settings.exact, threads=settings.threads,
             profile=settings.profile,
@@ -107,69 +92,38 @@ class Growth:
         self.rules = spread("rules", rules)
         values = prepared.values | spread("volume", volume) | self.rules | demands
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        self.table_bytes = 4 * sum(array.size for array in arrays.values()) + held
-        self.capacity = self._fit(self.table_bytes, fill)
+        tables = 4 * sum(array.size for array in arrays.values()) + held
+        self.room = Room(self.program, device, settings, prepared.scalars | fill, tables)
         with memory_for("the tables"):
-            self.values = values | {name: self.program.array(array) for name, array in arrays.items()}
-        self.buffers = Buffers(self.program, self.capacity, self.values)
-        self._seeds = [Buffers(self.program, self.capacity, {}) for _ in range(2)]  # some grow, others start
-        self._density = 1.0  # streamlines a seed, at least one
-        self._points = float("inf")  # of the streamlines of a seed
+            self._tables = values | {name: self.program.array(array) for name, array in arrays.items()}
+        self._ended: dict[str, Any] = {}  # what of the kernels' arguments belongs to the chunk that has ended last
         self.forget_pace()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The kernels' arguments by flat name, with those of the chunk that has ended last, until the next launch."""
+        return self._tables | self._ended
 
     def forget_pace(self) -> None:
         """Forget how fast the device has been."""
         self.pace = Pace(GPU_SECONDS if self.device.on_gpu else HOST_SECONDS)
-
-    def _fit(self, tables: int, fill: dict[str, Any]) -> Capacity:
-        """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
-        chosen, free = self.settings, None
-        most = MOST_RECOVERED if fill["FOR_RECOVERY"] else MOST_SEEDS
-        if self.device.on_host:
-            most, free = min(CPU_SEEDS * (chosen.threads or usable_cores()), CPU_MOST_SEEDS), tables + 2 * CPU_BYTES
-        else:
-            most = SOFTWARE_SEEDS if self.device.software else most
-            if chosen.memory_limit is None:
-                free = free_memory(self.device) or 2**30
-        return capacity_for(
-            self.prepared.scalars | fill, chosen.max_steps, tables, asked=chosen.chunk_size,
-            limit=chosen.memory_limit, free=free, most_seeds=most,
-        )  # fmt: skip
 
     def _most_streamlines(self) -> int:
         """Streamlines that may grow together: what fits the memory, and what can take a step in one launch.
 
         No system resets a CPU, however long a launch takes.
         """
-        halves = None if self.device.on_host else self.pace.halves()
-        return self.capacity.streamlines if halves is None else max(1, min(self.capacity.streamlines, halves // 2))
+        most, halves = self.room.capacity.streamlines, None if self.device.on_host else self.pace.halves()
+        return most if halves is None else max(1, min(most, halves // 2))
 
     def ready(self, ahead: int = 0) -> int:
-        """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.
-
-        If it is known how many are ``ahead``, large chunks take half of them, so that the last chunk, whose points the
-        host lays out while the device has nothing to do, is small.
-        """
-        seeds = min(self.capacity.seeds, int(0.9 * self._most_streamlines() / self._density))
-        if self.settings.chunk_size is None and not self._goes_back:
-            many = CHUNK_POINTS / self._points
-            seeds = min(seeds, max(USUAL_SEEDS, int(min(many, ahead / 2) if ahead else many)))
-        return max(1, seeds)
+        """Return how many seeds to begin together, if so many wait; see :meth:`.room.Room.ready`."""
+        return self.room.ready(self._most_streamlines(), ahead)
 
     def halve(self, seeds: int) -> int:
         """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
-        for one in (self.buffers, *self._seeds):
-            one.release()
-        for name in SEEDS:
-            self.values.pop(name, None)
-        if seeds <= FEWEST_SEEDS:
-            return 0
-        self.capacity = replace(self.capacity, seeds=max(seeds // 2, FEWEST_SEEDS))
-        return self.capacity.seeds
-
-    def begin(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Chunk:
-        """Start seeds, see :meth:`start`, and launch their streamlines."""
-        return self.launch(self.start(seeds, first_seed, codes))
+        self._ended = {}
+        return self.room.halve(seeds)
 
     def start(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Started:
         """Find the initial directions of seeds; those that were started before them may still be launched.
@@ -185,18 +139,16 @@ class Growth:
         Started
             Without the last of the seeds where their streamlines have no room.
         """
-        n, buffers = len(seeds), self._seeds[0]
-        self._seeds.reverse()
-        own = {name: buffers.hold(name, n) for name in SEEDS}
-        own["rules_first_seed"] = first_seed
-        self.program.upload(own["seeds_points"], seeds.ravel())
+        n = len(seeds)
+        own = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
+        self.program.upload(own["seeds_points"], seeds.ravel(), beside=True)
         if codes is not None:
             self._direct(codes, own)
         if codes is None or self._aimed:
-            self.program.run("start", n, self.values | own)
+            self.program.run("start", n, self._tables | own)
         counts = self.fetch(own["seeds_counts"], n)
         most, total = self._most_streamlines(), int(counts.sum())
-        self._density = max(total / n, 1.0)
+        self.room.density = max(total / n, 1.0)
         if total > most:
             n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
         return Started(split((seeds, first_seed, codes), n)[0], counts[:n], own)
@@ -207,40 +159,96 @@ class Growth:
             raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
         peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
         peaks[:, 0] = codes
-        self.program.upload(own["seeds_peaks"], peaks.ravel())
-        self.program.upload(own["seeds_counts"], (codes >= 0).astype(np.int32))
+        self.program.upload(own["seeds_peaks"], peaks.ravel(), beside=True)
+        self.program.upload(own["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
 
-    def launch(self, started: Started) -> Chunk:
-        """Give each initial direction its streamline and launch the first steps; the device may still be at work."""
-        count = int(started.counts.sum())
-        self.values |= started.values
-        self.program.upload(self.values["slot"], started.slot)
-        for name in ("seed", "branch", "initial", "point", "state", "codes", *self.noted):
-            self.buffers.hold(f"halves_{name}", count)
-        if self.has_bits:
-            self.buffers.hold("verdict", count)
-        self.program.run("enlist", len(started.counts), self.values)
+    def launch(self, started: Started) -> Launched:
+        """Give each initial direction its streamline and launch the first steps, behind those of the last chunk.
+
+        On a GPU, these keep it busy while the host is at work on the last chunk.
+        """
+        self._ended = {}
+        chunk, count = started.chunk, len(started.chunk.seed)
+        own = started.own | self.room.for_halves(count)
+        self.program.upload(own["slot"], started.slot, beside=True)
+        self.program.run("enlist", len(started.counts), self._tables | own)
+        self.pace.queue()
         # the backward halves need to know whether the first step stands
-        first = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
-        times = self.pace.ahead() if self.device.on_gpu else 1
-        steps, times = self._begin(self.sides * count, first, anew=True, times=times)
-        if first:
-            self._advance(count, first, sides=1)
-        for _ in range(times):
-            self._advance(count, steps)
-        return started.chunk
+        steps = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
+        if steps:
+            self._advance(own, count, steps, sides=1)
+        if self.room.overlaps:
+            few = min(self.pace.steps(self.sides * count, FIRST_SECONDS), self._most_steps)
+            self._advance(own, count, few)
+            steps += few
+        return Launched(started.block, chunk, own, steps)
 
-    def _advance(self, count: int, steps: int, sides: int | None = None) -> None:
+    def go_on(self, launched: Launched) -> None:
+        """Launch further steps; the device may still be at work."""
+        count = len(launched.chunk.seed)
+        times = self.pace.ahead() if self.device.on_gpu else 1
+        steps, times = self._begin(self.sides * count, launched.steps, anew=True, times=times)
+        for _ in range(times):
+            self._advance(launched.own, count, steps)
+
+    def ending(self, launched: Launched) -> Callable[[], Chunk]:
+        """Return a function that waits for a chunk's streamlines to end and returns them with steps and stop reasons.
+
+        Before it is called, the next chunk may be launched.
+        """
+        coming = self._coming(launched)
+
+        def finish() -> Chunk:
+            with self.statistics.stage("grow"):
+                ended = self._grown(launched, coming)
+            self._ended = launched.own
+            self.room.points = max(self.pace.taken / max(len(launched.chunk.seeds), 1), 1.0)
+            if self._has_bits:
+                # how far the other half of a rejected one has come by then depends on the device
+                ended["state"][np.flatnonzero(ended["verdict"] <= LAST_EARLY)] = 0, Stop.REJECTED
+            in_order = {name: np.take(values, launched.chunk.number, axis=0) for name, values in ended.items()}
+            return replace(launched.chunk, state=in_order.pop("state"), besides=in_order)
+
+        return finish
+
+    def finish(self, started: Started) -> Chunk:
+        """Grow the streamlines of seeds, and return them when all have ended."""
+        launched = self.launch(started)
+        self.go_on(launched)
+        return self.ending(launched)()
+
+    def _coming(self, launched: Launched) -> dict[str, Callable[[], Array]]:
+        """Let what the host needs of a chunk's streamlines be copied when the steps launched so far have been taken."""
+        count = len(launched.chunk.seed)
+        if self._has_bits:
+            self.program.run("judge", count, self._tables | launched.own)
+        sizes = {name: count * math.prod(shape) for name, (_, shape) in self._brought.items()}
+        self.statistics.copied_bytes += WORD * sum(sizes.values())
+        return {name: self.program.later(launched.own[self._brought[name][0]], size) for name, size in sizes.items()}
+
+    def _grown(self, launched: Launched, coming: dict[str, Callable[[], Array]]) -> dict[str, Array]:
+        """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
+        count = len(launched.chunk.seed)
+        while True:
+            state = coming.pop("state")().reshape(-1, 2, 2)
+            steps, most, ends = tallied(state)
+            self.pace.end(steps, most)
+            if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
+                others = {name: wait().reshape(-1, *self._brought[name][1]) for name, wait in coming.items()}
+                return others | {"state": state}
+            self._advance(launched.own, count, self._begin(growing)[0])
+            coming = self._coming(launched)
+
+    def _advance(self, own: dict[str, Any], count: int, steps: int, sides: int | None = None) -> None:
         """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
         in_turn = self.in_turn or sides == 1
         stride, sides = (2, sides or self.sides) if in_turn else (1, 1)
         # halves that have ended stand still
-        self.program.run(
-            "advance", 2 * count // stride, self.values | {"stride": stride, "sides": sides, "steps": steps}
-        )
+        values = self._tables | own | {"stride": stride, "sides": sides, "steps": steps}
+        self.program.run("advance", 2 * count // stride, values)
 
     def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> tuple[int, int]:
-        """Note the start of at most so many launches, after one with ``first`` steps.
+        """Note the start of at most so many launches, after those with ``first`` steps.
 
         Return how many steps each may take, and how many of them no half can outlast.
         """
@@ -248,31 +256,6 @@ class Growth:
         times = min(times, -(-self._most_steps // steps))
         self.pace.begin(growing, first + times * steps, anew=anew)
         return steps, times
-
-    def _settle(self, count: int) -> tuple[Array, int]:
-        """Wait for the launch; return steps and stop reasons of the halves, (count, 2, 2), and how many still grow."""
-        state = self.fetch(self.values["halves_state"], 4 * count).reshape(-1, 2, 2)
-        steps, most, ends = tallied(state)
-        self.pace.end(steps, most)
-        return state, int(ends[: self.sides, Stop.GROWING].sum())
-
-    def finish(self, chunk: Chunk) -> Chunk:
-        """Grow a chunk until all its streamlines have ended; return it with steps and stop reasons."""
-        count = len(chunk.seed)
-        with self.statistics.stage("grow"):
-            state, growing = self._settle(count)
-            while growing:
-                self._advance(count, self._begin(growing)[0])
-                state, growing = self._settle(count)
-        self._points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
-        verdict = np.zeros((count, 0), np.int32)
-        if self.has_bits:
-            self.program.run("judge", count, self.values)
-            verdict = self.fetch(self.values["verdict"], count)
-            # how far the other half of a rejected one has come by then depends on the device
-            state[np.flatnonzero(verdict <= LAST_EARLY)] = 0, Stop.REJECTED
-            verdict = np.take(verdict, chunk.number)
-        return replace(chunk, state=np.take(state, chunk.number, axis=0), verdict=verdict)
 
     def count(self, chunk: Chunk, verdicts: Array) -> None:
         """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the statistics."""
@@ -286,9 +269,23 @@ class Growth:
         return self.program.host(array, count)
 
     def bytes_for(self, seeds: int, grown: int) -> int:
-        """Return the bytes of tables and buffers for so many seeds, ``grown`` of which have grown here so far."""
-        times = min(seeds, self.ready()) / min(seeds, grown, self.ready())
-        return self.table_bytes + sum(one.bytes_for(times) for one in (self.buffers, *self._seeds))
+        """Return the bytes of tables and arrays for so many seeds, ``grown`` of which have grown here so far."""
+        ready = self.ready()
+        return self.room.bytes_for(min(seeds, ready) / min(seeds, grown, ready), -(-seeds // ready))
+
+    def accept(self, accepted: Chunk) -> None:
+        """List the accepted ones of the streamlines that have ended last in ``values["accepted"]``."""
+        numbers = self.room.accepted.hold("accepted", len(accepted.number))
+        self._ended = self._ended | {"accepted": self.program.upload(numbers, accepted.number, beside=True)}
+
+    def made_up(self, steps: int) -> Chunk:
+        """Return an accepted streamline with so many steps in each half, for which products compile their kernels."""
+        state, none = np.array([steps, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
+        self.program.upload(self._ended["halves_state"], state)
+        besides = {name: np.zeros((1, *shape), np.int32) for name, (_, shape) in self._brought.items()}
+        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), besides)
+        self.accept(chunk)
+        return chunk
 
     def compile(self) -> None:
         """Compile the kernels by growing from one seed."""
@@ -305,7 +302,7 @@ class Growth:
             return
         for _ in range(1 if self.device.software else IDLE):
             with self.pace.idle():
-                self._advance(1, 1)
+                self._advance(self._ended, 1, 1)
                 self.fetch(self.values["halves_state"], 4)
         for count in () if self.device.software else TRIALS:
             begun = time.perf_counter()
@@ -321,5 +318,19 @@ class Growth:
         while len(seeds):
             some = seeds[: self.ready()]
             codes = np.zeros(len(some), np.int32) if self._directed else None
-            seeds = seeds[len(self.finish(self.begin(some, 0, codes)).seeds) :]
-        self._points = float("inf")  # those of a run begin elsewhere
+            seeds = seeds[len(self.finish(self.start(some, 0, codes)).seeds) :]
+        self.room.points = float("inf")  # those of a run begin elsewhere
+
+
+def _brought(fill: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return flat name and shape of what comes back of each streamline that has ended; see :class:`.chunk.Chunk`."""
+    needed = {
+        "state": True, "verdict": fill["HAS_BITS"], "initial": fill["CARRIED"],
+        "first": fill["CARRIED"] and fill["TAKES_BACK"], "cropped": fill["CROPS"],
+    }  # fmt: skip
+    shapes = {"state": (2, 2), "cropped": (2,)}
+    return {
+        name: (name if name == "verdict" else f"halves_{name}", shapes.get(name, ()))
+        for name, is_needed in needed.items()
+        if is_needed
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,6 @@ MOST_ELEMENTS = 2**29 - 1
 # Of a chunk: of the first one, and at most. A later one has more than the first if their streamlines have no more than
 # CHUNK_POINTS points; a GPU waits for the host between chunks, so large ones leave it idle less often.
 USUAL_SEEDS, MOST_SEEDS, CHUNK_POINTS = 100_000, 400_000, 2**25
-MOST_RECOVERED = 400_000  # the same with a recovery: a few halves need many tries, for which the others wait
 SOFTWARE_SEEDS = 4096  # the same of a GPU that is emulated by the CPU
 # The same for each thread of a CPU, and at most. Many seeds lie close together, so that their streamlines share caches;
 # and where 16 threads had 4096 seeds together, they waited for each other and for Python half of the time.
@@ -29,6 +28,9 @@ FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of 
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 PARTS_AHEAD = 4  # of these that may wait on the device, which works on the next chunk
 DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
+# How many chunks have their own arrays, of seeds and of halves: a device takes the first steps of the next chunk while
+# the host is at work on the last one, from whose seeds kernels may still begin when those after the next are started.
+SEED_SETS, HALF_SETS = 3, 2
 UNASKED = 2**26  # bytes that buffers may always take if no limit is set
 WORD = 4  # bytes of an element, a real or a whole number
 Arrays = dict[str, tuple[str, int]]  # kind and number of elements, by flat name
@@ -56,8 +58,8 @@ class Capacity:
     elements: Arrays
 
 
-def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
-    """Kind and elements that a chunk's buffers have for each seed, and for each streamline, by name."""
+def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays, Arrays]:
+    """Kind and elements of a chunk's buffers by name: for each seed, for each streamline, and for each accepted one."""
     most = fill["seeds_most"]
     visited, more = 2 * fill["WORDS"] * fill["HAS_BITS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
     halves = Halves(
@@ -65,9 +67,8 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays]:
         visited=visited, more=more, before=12 * fill["CROPS"], cropped=2 * fill["CROPS"],
     )
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
-    return seed, memory("halves", halves) | {
-        "accepted": (INTS, 1), "words_slot": (INTS, 2), "verdict": (INTS, fill["HAS_BITS"]),
-    }  # fmt: skip
+    streamline = memory("halves", halves) | {"verdict": (INTS, fill["HAS_BITS"])}
+    return seed, streamline, {"accepted": (INTS, 1), "words_slot": (INTS, 2)}
 
 
 def total(arrays: Arrays) -> int:
@@ -81,7 +82,7 @@ def _largest(arrays: Arrays) -> int:
 
 def capacity_for(
     fill: Mapping[str, Any], max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
-    free: int | None = None, most_seeds: int = MOST_SEEDS,
+    free: int | None = None, most_seeds: int = MOST_SEEDS, overlaps: bool = True,
 ) -> Capacity:  # fmt: skip
     """Fit a chunk to a device.
 
@@ -96,15 +97,18 @@ def capacity_for(
     limit : bytes that tables and buffers may take together.
     free : free bytes of the device before the tables; without a limit, buffers take half of what the tables leave.
     most_seeds : maximum number of seeds in a chunk, unless the user asked for more.
+    overlaps : whether a chunk is launched before the last one is finished.
 
     Raises
     ------
     ParameterError
         If the limit is too small for the tables and a chunk of one seed.
     """
-    seed, streamline = sizes(fill, max_steps)
-    # some seeds are started while the streamlines of others grow
-    a_seed, a_streamline = WORD * (2 * total(seed) + 3), WORD * (total(streamline) + 4)
+    seed, streamline, accepted = sizes(fill, max_steps)
+    seed_sets, half_sets = (SEED_SETS, HALF_SETS) if overlaps else (1, 1)
+    a_seed = WORD * (seed_sets * total(seed) + 3)
+    a_streamline = WORD * (half_sets * total(streamline) + total(accepted) + 4)
+    streamline |= accepted
     codes = 32 // fill["CODE_BITS"]
     most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
     least = a_seed + most * a_streamline + (PARTS_AHEAD + 1) * WORD * (longest + 1)
@@ -138,35 +142,35 @@ class Buffers:
     ----------
     program : allocates the arrays.
     capacity : their maximum sizes.
-    values : the kernels' arguments by flat name, where the arrays are stored.
     """
 
-    def __init__(self, program: Program, capacity: Capacity, values: dict[str, Any]) -> None:
-        self._program, self._capacity, self._values = program, capacity, values
-        self._held: dict[str, int] = {}
+    def __init__(self, program: Program, capacity: Capacity) -> None:
+        self._program, self._capacity = program, capacity
+        self._held: dict[str, tuple[Any, int]] = {}
 
     def hold(self, name: str, count: int) -> Any:
         """Return an array with room for ``count`` seeds or streamlines; it grows by a quarter or more."""
         kind, most = self._capacity.elements[name]
-        size, held = max(count, 1) * self._capacity.each[name][1], self._held.get(name, 0)
+        size, held = max(count, 1) * self._capacity.each[name][1], self._held[name][1] if name in self._held else 0
         if held < size:
-            self._values.pop(name, None)  # frees its memory before the new allocation
-            self._held.pop(name, None)
+            self._held.pop(name, None)  # frees its memory before the new allocation
             held = min(max(size, int(1.25 * held)), most)
             with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):
-                self._values[name] = self._program.empty(held, kind)
-            self._held[name] = held
-        return self._values[name]
+                self._held[name] = self._program.empty(held, kind), held
+        return self._held[name][0]
+
+    def hold_all(self, names: Iterable[str], count: int) -> dict[str, Any]:
+        """Return arrays by name."""
+        return {name: self.hold(name, count) for name in names}
 
     def release(self) -> None:
         """Give the memory of all arrays back."""
-        for name in self._held:
-            self._values.pop(name, None)
         self._held.clear()
 
     def bytes_for(self, times: float) -> int:
         """Return the bytes of the arrays, if chunks were so many times as large as the largest one so far."""
-        return WORD * sum(min(int(times * held), self._capacity.elements[name][1]) for name, held in self._held.items())
+        sizes = ((held, self._capacity.elements[name][1]) for name, (_, held) in self._held.items())
+        return WORD * sum(min(int(times * held), most) for held, most in sizes)
 
 
 @contextmanager

@@ -31,13 +31,16 @@ class Pace:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds, self._clock = seconds, clock
         self._rate, self._latency, self._overhead = 0.0, float("inf"), 0.0
-        self._begun = self._away = self._expected = 0.0
+        self._queued = self._begun = self._ended = self._away = self._expected = 0.0
         self.taken = self._deepest = 0
         self._absence, self._usual, self._number = 0.0, float("inf"), 0
 
-    def steps(self, growing: int) -> int:
-        """Return how many steps ``growing`` halves may take in a launch; 1 before the first measurement."""
-        return max(1, int(self.seconds / self._step(growing))) if self._rate else 1
+    def steps(self, growing: int, seconds: float | None = None) -> int:
+        """Return how many steps ``growing`` halves may take in a launch, or in so many seconds.
+
+        It is 1 before the first measurement.
+        """
+        return max(1, int((seconds or self.seconds) / self._step(growing))) if self._rate else 1
 
     def halves(self) -> int | None:
         """Return how many halves can take a step in a launch; None before the first measurement."""
@@ -62,12 +65,16 @@ class Pace:
         seconds = self._clock() - begun
         self._overhead = min(self._overhead or seconds, seconds)
 
+    def queue(self) -> None:
+        """Note that a chunk's first launch is queued, which begins when the launches of the last chunk have ended."""
+        self._queued = self._clock()
+
     def begin(self, growing: int, steps: int, *, anew: bool = False) -> None:
-        """Note the start of a launch; ``anew`` if it is a chunk's first, whose halves have taken no step yet."""
+        """Note the start of a launch; ``anew`` if it is the first of the chunk that was queued."""
         self._number = 0 if anew else self._number + 1
         if anew:
             self.taken = self._deepest = 0
-        self._begun, self._away = self._clock(), 0.0
+        self._begun, self._away = max(self._queued, self._ended) if anew else self._clock(), 0.0
         self._expected = steps * self._step(growing) if self._rate else float("inf")
 
     @contextmanager
@@ -81,7 +88,8 @@ class Pace:
 
     def end(self, taken: int, deepest: int) -> None:
         """Note the end of a launch; ``taken``: steps of all halves so far, ``deepest``: of the half with most steps."""
-        whole = max(self._clock() - self._begun, 1e-9)
+        self._ended = self._clock()
+        whole = max(self._ended - self._begun, 1e-9)
         self._overhead = min(self._overhead, whole)
         if self._number == 0 and self._away:
             self._absence = self._away

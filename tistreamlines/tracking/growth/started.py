@@ -1,4 +1,4 @@
-"""Seeds whose initial directions are known, and those that wait for theirs."""
+"""Seeds that wait for their initial directions, those whose directions are known, and those whose streamlines grow."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Started:
     ----------
     block : the seeds, the number of the first one, and codes of given directions.
     counts : (n,) int32, the directions of each seed.
-    values : the device's arrays of the seeds by flat name.
+    own : the kernels' arguments that belong to these seeds, by flat name.
     """
 
     block: Coded
     counts: Array
-    values: dict[str, Any]
+    own: dict[str, Any]
 
     @cached_property
     def slot(self) -> Array:
@@ -52,8 +52,25 @@ class Started:
     def chunk(self) -> Chunk:
         """The streamlines, without steps and stop reasons."""
         seeds, first_seed, _ = self.block
-        none = np.zeros((0, 2, 2), np.int32)
-        return Chunk(first_seed, seeds, *enlisted(self.counts, self.slot), none, none)
+        return Chunk(first_seed, seeds, *enlisted(self.counts, self.slot), np.zeros((0, 2, 2), np.int32))
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Streamlines that grow on the device.
+
+    Parameters
+    ----------
+    block : their seeds, see :class:`Started`.
+    chunk : the streamlines, without steps and stop reasons.
+    own : the kernels' arguments that belong to them, by flat name.
+    steps : steps that have been launched.
+    """
+
+    block: Coded
+    chunk: Chunk
+    own: dict[str, Any]
+    steps: int
 
 
 class Waiting:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ...devices.threads import thread_pool
 from ...kernels.products.lengths import measure_steps
-from ...kernels.stop_reasons import Stop
 from ...linker.records import INTS, spread
 from ...space.batch import Space
 from ..growth.chunk import Chunk
@@ -51,9 +50,7 @@ class DeviceConnectomes(Collector):
         """Measure a streamline without steps."""
         with memory_for(f"the ends of {AT_ONCE:,} streamlines"):
             self._arrays = {"found": growth.program.empty(7 * AT_ONCE, INTS)}
-        state, none = np.array([0, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
-        growth.program.upload(growth.values["halves_state"], state)
-        self.collect(growth, Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none))
+        self.collect(growth, growth.made_up(0))
         self.undo(growth)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
@@ -63,7 +60,6 @@ class DeviceConnectomes(Collector):
             return
         numbers = accepted.first_seed + accepted.seed.astype(np.int64)
         with growth.statistics.stage("pack"):
-            growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
             values = growth.values | self._own | self._arrays
             for first in range(0, count, AT_ONCE):
                 many = min(AT_ONCE, count - first)

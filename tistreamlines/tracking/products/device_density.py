@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from ...kernels.products.density import count_steps
 from ...kernels.products.ends import count_ends
-from ...kernels.stop_reasons import Stop
 from ...linker.lang import Func
 from ...linker.records import INTS, spread
 from ...space.batch import Space
@@ -75,10 +74,7 @@ class DeviceDensity(Collector):
             growth.program.upload(counts, np.zeros(self._grid.voxels, np.int32))
             visited = growth.program.empty(self._listed + self._longest, INTS)
         self._arrays = {"counts": counts, "visited": visited}
-        state, none = np.array([0, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
-        growth.program.upload(growth.values["halves_state"], state)
-        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
-        self.collect(growth, chunk)
+        self.collect(growth, growth.made_up(0))
         self.undo(growth)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
@@ -93,14 +89,13 @@ class DeviceDensity(Collector):
             begins = exclusive_sum(self._by_steps[accepted.steps])
             parts = in_parts(begins, self._listed)
             slot = np.concatenate([begins[part] - begins[part.start] for part in parts]).astype(np.int32)
-            growth.program.upload(growth.buffers.hold("accepted", count), accepted.number)
-            growth.program.upload(growth.buffers.hold("words_slot", count), slot)
+            growth.program.upload(growth.room.accepted.hold("words_slot", count), slot)
             for part in parts:
                 self._launch(growth, part.start, part.stop - part.start, 1)
                 self._launched.append((part.start, part.stop - part.start))
 
     def _launch(self, growth: Growth, earlier: int, count: int, by: int) -> None:
-        values = growth.values | self._own | self._arrays | {"slot": growth.values["words_slot"]}
+        values = growth.values | self._own | self._arrays | {"slot": growth.room.accepted.hold("words_slot", 1)}
         growth.program.run(self.roots[0].__name__, count, values | {"earlier": earlier, "by": by})
 
     def undo(self, growth: Growth) -> None:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...kernels.products.points import pack
-from ...kernels.stop_reasons import Stop
 from ...linker.lang import Func
 from ...space.batch import Batch
 from ..growth.chunk import Chunk
@@ -54,7 +53,10 @@ class Collector(Protocol):
         ...
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
-        """Add the accepted streamlines of a chunk, whose arrays are on the device with those of the others."""
+        """Add the accepted streamlines of a chunk, whose arrays are among ``growth.values`` with those of the others.
+
+        The first steps of the next chunk may be under way, so what is uploaded ``beside`` kernels may not be in use.
+        """
         ...
 
     def undo(self, growth: Growth) -> None:
@@ -99,11 +101,10 @@ class Points(Collector):
 
     def compile(self, growth: Growth) -> None:
         """Bring a made-up streamline of two steps back."""
-        state, none = np.array([1, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
-        growth.program.upload(growth.values["halves_state"], state)
+        chunk = growth.made_up(1)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
-        chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), none)
-        packed, copy = self._packed(growth, chunk, *chunk.places(growth.capacity.codes_a_word))
+        slot, offsets = self._placed(growth, chunk)
+        packed, copy = self._packed(growth, chunk, 0, slot, offsets)
         if copy is not None:
             copy()
         self.unpacker.batch(packed, growth.rules)
@@ -111,13 +112,13 @@ class Points(Collector):
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time; see also :meth:`bring`."""
         with growth.statistics.stage("pack"):
-            slot, offsets = accepted.places(growth.capacity.codes_a_word)
-            words, most = slot[::2], growth.capacity.words
+            slot, offsets = self._placed(growth, accepted)
+            words, most = slot[::2], growth.room.capacity.words
             ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
             points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
             for a, b in between(ends, len(accepted.seed)):  # a batch for each chunk, though it is empty
                 some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
-                self._coming.append((*self._packed(growth, some, *places), points))
+                self._coming.append((*self._packed(growth, some, a, *places), points))
                 while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
                     self._bring_first(growth)
 
@@ -150,38 +151,32 @@ class Points(Collector):
     def merge(self, delta: None) -> None:
         """Add nothing."""
 
-    def _packed(self, growth: Growth, kept: Chunk, slot: Array, offsets: Array) -> tuple[Grown, Copy | None]:
-        """Bring streamlines back as codes, several to a word; the places are those of :meth:`..chunk.Chunk.places`.
+    def _placed(self, growth: Growth, accepted: Chunk) -> tuple[Array, Array]:
+        """Return the places of a chunk's words and points, see :meth:`..chunk.Chunk.places`, and upload the former.
+
+        The words of the last chunk are packed, and no other product has listed anything of this one.
+        """
+        slot, offsets = accepted.places(growth.room.capacity.codes_a_word)
+        growth.program.upload(growth.room.accepted.hold("words_slot", len(accepted.number)), slot[:-1], beside=True)
+        return slot, offsets
+
+    def _packed(
+        self, growth: Growth, kept: Chunk, earlier: int, slot: Array, offsets: Array
+    ) -> tuple[Grown, Copy | None]:
+        """Bring streamlines back as codes, several to a word; ``earlier``: how many of the chunk come before them.
 
         Return them, and what copies the codes, if they are not there yet.
         """
-        program, count = growth.program, len(kept.number)
+        count = len(kept.number)
         slot, total = slot[:-1] - slot[0], int(slot[-1] - slot[0])
         # memory that earlier parts were in: fresh memory costs as much as the copy
-        packed = self._spare.pop() if self._spare else np.empty(growth.capacity.elements["packed"][1], np.int32)
-        initial, first, cropped = self._noted(growth, kept.number)
+        packed = self._spare.pop() if self._spare else np.empty(growth.room.capacity.elements["packed"][1], np.int32)
         copy = None
         if total:
-            values = growth.values | {
-                "accepted": program.upload(growth.buffers.hold("accepted", count), kept.number),
-                "slot": program.upload(growth.buffers.hold("words_slot", count), slot),
-            }
-            copy = program.gather("pack", 2 * count, values, packed[:total], len(packed))
+            own = {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
+            copy = growth.program.gather("pack", 2 * count, growth.values | own, packed[:total], len(packed))
             growth.statistics.copied_bytes += 4 * total
-        return Grown(kept, initial, first, cropped, packed, slot, offsets), copy
-
-    def _noted(self, growth: Growth, number: Array) -> tuple[Array, Array, Array]:
-        """Return ``initial``, ``first`` and ``cropped`` of :class:`.unpacking.Grown` by the streamlines' numbers."""
-        held = int(number.max(initial=-1)) + 1
-        initial = first = np.zeros(len(number), np.int32)
-        if self.unpacker.carries:
-            initial = growth.fetch(growth.values["halves_initial"], held)[number]
-            if growth.takes_back:
-                first = growth.fetch(growth.values["halves_first"], held)[number]
-        cropped = np.zeros((len(number), 0), np.int32)
-        if "cropped" in growth.noted:
-            cropped = growth.fetch(growth.values["halves_cropped"], 2 * held).reshape(-1, 2)[number]
-        return initial, first, cropped
+        return Grown(kept, packed, slot, offsets), copy
 
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""

@@ -29,18 +29,11 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    initial, first : (m,) code of each one's initial direction, for getters that carry more than a code from step to
-        step, and of the forward half's first step, where a recovery may take it back; else 0.
-    cropped : (m, 2) where the ends of forward and backward halves lie, see ``cropped`` of
-        :class:`...kernels.halves.Halves`; (m, 0) where none is moved.
     words, slot : codes, several to a word, and the first word of each half.
     offsets : (m + 1,) the number of points before each streamline, and of all.
     """
 
     chunk: Chunk
-    initial: Array
-    first: Array
-    cropped: Array
     words: Array
     slot: Array
     offsets: Array
@@ -50,11 +43,8 @@ class Grown:
         first, last = self.offsets[[0, -1]].tolist()
         ends = np.searchsorted(self.offsets, [first + (last - first) * k // count for k in range(1, count)])
         return [
-            Grown(
-                self.chunk.some(slice(a, b)), self.initial[a:b], self.first[a:b], self.cropped[a:b], self.words,
-                self.slot[2 * a : 2 * b], self.offsets[a : b + 1],
-            )
-            for a, b in between(ends, len(self.initial))
+            Grown(self.chunk.some(slice(a, b)), self.words, self.slot[2 * a : 2 * b], self.offsets[a : b + 1])
+            for a, b in between(ends, len(self.chunk.seed))
         ]
 
 
@@ -131,10 +121,10 @@ class Unpacker:
         if count:
             lengths = chunk.state[..., 0]
             order = in_teams(lengths).astype(np.int32) if self.abreast else NONE
+            initial, first, cropped = (chunk.besides.get(name, NONE) for name in ("initial", "first", "cropped"))
             laid = Laid(
-                seed=chunk.seed, branch=chunk.branch, initial=grown.initial, first=grown.first,
-                point=chunk.seeds.ravel(), offset=begins, slot=grown.slot, state=chunk.state.ravel(),
-                cropped=grown.cropped.ravel(), order=order,
+                seed=chunk.seed, branch=chunk.branch, initial=initial, first=first, point=chunk.seeds.ravel(),
+                offset=begins, slot=grown.slot, state=chunk.state.ravel(), cropped=cropped.ravel(), order=order,
             )  # fmt: skip
             values = self.values | rules | spread("laid", laid)
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}

@@ -69,7 +69,7 @@ class Regions(Filter):
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""
-        return chunk.verdict
+        return chunk.besides["verdict"]
 
 
 def _numbered(asked: Asked, name: str) -> list[tuple[int, int]]:

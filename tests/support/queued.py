@@ -1,0 +1,92 @@
+"""A device whose kernels run as late as they may, and whose copies come as early as they may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tistreamlines.backends.numba.program import NumbaProgram
+from tistreamlines.devices import Device, choose
+from tistreamlines.linker.source import Source
+from tistreamlines.tracking.growth import growth as growth_module
+from tistreamlines.tracking.growth import room as room_module
+
+
+class Queued(NumbaProgram):
+    """Kernels wait in a queue until the host waits for one of them.
+
+    Attributes
+    ----------
+    told : names of kernels as they are launched, and 'copied' where a part of the codes is copied.
+    waiting, most : parts of the codes that wait to be copied, and the most that ever did.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._queue: list[tuple[str, int, dict[str, Any]]] = []
+        self._done = self._launched = self.waiting = self.most = 0
+        self.told: list[str] = []
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Queue a kernel."""
+        self._queue.append((name, count, values))
+        self._launched += 1
+        self.told.append(name)
+
+    def _run_until(self, number: int) -> None:
+        while self._done < number:
+            self._done += 1
+            super().run(*self._queue.pop(0))
+
+    def sync(self) -> None:
+        """Run all kernels."""
+        self._run_until(self._launched)
+
+    def upload(self, array: np.ndarray, values: np.ndarray, *, beside: bool = False) -> np.ndarray:
+        """Copy now what is copied beside kernels."""
+        if not beside:
+            self.sync()
+        return super().upload(array, values)
+
+    def host(self, array: np.ndarray, count: int) -> np.ndarray:
+        """Copy what all kernels leave."""
+        self.sync()
+        return super().host(array, count)
+
+    def later(self, array: np.ndarray, count: int) -> Callable[[], np.ndarray]:
+        """Run the kernels launched so far, and no others, when the values are needed."""
+        launched, called = self._launched, []
+
+        def finish() -> np.ndarray:
+            assert not called
+            called.append(1)
+            self._run_until(launched)
+            return array[:count].copy()
+
+        return finish
+
+    def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> Any:
+        """Let what a kernel writes be copied later."""
+        held = np.empty_like(out)
+        self.run(name, count, values | {"out": held})
+        copied = self.later(held, len(held))
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+
+        def finish() -> None:
+            out[:] = copied()
+            self.told.append("copied")
+            self.waiting -= 1
+
+        return finish
+
+
+def queued_device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """Let engines for the device that is returned use such programs."""
+    monkeypatch.setattr(growth_module, "open_program", lambda device, source, **_: Queued(source))
+    monkeypatch.setattr(room_module, "free_memory", lambda _: 2**34)
+    return replace(choose("cpu"), arch="vulkan", software=False)

@@ -1,0 +1,146 @@
+"""The first steps of a chunk are taken while the host is at work on the last one: no array is used twice at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from crossings import crossing, same
+from distributions import CIRCLE_SEEDS, circle, fibres, whole
+from queued import Queued, queued_device
+from tables import prepare_ptt
+from toy_filters import Below, EvenSeeds
+
+from tistreamlines.devices import choose
+from tistreamlines.errors import DeviceMemoryError
+from tistreamlines.space.batch import Space
+from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.growth import memory, room
+from tistreamlines.tracking.growth.memory import PARTS_AHEAD
+from tistreamlines.tracking.growth.settings import Settings
+from tistreamlines.tracking.products import device_density
+from tistreamlines.tracking.products.device_density import DeviceDensity, DeviceEnds
+
+SPACE = Space(np.eye(4), (24, 24, 5))
+SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
+
+
+def engine(device: Any = None, prepared: Any = None, chunk_size: int | None = 12, **options: Any) -> Engine:
+    settings = Settings(0.5, max_steps=12, chunk_size=chunk_size)
+    return Engine(prepared or crossing(), SPACE, device or choose("cpu"), settings, **options)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    return whole(engine().track(SEEDS))
+
+
+def tell(made: Engine) -> list[str]:
+    """Begin to note what the engine's device is told."""
+    program = made.growth.program
+    assert isinstance(program, Queued)
+    program.told.clear()
+    return program.told
+
+
+@pytest.mark.parametrize("words", [15, 2**22])
+def test_the_next_chunk_grows_while_one_is_copied(plain, words, monkeypatch):
+    """All of a chunk that has one part; if there are many parts, the last ones."""
+    monkeypatch.setattr(memory, "PART_WORDS", words)
+    made, chunks = engine(queued_device(monkeypatch)), -(-len(SEEDS) // 12)
+    told = tell(made)
+    assert same(whole(made.track(SEEDS)), plain)
+    assert made.growth.program.waiting == 0
+    begun = [told[:place].count("enlist") for place in range(len(told))]
+    at = {name: [begun[place] for place, one in enumerate(told) if one == name] for name in ("copied", "pack")}
+    if words > 15:
+        assert at["pack"] == at["copied"] == [*range(2, chunks + 1), chunks]
+    else:
+        assert made.growth.program.most == PARTS_AHEAD
+        assert set(np.diff(at["copied"])) == {0, 1} and at["copied"][0] == 2
+        assert at["copied"].count(chunks) > PARTS_AHEAD
+    # a chunk's last launch comes after the last one has been packed
+    for place in np.flatnonzero(np.array(told) == "enlist")[1:]:
+        following = told[place:]
+        assert following.index("pack") < len(following) - following[::-1].index("advance") - 1
+
+
+@pytest.mark.parametrize("more", [{}, {"most": 31}])
+@pytest.mark.parametrize("kind", ["plain", "regions", "even", "frames"])
+def test_streamlines_are_the_same(kind, more, monkeypatch):
+    """Also where the verdicts of regions, and the initial directions of a getter that carries frames, come back."""
+    x = float(SEEDS[:, 0].max()) - 1
+    options: dict[str, Any] = {}
+    if kind == "frames":
+        values = fibres(circle())
+        known = np.argwhere(np.ones(values.shape[:3]) > 0).astype(float)
+        stop_map = np.ones(values.shape[:3], np.float32)
+        own = {"pmf_threshold": 0.05, "max_angle": 15.0, "min_separation_angle": 45.0}
+        options["prepared"] = prepare_ptt("sh", values, stop_map, 0.5, known, **own)
+    filters = {"regions": lambda: [Below(x)], "even": lambda: [EvenSeeds()]}.get(kind, list)
+    expected = engine(filters=filters(), **options)
+    batch = whole(expected.track(SEEDS, first_seed=3, **more))
+    made = engine(queued_device(monkeypatch), filters=filters(), **options)
+    assert same(whole(made.track(SEEDS, first_seed=3, **more)), batch)
+    assert len(batch) > 20
+    np.testing.assert_array_equal(made.statistics.counts, expected.statistics.counts)
+
+
+@pytest.mark.parametrize("points", [True, False])
+@pytest.mark.parametrize("chunk_size", [7, 50])
+def test_products_are_the_same(plain, points, chunk_size, monkeypatch):
+    """Those of the device, several at once, whose arrays hold one chunk after the other."""
+    monkeypatch.setattr(device_density, "PART_WORDS", 40)
+    found = []
+    for opened in (lambda: choose("cpu"), lambda: queued_device(monkeypatch)):
+        device = opened()
+        made = [kind(SPACE, SPACE, 0.5, 24) for kind in (DeviceDensity, DeviceEnds)]
+        batches = list(engine(device, chunk_size=chunk_size, products=made, points=points).track(SEEDS))
+        assert sum(map(len, batches)) == len(plain)
+        assert not points or same(whole(batches), plain)
+        found.append([one.total for one in made])
+    assert found[0][0].max() > 5
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("kernel", ["enlist", "advance", "start", "pack"])
+def test_no_seed_is_lost_where_the_device_has_no_memory(plain, kernel, monkeypatch):
+    """Those of a chunk that grows, of the next one that is launched, and of the one after it."""
+    monkeypatch.setattr(room, "FEWEST_SEEDS", 1)
+    seeds = np.tile(SEEDS, (4, 1))
+    expected = whole(engine().track(seeds))
+    device, run = queued_device(monkeypatch), Queued.run
+    for number in range(1, 9):
+        notes: list[str] = []
+        made = engine(device, chunk_size=30, note=notes.append)
+        left = [number]
+
+        def failing(self: Queued, name: str, count: int, values: dict[str, Any], left: list[int] = left) -> None:
+            left[0] -= name == kernel
+            if name == kernel and left[0] == 0:
+                raise DeviceMemoryError("no memory")
+            run(self, name, count, values)
+
+        monkeypatch.setattr(Queued, "run", failing)
+        assert same(whole(made.track(seeds)), expected)
+        monkeypatch.setattr(Queued, "run", run)
+        assert made.statistics.seeds == len(seeds)
+        assert len(notes) == (left[0] <= 0)
+
+
+def test_codes_that_nobody_waits_for_are_forgotten(plain, monkeypatch):
+    made = engine(queued_device(monkeypatch))
+    some = made.track(SEEDS)
+    next(some)
+    some.close()
+    assert same(whole(made.track(SEEDS)), plain)
+
+
+def test_nothing_more_is_launched_when_enough_have_come(monkeypatch):
+    """Of the next chunk, only what was launched before that was known."""
+    made = engine(queued_device(monkeypatch), chunk_size=12)
+    told = tell(made)
+    assert len(whole(made.track(SEEDS, most=5))) == 5
+    assert told.count("enlist") <= 2
+    assert told[-1] == "copied" and told[-2] == "pack"

@@ -1,0 +1,119 @@
+"""The room that chunks have on a device: their arrays, and how many seeds to begin together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...backends.program import Program
+from ...devices import Device, free_memory, usable_cores
+from .memory import (
+    CHUNK_POINTS,
+    CPU_BYTES,
+    CPU_MOST_SEEDS,
+    CPU_SEEDS,
+    FEWEST_SEEDS,
+    HALF_SETS,
+    MOST_SEEDS,
+    SEED_SETS,
+    SOFTWARE_SEEDS,
+    USUAL_SEEDS,
+    Buffers,
+    Capacity,
+    capacity_for,
+    sizes,
+)  # fmt: skip
+from .settings import Settings
+
+
+class Room:
+    """The arrays of chunks on a device.
+
+    Parameters
+    ----------
+    program : allocates the arrays.
+    device, settings : where and how streamlines are grown.
+    fill : constants and scalars of the method.
+    tables : bytes of the tables, and of what products hold; the device is asked for its memory before it holds these.
+
+    Attributes
+    ----------
+    capacity : the greatest sizes of a chunk.
+    overlaps : whether a chunk may be launched before the last one has ended. A CPU runs each kernel at once.
+    accepted : arrays of the accepted streamlines.
+    density, points : of a seed in the last chunk: its streamlines, at least one, and their points.
+    """
+
+    def __init__(
+        self, program: Program, device: Device, settings: Settings, fill: Mapping[str, Any], tables: int
+    ) -> None:  # fmt: skip
+        self.tables, self.overlaps = tables, not device.on_host
+        self._large = settings.chunk_size is None and not fill["FOR_RECOVERY"]
+        self.capacity = _fit(device, settings, fill, tables, self.overlaps)
+        self.density, self.points = 1.0, float("inf")
+        kinds = sizes(fill, settings.max_steps)
+        self._names = [[name for name, (_, size) in arrays.items() if size] for arrays in kinds]
+        seeds, halves = (SEED_SETS, HALF_SETS) if self.overlaps else (1, 1)
+        self._seeds, self._halves = ([Buffers(program, self.capacity) for _ in range(sets)] for sets in (seeds, halves))
+        self.accepted = Buffers(program, self.capacity)
+
+    def for_seeds(self, count: int) -> dict[str, Any]:
+        """Return arrays for the next chunk's seeds, by flat name."""
+        return _next(self._seeds).hold_all(self._names[0], count)
+
+    def for_halves(self, count: int) -> dict[str, Any]:
+        """Return arrays for the halves of the next chunk's streamlines, by flat name."""
+        return _next(self._halves).hold_all(self._names[1], count)
+
+    def ready(self, streamlines: int, ahead: int = 0) -> int:
+        """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.
+
+        If it is known how many are ``ahead``, large chunks take half of them, so that the last chunk, whose points the
+        host lays out while the device has nothing to do, is small.
+
+        Parameters
+        ----------
+        streamlines : how many may grow together.
+        ahead : how many seeds wait.
+        """
+        seeds = min(self.capacity.seeds, int(0.9 * streamlines / self.density))
+        if self._large:
+            many = CHUNK_POINTS / self.points
+            seeds = min(seeds, max(USUAL_SEEDS, int(min(many, ahead / 2) if ahead else many)))
+        return max(1, seeds)
+
+    def halve(self, seeds: int) -> int:
+        """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
+        for one in (self.accepted, *self._seeds, *self._halves):
+            one.release()
+        if seeds <= FEWEST_SEEDS:
+            return 0
+        self.capacity = replace(self.capacity, seeds=max(seeds // 2, FEWEST_SEEDS))
+        return self.capacity.seeds
+
+    def bytes_for(self, times: float, chunks: int) -> int:
+        """Return the bytes of tables and arrays for so many chunks, ``times`` as large as the largest one so far."""
+        kinds = ([self.accepted], self._seeds, self._halves)
+        return self.tables + sum(min(len(sets), chunks) * max(one.bytes_for(times) for one in sets) for sets in kinds)
+
+
+def _next(sets: list[Buffers]) -> Buffers:
+    """Return the set of arrays that was taken before all others."""
+    sets.append(sets.pop(0))
+    return sets[-1]
+
+
+def _fit(device: Device, settings: Settings, fill: Mapping[str, Any], tables: int, overlaps: bool) -> Capacity:
+    """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
+    free = None
+    if device.on_host:
+        most, free = min(CPU_SEEDS * (settings.threads or usable_cores()), CPU_MOST_SEEDS), tables + 2 * CPU_BYTES
+    else:
+        most = SOFTWARE_SEEDS if device.software else MOST_SEEDS
+        if settings.memory_limit is None:
+            free = free_memory(device) or 2**30
+    return capacity_for(
+        fill, settings.max_steps, tables, asked=settings.chunk_size, limit=settings.memory_limit, free=free,
+        most_seeds=most, overlaps=overlaps,
+    )  # fmt: skip
