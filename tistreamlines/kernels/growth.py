@@ -18,6 +18,7 @@ load_state = Hole("stage: sets the state of a half that has taken steps, or None
 store_state = Hole("stage: stores it, or None")
 choose = Hole("code of the next step, NONE, LEAVES, or AGAIN for another draw; it is enough to repeat the step from the point before it")
 move = Hole("stage: the point that a step leads to; sets the state after it")
+move_as_chosen = Hole("stage: the same for the step that has just been chosen, of which the getter may know more than its code")
 drop_dead_end = Hole("stage: drops the last point, where no direction is found, or None if such points are kept")
 postpone = Hole("stage: puts a stop reason off until a direction is found at the last point, or None")
 fall_due = Hole("stage: ends a half for the reason that was put off, or None")
@@ -179,7 +180,10 @@ def step(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scra
         walk.attempt = 0
         walk.code = walk.choice
         walk.moves = 1
-        walk.ahead = move(state, scratch, walk.p, walk.code, volume, method, walk.seed, u32(walk.taken + 1), walk.branch, rules)
+        number = u32(walk.taken + 1)
+        walk.ahead = move_as_chosen(
+            state, scratch, walk.p, walk.code, volume, method, walk.seed, number, walk.branch, rules
+        )  # fmt: skip
 
 
 @func

@@ -31,13 +31,13 @@ class Frame(Record):
 
 
 class PttScratch(PmfScratch):
-    """Team memory besides: tangent, normal, binormal, and the PMF at the end of the last accepted probe."""
+    """Team memory besides: tangent, normal, binormal, the PMF at the end of the last accepted probe, and its curvatures."""
 
     carried: Reals
 
     @staticmethod
     def sizes(fill):
-        return PmfScratch.sizes(fill) | {"carried": fill["CARRIED"]}
+        return PmfScratch.sizes(fill) | {"carried": fill["CARRIED"] + 2}
 
 
 # ------------------------------------------------------------------------------------------------------- a step
@@ -75,9 +75,14 @@ def choose_try(
         lowest = team_min(where(tried & fit, real(number), 1.0e6))
         if lowest < 1.0e6:
             chosen = coded(i32(lowest), NUMBER_BITS, c2)
-            end = team_max(where(number == i32(lowest), support[1], EVERY))
+            its = number == i32(lowest)
+            end = team_max(where(its, support[1], EVERY))
+            first = team_max(where(its, k1, EVERY))
+            second = team_max(where(its, k2, EVERY))
             barrier()
             scratch.carried[9] = end
+            scratch.carried[10] = first
+            scratch.carried[11] = second
             barrier()
         turn = turn + 1
     return chosen
@@ -116,27 +121,42 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
 
 
 @func
-def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
-    """Move the frame along the arc of a candidate; return the displacement in mm (DIPY's ``propagate``)."""
+def bend(
+    method: Ptt, scratch: PttScratch, code: i32, k1: real, k2: real, c0: u32, c1: u32, c2: u32, key: Ints
+) -> vec3:  # fmt: skip
+    """Move the frame along an arc of these curvatures; return the displacement in mm (DIPY's ``propagate``)."""
     t = held(scratch, 0)
     n = held(scratch, 3)
     b = held(scratch, 6)
-    step = c1
-    if ABREAST:
-        step = lanes(c1)
-    number = try_number(code, NUMBER_BITS)
-    branch = drawn_with(code, NUMBER_BITS, c2)
     if i32(c1) == 1:
-        b = sideways(t, c0, step, branch, number, key)
+        step = c1
+        if ABREAST:
+            step = lanes(c1)
+        b = sideways(t, c0, step, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
         n = cross(b, t)
-    drawn = candidate(method, c0, step, branch, number, key)
-    k1 = settled(drawn[0], drawn[1])
-    k2 = settled(drawn[1], drawn[0])
     way = onward(method.step, k1, k2, t, n, b)
     ahead = tangent_after(method.step, k1, k2, t, n, b)
     n = normalised(cross(binormal_after(method.step, k1, k2, t, n, b), ahead))
     put_frame(scratch, ahead, n, cross(ahead, n))
     return way
+
+
+@func
+def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
+    """Move the frame along the arc of a candidate with this code."""
+    step = c1
+    if ABREAST:
+        step = lanes(c1)
+    drawn = candidate(method, c0, step, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
+    k1 = settled(drawn[0], drawn[1])
+    k2 = settled(drawn[1], drawn[0])
+    return bend(method, scratch, code, k1, k2, c0, c1, c2, key)
+
+
+@func
+def along(p: vec3, way: vec3, method: Ptt) -> vec3:
+    """The point at a displacement in mm."""
+    return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
 
 
 @stage
@@ -145,8 +165,18 @@ def move_by_try(
     rules: Rules,
 ) -> vec3:  # fmt: skip
     """The point after one step along the candidate with this code."""
-    way = transport(method, scratch, code, c0, c1, c2, rules.key)
-    return vec3(p[0] + method.x * way[0], p[1] + method.y * way[1], p[2] + method.z * way[2])
+    return along(p, transport(method, scratch, code, c0, c1, c2, rules.key), method)
+
+
+@stage
+def move_as_tried(
+    state: Frame, scratch: PttScratch, p: vec3, code: i32, volume: Volume, method: Ptt, c0: u32, c1: u32, c2: u32,
+    rules: Rules,
+) -> vec3:  # fmt: skip
+    """The point after the step that has just been chosen, whose curvatures need not be drawn again."""
+    k1 = scratch.carried[10]
+    k2 = scratch.carried[11]
+    return along(p, bend(method, scratch, code, k1, k2, c0, c1, c2, rules.key), method)
 
 
 @func

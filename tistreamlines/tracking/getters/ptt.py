@@ -28,6 +28,7 @@ OFTEN_READ = ("method_sphere_vertices", "method_cells_first")
 HOLES = DROPPED | {
     "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": read_stop, "set_out": ptt.set_out_by_frame,
     "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
+    "move_as_chosen": ptt.move_as_tried,
     "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
     "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "READ_BY_LANES": 1,
 }  # fmt: skip
@@ -191,7 +192,7 @@ def prepare(
     reach = probe.reach(given.channels.shape[:3])
     made = prepare_pmf(given, options, own, least, reach, probe.stretch)
     method = ptt.Ptt(**vars(made.method), cells=cells, ring=_ring(options), **probe.scalars())
-    team = ptt.PttScratch(**vars(made.team), carried=CARRIED)
+    team = ptt.PttScratch(**vars(made.team), carried=ptt.PttScratch.sizes(made.fill)["carried"])
     return replace(made, method=method, team=team, often_read=OFTEN_READ)
 
 

@@ -29,6 +29,7 @@ def filled(*fills: Mapping[str, Any]) -> dict[str, Any]:
     fill = PLAIN.copy()
     for some in fills:
         fill |= some
+    fill.setdefault("move_as_chosen", fill.get("move"))
     kept = fill["CARRIED"] + fill["FOR_RULE"] + fill["FOR_RECOVERY"]
     return fill | {"POINT": 3 + kept, "WORDS": 2 + fill["DROPS_DEAD_END"]}
 
