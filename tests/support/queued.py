@@ -19,14 +19,20 @@ from tistreamlines.tracking.growth import room as room_module
 class Queued(NumbaProgram):
     """Kernels wait in a queue until the host waits for one of them.
 
+    Parameters
+    ----------
+    source : what is linked.
+    copies_beside : whether copies wait for the kernels launched before them alone, as with CUDA, or for all.
+
     Attributes
     ----------
     told : names of kernels as they are launched, and 'copied' where a part of the codes is copied.
     waiting, most : parts of the codes that wait to be copied, and the most that ever did.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, copies_beside: bool = True) -> None:
         super().__init__(source)
+        self.copies_beside = copies_beside
         self._queue: list[tuple[str, int, dict[str, Any]]] = []
         self._done = self._launched = self.waiting = self.most = 0
         self.told: list[str] = []
@@ -48,7 +54,7 @@ class Queued(NumbaProgram):
 
     def upload(self, array: np.ndarray, values: np.ndarray, *, beside: bool = False) -> np.ndarray:
         """Copy now what is copied beside kernels."""
-        if not beside:
+        if not (beside and self.copies_beside):
             self.sync()
         return super().upload(array, values)
 
@@ -59,6 +65,8 @@ class Queued(NumbaProgram):
 
     def later(self, array: np.ndarray, count: int) -> Callable[[], np.ndarray]:
         """Run the kernels launched so far, and no others, when the values are needed."""
+        if not self.copies_beside:
+            return super().later(array, count)
         launched, called = self._launched, []
 
         def finish() -> np.ndarray:
@@ -71,6 +79,9 @@ class Queued(NumbaProgram):
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> Any:
         """Let what a kernel writes be copied later."""
+        if not self.copies_beside:
+            super().gather(name, count, values, out, most)
+            return self.sync()
         held = np.empty_like(out)
         self.run(name, count, values | {"out": held})
         copied = self.later(held, len(held))
@@ -85,8 +96,8 @@ class Queued(NumbaProgram):
         return finish
 
 
-def queued_device(monkeypatch: pytest.MonkeyPatch) -> Device:
+def queued_device(monkeypatch: pytest.MonkeyPatch, copies_beside: bool = True) -> Device:
     """Let engines for the device that is returned use such programs."""
-    monkeypatch.setattr(growth_module, "open_program", lambda device, source, **_: Queued(source))
+    monkeypatch.setattr(growth_module, "open_program", lambda device, source, **_: Queued(source, copies_beside))
     monkeypatch.setattr(room_module, "free_memory", lambda _: 2**34)
     return replace(choose("cpu"), arch="vulkan", software=False)

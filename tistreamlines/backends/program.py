@@ -17,9 +17,11 @@ class Program(Protocol):
     Attributes
     ----------
     signatures : of each kernel, the flat names and kinds of what it takes.
+    copies_beside : whether what has come can be copied while later kernels run.
     """
 
     signatures: dict[str, list[tuple[str, str]]]
+    copies_beside: bool
 
     def array(self, values: Array) -> Any:
         """Return an array on the device that holds these values: float32 or int32."""
@@ -45,6 +47,9 @@ class Program(Protocol):
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
+
+    def submit(self) -> None:
+        """Let the device begin with what has been launched, if it still waits for more."""
 
     def gather(
         self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int

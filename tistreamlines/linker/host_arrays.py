@@ -21,6 +21,8 @@ class HostArrays:
     bits : of a real, 32 or 64.
     """
 
+    copies_beside = False
+
     def __init__(self, bits: int) -> None:
         self.real = np.dtype(f"float{bits}")
 
@@ -48,6 +50,9 @@ class HostArrays:
 
     def sync(self) -> None:
         """Wait for the device, which is the host itself."""
+
+    def submit(self) -> None:
+        """Do nothing: what is launched has run."""
 
     def kernel_seconds(self) -> float:
         """Return 0: the time in kernels is not measured here."""

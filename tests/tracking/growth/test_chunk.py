@@ -112,10 +112,11 @@ def test_seeds_come_in_their_order_and_from_one_block_at_a_time(codes):
 def test_seeds_that_are_put_back_come_first():
     waiting = Waiting(iter([block(4, 0), block(4, 4)]), lambda *one: one)
     first, second = waiting.next(3), waiting.next(3)
-    assert (len(second[0]), waiting.ahead) == (1, 0)
+    assert (len(second[0]), waiting.ahead) == (1, 4)
     for one in (second, first):
         waiting.put_back(one)
-    assert waiting.ahead == 3
+    assert (waiting.ahead, waiting.left) == (3, 0)
+    assert Waiting(iter([block(4, 0)]), lambda *one: one, more=False).left == 4
     assert [waiting.next(9)[1] for _ in range(3)] == [0, 3, 4]
     assert waiting.next(9) is None
 

@@ -66,9 +66,10 @@ def test_the_next_chunk_grows_while_one_is_copied(plain, words, monkeypatch):
         assert following.index("pack") < len(following) - following[::-1].index("advance") - 1
 
 
+@pytest.mark.parametrize("copies_beside", [True, False])
 @pytest.mark.parametrize("more", [{}, {"most": 31}])
 @pytest.mark.parametrize("kind", ["plain", "regions", "even", "frames"])
-def test_streamlines_are_the_same(kind, more, monkeypatch):
+def test_streamlines_are_the_same(kind, more, copies_beside, monkeypatch):
     """Also where the verdicts of regions, and the initial directions of a getter that carries frames, come back."""
     x = float(SEEDS[:, 0].max()) - 1
     options: dict[str, Any] = {}
@@ -81,7 +82,7 @@ def test_streamlines_are_the_same(kind, more, monkeypatch):
     filters = {"regions": lambda: [Below(x)], "even": lambda: [EvenSeeds()]}.get(kind, list)
     expected = engine(filters=filters(), **options)
     batch = whole(expected.track(SEEDS, first_seed=3, **more))
-    made = engine(queued_device(monkeypatch), filters=filters(), **options)
+    made = engine(queued_device(monkeypatch, copies_beside), filters=filters(), **options)
     assert same(whole(made.track(SEEDS, first_seed=3, **more)), batch)
     assert len(batch) > 20
     np.testing.assert_array_equal(made.statistics.counts, expected.statistics.counts)

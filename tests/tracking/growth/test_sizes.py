@@ -37,6 +37,8 @@ from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.growth.memory import (
     CHUNK_POINTS,
     HALF_SETS,
+    LAST_POINTS,
+    LAST_SEEDS,
     MOST_ELEMENTS,
     MOST_SEEDS,
     PART_WORDS,
@@ -372,8 +374,28 @@ def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
         assert growth.ready() == (asked or USUAL_SEEDS)  # nothing is known yet
         room.points = points
         assert growth.ready() == most
-        for ahead in (10**7, 300_000, 5):
-            assert growth.ready(ahead) == (asked or min(most, max(USUAL_SEEDS, ahead // 2)))
+        least = max(LAST_SEEDS, int(LAST_POINTS / points))
+        for ahead in (10**7, 300_000, least + 1, 5):
+            room.overlaps = False
+            assert growth.ready(ahead) == most  # all threads wait for the last streamlines of each chunk
+            room.overlaps = True
+            share = max(ahead // 2, least) if ahead > 1.5 * least else ahead
+            assert min(ahead, growth.ready(ahead)) == min(ahead, asked or min(most, share))
+
+
+def test_the_last_chunks_are_small_and_all_seeds_are_taken():
+    room = engine().growth.room
+    room.overlaps, room.capacity = True, replace(room.capacity, seeds=MOST_SEEDS)
+    for points in (float("inf"), 80, 220):
+        left, taken = 1_000_000, []
+        while left:
+            room.points = points if taken else float("inf")
+            taken.append(min(left, room.ready(10**7, left)))
+            left -= taken[-1]
+        assert taken[0] == USUAL_SEEDS
+        least = max(LAST_SEEDS, LAST_POINTS / points)
+        assert 0.5 * least <= taken[-1] <= 1.5 * least
+        assert len(taken) <= 14
 
 
 def test_points_of_a_seed_are_those_of_the_last_chunk():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes as c
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ SCALARS = {
 }  # fmt: skip
 INLINED = ("simd.py", "lanes.py", "atomic.py")
 Kind = tuple[str, str, int]  # the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes
+Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
 
@@ -47,6 +49,18 @@ def text_of(path: Path) -> str:
     return f"# compiled with {made_by()}\n{path.read_text(encoding='utf-8')}"
 
 
+class Held:
+    """An argument of functions, converted once for many calls.
+
+    Parameters
+    ----------
+    value : an array whose memory stays where it is, a number or a tuple of numbers.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.kind, self.parts = value, _kind(value), _parts(value)
+
+
 class Function:
     """A function of a module, compiled for the types of its arguments when it is first called with them.
 
@@ -62,13 +76,17 @@ class Function:
         self._text, self._name = text, name
         self._loading = threading.Lock()
         self._begun: dict[tuple[Kind, ...], Callable[[], int]] = {}
-        self._loaded: dict[tuple[Kind, ...], Callable[..., int | None]] = {}
+        self._loaded: dict[tuple[Kind, ...], Call] = {}
 
     def __call__(self, *arguments: Any) -> None:
         """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of numbers of Python."""
-        kinds = tuple(map(_kind, arguments))
+        self.call_with([Held(value) for value in arguments])
+
+    def call_with(self, arguments: Sequence[Held]) -> None:
+        """Call the function with arguments that are converted."""
+        kinds = tuple([one.kind for one in arguments])
         call = self._loaded.get(kinds) or self._load(kinds)
-        if call(*arguments):
+        if call(arguments):
             raise RuntimeError(f"{self._name} has failed")
 
     def prepare(self, kinds: tuple[Kind, ...]) -> None:
@@ -77,23 +95,24 @@ class Function:
             if is_tried("numba") and kinds not in self._loaded and kinds not in self._begun:
                 self._begun[kinds] = self._begin(kinds)
 
-    def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., int | None]:
+    def _load(self, kinds: tuple[Kind, ...]) -> Call:
         with self._loading:
             if kinds not in self._loaded:
                 self._loaded[kinds] = self._native(kinds) if is_tried("numba") else self._plain(kinds)
             return self._loaded[kinds]
 
-    def _plain(self, kinds: tuple[Kind, ...]) -> Callable[..., None]:
+    def _plain(self, kinds: tuple[Kind, ...]) -> Call:
         """Compile the function anew; its machine code cannot be kept by public means."""
         from .compiler import compile_plainly
 
-        return compile_plainly(self._text, self._name, kinds)
+        call = compile_plainly(self._text, self._name, kinds)
+        return lambda arguments: call(*[one.value for one in arguments])
 
-    def _native(self, kinds: tuple[Kind, ...]) -> Callable[..., int]:
+    def _native(self, kinds: tuple[Kind, ...]) -> Call:
         """Return a call of the function's machine code."""
         types = [part for kind in kinds for part in _types(kind)]
         call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
-        return lambda *arguments: call(_unread, _unread, *(part for value in arguments for part in _parts(value)))
+        return lambda arguments: call(_unread, _unread, *chain.from_iterable([one.parts for one in arguments]))
 
     def _address(self, kinds: tuple[Kind, ...]) -> int:
         """Return where the function's machine code is, and wait for it if necessary."""

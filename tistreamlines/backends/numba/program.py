@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...linker.once import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
-from .cache import Kind, function
+from .cache import Held, Kind, function
 from .dialect import dialect, spread_name
 
 TOGETHER = 16  # items that a thread takes in a row: their neighbours in space, which share caches
@@ -63,6 +64,7 @@ class NumbaProgram(HostArrays):
         spreads = {spread_name(repr(p)): f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns}
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         self.scratch = source.scratch
+        self._teams: dict[str, deque[dict[str, Held]]] = {name: deque() for name in self.signatures}  # not in use
         texts = {}
         for name, signature in self.signatures.items():
             # a module for each kernel, since options that change one of them leave the others' compiled code as it is
@@ -79,12 +81,19 @@ class NumbaProgram(HostArrays):
         point(name)
         call = self._functions[name]
         threads = max(1, min(self.threads, -(-count // TOGETHER)))
-        shared = {n: self._scalar(values[n], k) for n, k in self.signatures[name] if n in values}
-
-        items = np.zeros(1, np.int64)  # the number of the next one
+        names = [n for n, _ in self.signatures[name] if n != "item"]
+        # converted once: threads need Python's lock for what they convert, and would wait for each other
+        shared = {n: Held(self._scalar(values[n], k)) for n, k in self.signatures[name] if n in values}
+        items = Held(np.zeros(1, np.int64))  # the number of the next one
+        first, teams = [Held(count), items], self._teams[name]
 
         def share() -> None:
-            call(count, items, *self._arguments(name, shared))
+            try:
+                team = teams.pop()
+            except IndexError:
+                team = self._team(names)
+            call.call_with([*first, *[team[n] if n in team else shared[n] for n in names]])
+            teams.append(team)
 
         others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
         share()
@@ -100,10 +109,10 @@ class NumbaProgram(HostArrays):
             return None
         return (known["int"], ("int64", "array", 1), *(known[kind] for kind in kinds))  # first the number, and the queue
 
-    def _arguments(self, name: str, shared: dict[str, Any]) -> list[Any]:
-        """Arguments of a kernel, with team memory that shares no cache line with another thread's."""
-        team = {n: self.empty(size + LINE, kind)[:size] for n, (kind, size) in self.scratch.items()}
-        return [team[n] if n in team else shared[n] for n, _ in self.signatures[name] if n != "item"]
+    def _team(self, names: list[str]) -> dict[str, Held]:
+        """Return team memory that shares no cache line with another thread's."""
+        used = {n: self.scratch[n] for n in names if n in self.scratch}
+        return {n: Held(self.empty(size + LINE, kind)[:size]) for n, (kind, size) in used.items()}
 
     def _scalar(self, value: Any, kind: str) -> Any:
         return self._scalars[kind](value) if kind in self._scalars else value

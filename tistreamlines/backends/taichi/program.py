@@ -8,6 +8,7 @@ with is multiplied by a 1 that is made of it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,9 @@ from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFE
 # its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
 # is added.
 FUSES = ("cuda",)
+# Archs for which Taichi gathers launches: it hands them to the driver when it has to wait for one of them, or with another one
+# that comes so many seconds after the first of them.
+GATHERS, GATHERING_SECONDS = ("vulkan", "metal"), 0.002
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
@@ -127,6 +131,10 @@ class TaichiProgram:
     profile : measure the time in kernels.
     kind : what a team is, None for what suits the subgroup size that the device reports.
     queued : teams may take items from a queue; if False, each has a fixed share.
+
+    Attributes
+    ----------
+    copies_beside : whether what has come can be copied while later kernels run.
     """
 
     def __init__(
@@ -147,6 +155,7 @@ class TaichiProgram:
         self._to_device, self._to_host = copies(self.runtime.address_of, self._transfers, self.ti.sync)
         with self.runtime.turn(exact):
             self._beside = self.runtime.beside
+        self.copies_beside = self._beside is not None
         self._queue = self.empty(1, INTS)
         self._spare: list[tuple[Any, int]] = []  # arrays that kernels gather in, and their sizes
 
@@ -231,6 +240,13 @@ class TaichiProgram:
                 self._queue.fill(0)
                 kernel = getattr(self.module, f"run_{name}")
                 self.runtime.launch(kernel, [count, teams, 0, self._queue, *arguments])
+
+    def submit(self) -> None:
+        """See :meth:`..program.Program.submit`."""
+        if self.runtime.device.arch in GATHERS:
+            time.sleep(GATHERING_SECONDS)
+            with self.runtime.turn(self.exact):
+                self.runtime.launch(self._transfers.clear, [0, self._queue])
 
     def kernel_seconds(self) -> float:
         """Return the seconds in kernels since the last call; 0 without profiling."""

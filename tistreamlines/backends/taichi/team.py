@@ -56,6 +56,12 @@ def upload_ints(n: ti.i32, values: INTS, out: INTS):
 def download_ints(n: ti.i32, values: INTS, out: INTS):
     for i in range(n):
         out[i] = values[i]
+
+
+@ti.kernel
+def clear(n: ti.i32, out: INTS):
+    for i in range(n):
+        out[i] = 0
 '''
 
 # For devices without 64-bit integers.

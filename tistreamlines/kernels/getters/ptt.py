@@ -121,7 +121,7 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
 
 
 @func
-def bend(
+def carry_frame(
     method: Ptt, scratch: PttScratch, code: i32, k1: real, k2: real, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> vec3:  # fmt: skip
     """Move the frame along an arc of these curvatures; return the displacement in mm (DIPY's ``propagate``)."""
@@ -150,7 +150,7 @@ def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2:
     drawn = candidate(method, c0, step, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
     k1 = settled(drawn[0], drawn[1])
     k2 = settled(drawn[1], drawn[0])
-    return bend(method, scratch, code, k1, k2, c0, c1, c2, key)
+    return carry_frame(method, scratch, code, k1, k2, c0, c1, c2, key)
 
 
 @func
@@ -176,7 +176,7 @@ def move_as_tried(
     """The point after the step that has just been chosen, whose curvatures need not be drawn again."""
     k1 = scratch.carried[10]
     k2 = scratch.carried[11]
-    return along(p, bend(method, scratch, code, k1, k2, c0, c1, c2, rules.key), method)
+    return along(p, carry_frame(method, scratch, code, k1, k2, c0, c1, c2, rules.key), method)
 
 
 @func

@@ -129,7 +129,8 @@ class Engine:
         """
         check_numbers(first_seed, len(seeds))
         begun = time.perf_counter()
-        for batch in self.track_blocks(iter([(seeds, first_seed, directions)]), most=most, enough=enough):
+        alone = iter([(seeds, first_seed, directions)])
+        for batch in self.track_blocks(alone, most=most, enough=enough, more=False):
             self.statistics.seconds["track"] = time.perf_counter() - begun
             yield batch
         for product, delta in zip(self._made, self.take(), strict=True):
@@ -138,14 +139,16 @@ class Engine:
         self.statistics.seconds["kernels"] = self.growth.program.kernel_seconds()
 
     def track_blocks(
-        self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False
-    ) -> Iterator[Batch]:
+        self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False,
+        more: bool = True,
+    ) -> Iterator[Batch]:  # fmt: skip
         """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
 
-        A chunk has seeds of one block. Where ``points.waiting`` is empty, the batch is the last one of its chunk.
+        ``more`` says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.waiting``
+        is empty, the batch is the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
-        waiting, launched, seeds, most = Waiting(blocks, self._coded), None, 0, left
+        waiting, launched, seeds, most = Waiting(blocks, self._coded, more), None, 0, left
         try:
             while left and not enough():
                 growing = following = None
@@ -159,15 +162,18 @@ class Engine:
                         following = self._start(waiting, wanted)
                     growth.go_on(launched)
                     growing, launched = launched, None
+                    if self._uncounted:
+                        growth.program.submit()
                     with growth.pace.away():
                         self._count()
                         points.bring(growth)
-                    while points.waiting:
-                        with growth.pace.away():
-                            yield points.next(growth)
+                    if not growth.program.copies_beside:  # then the next line waits until this chunk has grown
+                        yield from self._hand_out()
                     ended = growth.ending(growing)
                     if following is not None:
                         launched, following = growth.launch(following), None
+                        growth.program.submit()
+                    yield from self._hand_out()
                     chunk, verdicts, accepted = self._filtered(ended(), left)
                     self._collect(accepted)
                 except DeviceMemoryError as error:
@@ -178,16 +184,21 @@ class Engine:
                 self._uncounted.append((chunk, verdicts))
             self._count()
             points.bring(growth)
-            while points.waiting:
-                yield points.next(growth)
+            yield from self._hand_out()
         finally:
             points.cancel()
             self._uncounted.clear()
 
+    def _hand_out(self) -> Iterator[Batch]:
+        """Hand out the batches that are being laid out, while the device is at work."""
+        while self.points.waiting:
+            with self.growth.pace.away():
+                yield self.points.next(self.growth)
+
     def _start(self, waiting: Waiting, most: int) -> Started | None:
         """Start the next seeds, at most so many, and let those for which there is no room wait."""
         with self.statistics.stage("start"):
-            if (block := waiting.next(min(self.growth.ready(waiting.ahead), most))) is None:
+            if (block := waiting.next(min(self.growth.ready(waiting.left), most))) is None:
                 return None
             try:
                 started = self.growth.start(*block)

@@ -15,6 +15,8 @@ from .memory import (
     CPU_SEEDS,
     FEWEST_SEEDS,
     HALF_SETS,
+    LAST_POINTS,
+    LAST_SEEDS,
     MOST_SEEDS,
     SEED_SETS,
     SOFTWARE_SEEDS,
@@ -69,18 +71,20 @@ class Room:
     def ready(self, streamlines: int, ahead: int = 0) -> int:
         """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.
 
-        If it is known how many are ``ahead``, large chunks take half of them, so that the last chunk, whose points the
-        host lays out while the device has nothing to do, is small.
+        If it is known how many are ``ahead``, a chunk takes at most half of them, so that the last ones, whose points
+        the host lays out while the device has nothing to do, are small.
 
         Parameters
         ----------
         streamlines : how many may grow together.
-        ahead : how many seeds wait.
+        ahead : how many seeds are left; 0 if that is not known.
         """
         seeds = min(self.capacity.seeds, int(0.9 * streamlines / self.density))
         if self._large:
-            many = CHUNK_POINTS / self.points
-            seeds = min(seeds, max(USUAL_SEEDS, int(min(many, ahead / 2) if ahead else many)))
+            seeds = min(seeds, max(USUAL_SEEDS, int(CHUNK_POINTS / self.points)))
+            least = max(LAST_SEEDS, int(LAST_POINTS / self.points))
+            if self.overlaps and ahead > 1.5 * least:
+                seeds = min(seeds, max(ahead // 2, least))
         return max(1, seeds)
 
     def halve(self, seeds: int) -> int:

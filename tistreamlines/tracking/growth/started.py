@@ -80,26 +80,32 @@ class Waiting:
     ----------
     blocks : seeds, numbers of the first ones, and given directions.
     coded : turns such a block into one with codes of directions.
+    more : whether blocks may follow the first one.
     """
 
-    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Coded]) -> None:
-        self._blocks, self._coded = blocks, coded
+    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Coded], more: bool = True) -> None:
+        self._blocks, self._coded, self._more = blocks, coded, more
         self._here: deque[Coded] = deque()
 
     def next(self, count: int) -> Coded | None:
         """Return the next seeds, at most so many of them; None if there are none."""
-        while not self._here:
-            if (block := next(self._blocks, None)) is None:
-                return None
-            self.put_back(self._coded(*block))
+        if not self.ahead:
+            return None
         some, others = split(self._here.popleft(), count)
         self.put_back(others)
         return some
 
     @property
     def ahead(self) -> int:
-        """How many seeds are left of the first block."""
+        """How many seeds are left of the first block; 0 if no block is left."""
+        while not self._here and (block := next(self._blocks, None)) is not None:
+            self.put_back(self._coded(*block))
         return len(self._here[0][0]) if self._here else 0
+
+    @property
+    def left(self) -> int:
+        """How many seeds are left of all blocks; 0 if that is not known."""
+        return 0 if self._more else self.ahead
 
     def put_back(self, block: Coded) -> None:
         """Let seeds wait before all others."""
