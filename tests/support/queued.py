@@ -26,7 +26,8 @@ class Queued(NumbaProgram):
 
     Attributes
     ----------
-    told : names of kernels as they are launched, and 'copied' where a part of the codes is copied.
+    told : names of kernels as they are launched, 'submitted' where the device has to begin with them, and 'copied' where a
+        part of the codes is copied.
     waiting, most : parts of the codes that wait to be copied, and the most that ever did.
     """
 
@@ -47,6 +48,10 @@ class Queued(NumbaProgram):
         while self._done < number:
             self._done += 1
             super().run(*self._queue.pop(0))
+
+    def submit(self) -> None:
+        """Note that the device has to begin."""
+        self.told.append("submitted")
 
     def sync(self) -> None:
         """Run all kernels."""

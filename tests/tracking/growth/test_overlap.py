@@ -60,6 +60,10 @@ def test_the_next_chunk_grows_while_one_is_copied(plain, words, monkeypatch):
         assert made.growth.program.most == PARTS_AHEAD
         assert set(np.diff(at["copied"])) == {0, 1} and at["copied"][0] == 2
         assert at["copied"].count(chunks) > PARTS_AHEAD
+    # the device begins with the first steps of a chunk, and goes on with it, before the host is at work on the last one
+    submitted = [place for place, name in enumerate(told) if name == "submitted"]
+    assert [begun[place] for place in submitted] == np.repeat(range(2, chunks + 1), 2).tolist()
+    assert all(told[place - 1] == "advance" for place in submitted)
     # a chunk's last launch comes after the last one has been packed
     for place in np.flatnonzero(np.array(told) == "enlist")[1:]:
         following = told[place:]

@@ -503,7 +503,8 @@ def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypa
     monkeypatch.setattr(_numba, "thread_pool", told)
     made = engine(threads=asked)
     assert made.growth.program.threads == expected
-    assert made.points.pool._max_workers == (asked or usable_cores())
+    cores = asked or usable_cores()
+    assert made.points.pool._max_workers == min(cores, max(4, cores // 4))
     list(made.track(SEEDS[:9]))
     RandomSeeds(np.zeros((1, 3), np.int32), 100, 0, threads=asked).points(0, 100)
     assert set(pools) == ({expected - 1} if expected > 1 else set())  # the thread that calls is one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ...linker.lang import Func
 from ...linker.records import spread
 from ..tables.given import Prepared
 from ..tables.rows import CUBE, interleaved
-from .chunk import Chunk, tallied
+from .chunk import Chunk, brought, tallied
 from .linking import filled, source_of
 from .memory import WORD, memory_for
 from .pace import Pace
@@ -77,7 +77,7 @@ class Growth:
         self._aimed, self._directed = fill["AIMED"], fill["DIRECTED"]
         self._has_bits, self._goes_back = fill["HAS_BITS"], bool(fill["FOR_RECOVERY"])
         self._most_steps = settings.max_steps * (RETURNS if self._goes_back else 1)
-        self._brought = _brought(fill)
+        self._brought = brought(fill)
         self.in_turn, self.sides = bool(settings.one_way or fill["IN_TURN"]), 1 if settings.one_way else 2
         roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *roots]
         self.program = open_program(
@@ -319,18 +319,4 @@ class Growth:
             some = seeds[: self.ready()]
             codes = np.zeros(len(some), np.int32) if self._directed else None
             seeds = seeds[len(self.finish(self.start(some, 0, codes)).seeds) :]
-        self.room.points = float("inf")  # those of a run begin elsewhere
-
-
-def _brought(fill: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return flat name and shape of what comes back of each streamline that has ended; see :class:`.chunk.Chunk`."""
-    needed = {
-        "state": True, "verdict": fill["HAS_BITS"], "initial": fill["CARRIED"],
-        "first": fill["CARRIED"] and fill["TAKES_BACK"], "cropped": fill["CROPS"],
-    }  # fmt: skip
-    shapes = {"state": (2, 2), "cropped": (2,)}
-    return {
-        name: (name if name == "verdict" else f"halves_{name}", shapes.get(name, ()))
-        for name, is_needed in needed.items()
-        if is_needed
-    }
+        self.room.forget()  # those of a run begin elsewhere

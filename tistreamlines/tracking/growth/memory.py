@@ -28,7 +28,7 @@ CPU_BYTES = 2**29  # that buffers may take on a CPU without a limit of memory
 FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 PARTS_AHEAD = 4  # of these that may wait on the device, which works on the next chunk
-DIRECTIONS = 4  # expected at most of a seed; if there are more, fewer seeds share a launch
+DIRECTIONS = 4  # of a seed that are expected of the first chunk at most; if there are more, fewer seeds share a launch
 # How many chunks have their own arrays, of seeds and of halves: a device takes the first steps of the next chunk while
 # the host is at work on the last one, from whose seeds kernels may still begin when those after the next are started.
 SEED_SETS, HALF_SETS = 3, 2
@@ -126,7 +126,7 @@ def capacity_for(
         left = max((free - tables) // 2, UNASKED, least)
     words = min(PART_WORDS, max((left - least) // (16 * PARTS_AHEAD), 1))
     left -= (PARTS_AHEAD + 1) * WORD * (words + longest)
-    seeds = asked or min(left // (a_seed + DIRECTIONS * a_streamline), most_seeds)
+    seeds = asked or min(left // (a_seed + a_streamline), most_seeds)  # if each has a streamline
     seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
     streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))
     streamlines = max(streamlines, most)

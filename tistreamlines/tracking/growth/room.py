@@ -13,6 +13,7 @@ from .memory import (
     CPU_BYTES,
     CPU_MOST_SEEDS,
     CPU_SEEDS,
+    DIRECTIONS,
     FEWEST_SEEDS,
     HALF_SETS,
     LAST_POINTS,
@@ -44,7 +45,7 @@ class Room:
     capacity : the greatest sizes of a chunk.
     overlaps : whether a chunk may be launched before the last one has ended. A CPU runs each kernel at once.
     accepted : arrays of the accepted streamlines.
-    density, points : of a seed in the last chunk: its streamlines, at least one, and their points.
+    density, points : of a seed in the last chunk: its streamlines, at least one, and their points; see :meth:`forget`.
     """
 
     def __init__(
@@ -53,12 +54,16 @@ class Room:
         self.tables, self.overlaps = tables, not device.on_host
         self._large = settings.chunk_size is None and not fill["FOR_RECOVERY"]
         self.capacity = _fit(device, settings, fill, tables, self.overlaps)
-        self.density, self.points = 1.0, float("inf")
+        self.forget()
         kinds = sizes(fill, settings.max_steps)
         self._names = [[name for name, (_, size) in arrays.items() if size] for arrays in kinds]
         seeds, halves = (SEED_SETS, HALF_SETS) if self.overlaps else (1, 1)
         self._seeds, self._halves = ([Buffers(program, self.capacity) for _ in range(sets)] for sets in (seeds, halves))
         self.accepted = Buffers(program, self.capacity)
+
+    def forget(self) -> None:
+        """Expect of the next chunk's seeds what can be expected of any."""
+        self.density, self.points = float(DIRECTIONS), float("inf")
 
     def for_seeds(self, count: int) -> dict[str, Any]:
         """Return arrays for the next chunk's seeds, by flat name."""

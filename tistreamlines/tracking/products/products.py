@@ -31,6 +31,7 @@ Copy = Callable[[], None]  # copies codes to the host
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
+FEWEST_WORKERS = 4  # that lay points out beside as many threads that grow streamlines
 
 
 class Collector(Protocol):
@@ -78,8 +79,9 @@ class Points(Collector):
     Parameters
     ----------
     unpacker : lays the points out.
-    threads : how many threads do so; None for one a core, less one that waits for a GPU.
-    cpu : whether the streamlines grow on the CPU.
+    threads : how many threads the run may use, None for all cores; one of them waits for a GPU.
+    cpu : whether the streamlines grow on the CPU. Then fewer threads lay points out than grow streamlines, which would
+        wait for them.
     """
 
     roots = (pack,)
@@ -88,6 +90,8 @@ class Points(Collector):
     def __init__(self, unpacker: Unpacker, threads: int | None, cpu: bool) -> None:
         self.unpacker = unpacker
         self.workers = threads or max(1, usable_cores() - (not cpu))
+        if cpu:
+            self.workers = min(self.workers, max(FEWEST_WORKERS, self.workers // 4))
         self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
         self._coming: deque[tuple[Grown, Copy | None, int]] = deque()  # and the points of a batch
         self._spare: list[Array] = []
