@@ -26,8 +26,8 @@ class Queued(NumbaProgram):
 
     Attributes
     ----------
-    told : names of kernels as they are launched, 'submitted' where the device has to begin with them, and 'copied' where a
-        part of the codes is copied.
+    told : names of kernels as they are launched, 'submitted' where the device has to begin with them, and 'copied'
+        where a part of the codes is copied.
     waiting, most : parts of the codes that wait to be copied, and the most that ever did.
     """
 
