@@ -30,9 +30,9 @@ from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFE
 # its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
 # is added.
 FUSES = ("cuda",)
-# Archs for which Taichi gathers launches: it hands them to the driver when it has to wait for one of them, or with another one
-# that comes so many seconds after the first of them.
-GATHERS, GATHERING_SECONDS = ("vulkan", "metal"), 0.002
+# Archs whose drivers get launches late: Taichi gathers them until it has to wait for one of them, or until another one comes so
+# many seconds after the first.
+LATE_ARCHS, LATE_SECONDS = ("vulkan", "metal"), 0.002
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
@@ -243,8 +243,8 @@ class TaichiProgram:
 
     def submit(self) -> None:
         """See :meth:`..program.Program.submit`."""
-        if self.runtime.device.arch in GATHERS:
-            time.sleep(GATHERING_SECONDS)
+        if self.runtime.device.arch in LATE_ARCHS:
+            time.sleep(LATE_SECONDS)
             with self.runtime.turn(self.exact):
                 self.runtime.launch(self._transfers.clear, [0, self._queue])
 
