@@ -1,16 +1,21 @@
-"""Copies between the host and a device: by a driver's functions as by kernels."""
+"""Copies between the host and a device, by a driver's functions as by kernels; and when a device begins."""
 
 from __future__ import annotations
 
 import ctypes
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from commands import computed
 
 from tistreamlines.backends.taichi import copies
 from tistreamlines.backends.taichi.copies import Beside, by_driver, by_kernels
 from tistreamlines.backends.taichi.runtime import Runtime
+from tistreamlines.devices import choose
+from tistreamlines.linker.lang import Ints, func, i32
+from tistreamlines.linker.source import Source
 
 
 class Kernels:
@@ -80,3 +85,37 @@ def test_copies_beside_kernels_are_of_what_was_noted(monkeypatch):
     assert notes and not out.any()
     finish()
     assert out.tolist() == [0, 1, 2, 3, 4]
+
+
+@func
+def work(item: i32, turns: i32, out: Ints):
+    """Take some time."""
+    for k in range(turns):
+        out[item] = (out[item] * out[item] + k) & 4095
+
+
+def compute(arch: str) -> dict[str, np.ndarray]:
+    """Seconds that a kernel takes, and that are left of it when the device could have begun meanwhile."""
+    from tistreamlines.backends.taichi.program import TaichiProgram
+
+    program = TaichiProgram(choose(arch), Source([work]), exact=True)
+    values, whole = {"turns": 1000, "out": program.empty(64, "ints")}, 0.0
+    while whole < 0.2:
+        values["turns"] *= 2
+        begun = time.perf_counter()
+        program.run("work", 64, values)
+        program.sync()
+        whole = time.perf_counter() - begun
+    program.run("work", 64, values)
+    program.submit()
+    time.sleep(3 * whole)
+    begun = time.perf_counter()
+    program.sync()
+    return {"whole": np.array(whole), "left": np.array(time.perf_counter() - begun)}
+
+
+@pytest.mark.parametrize("arch", ["vulkan", "cuda", "metal"])
+def test_a_device_begins_before_it_is_waited_for(arch, tmp_path):
+    """Taichi would keep what is launched with Vulkan and Metal until then."""
+    seconds = computed(__file__, arch, tmp_path)
+    assert seconds["left"] < seconds["whole"] / 2, seconds
