@@ -164,9 +164,8 @@ SLOW = {
         "test_arcs_are_of_the_second_order", "test_deterministic_errors_are_of_the_first_order",
         "test_exact_arcs_solve_the_frames_equation", "test_shorter_steps_of_parallel_transport_stay_closer",
     ),
-    "tracking/growth/sizes": (
-        "test_cutting_a_run_changes_no_bit_and_keeps_the_limit", "test_launches_are_short_on_any_device",
-    ),
+    "tracking/growth/pace": ("test_launches_are_short_on_any_device",),
+    "tracking/growth/sizes": ("test_cutting_a_run_changes_no_bit_and_keeps_the_limit",),
     "tracking/getters/asymmetric": (
         "TestProb::test_no_step_of_no_probability", "TestProb::test_the_kernels_are_told",
         "TestPtt::test_probes_look_ahead_only",
