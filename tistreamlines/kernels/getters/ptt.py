@@ -143,7 +143,7 @@ def carry_frame(
 
 @func
 def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints) -> vec3:
-    """Move the frame along the arc of a candidate with this code."""
+    """Move the frame along the arc of the candidate with this code; see ``carry_frame``."""
     step = c1
     if ABREAST:
         step = lanes(c1)

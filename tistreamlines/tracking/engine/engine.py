@@ -167,7 +167,7 @@ class Engine:
                     with growth.pace.away():
                         self._count()
                         points.bring(growth)
-                    if not growth.program.copies_beside:  # then the next line waits until this chunk has grown
+                    if not growth.program.copies_beside:  # then `ending` waits until this chunk has grown
                         yield from self._hand_out()
                     ended = growth.ending(growing)
                     if following is not None:

@@ -117,7 +117,7 @@ class Growth:
         return most if halves is None else max(1, min(most, halves // 2))
 
     def ready(self, ahead: int = 0) -> int:
-        """Return how many seeds to begin together, if so many wait; see :meth:`.room.Room.ready`."""
+        """Return how many seeds to begin together, if so many are left; see :meth:`.room.Room.ready`."""
         return self.room.ready(self._most_streamlines(), ahead)
 
     def halve(self, seeds: int) -> int:
@@ -194,11 +194,12 @@ class Growth:
     def ending(self, launched: Launched) -> Callable[[], Chunk]:
         """Return a function that waits for a chunk's streamlines to end and returns them with steps and stop reasons.
 
-        Before it is called, the next chunk may be launched.
+        Before it is called, the next chunk may be launched. Unless the program ``copies_beside`` kernels, the
+        streamlines are waited for here.
         """
         coming = self._coming(launched)
 
-        def finish() -> Chunk:
+        def wait() -> Chunk:
             with self.statistics.stage("grow"):
                 ended = self._grown(launched, coming)
             self._ended = launched.own
@@ -209,7 +210,7 @@ class Growth:
             in_order = {name: np.take(values, launched.chunk.number, axis=0) for name, values in ended.items()}
             return replace(launched.chunk, state=in_order.pop("state"), besides=in_order)
 
-        return finish
+        return wait
 
     def finish(self, started: Started) -> Chunk:
         """Grow the streamlines of seeds, and return them when all have ended."""
@@ -234,7 +235,7 @@ class Growth:
             steps, most, ends = tallied(state)
             self.pace.end(steps, most)
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
-                others = {name: wait().reshape(-1, *self._brought[name][1]) for name, wait in coming.items()}
+                others = {name: copy().reshape(-1, *self._brought[name][1]) for name, copy in coming.items()}
                 return others | {"state": state}
             self._advance(launched.own, count, self._begin(growing)[0])
             coming = self._coming(launched)

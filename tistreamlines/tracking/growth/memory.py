@@ -29,8 +29,9 @@ FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of 
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 PARTS_AHEAD = 4  # of these that may wait on the device, which works on the next chunk
 DIRECTIONS = 4  # of a seed that are expected of the first chunk at most; if there are more, fewer seeds share a launch
-# How many chunks have their own arrays, of seeds and of halves: a device takes the first steps of the next chunk while
-# the host is at work on the last one, from whose seeds kernels may still begin when those after the next are started.
+# How many chunks have arrays of their own for seeds, and for halves. A device takes the first steps of the next chunk
+# while the host is at work on the last one. When the seeds of the chunk after these two are copied to the device,
+# kernels of products may still read those of the last one.
 SEED_SETS, HALF_SETS = 3, 2
 UNASKED = 2**26  # bytes that buffers may always take if no limit is set
 WORD = 4  # bytes of an element, a real or a whole number

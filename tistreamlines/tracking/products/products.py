@@ -158,7 +158,7 @@ class Points(Collector):
     def _placed(self, growth: Growth, accepted: Chunk) -> tuple[Array, Array]:
         """Return the places of a chunk's words and points, see :meth:`..chunk.Chunk.places`, and upload the former.
 
-        The words of the last chunk are packed, and no other product has listed anything of this one.
+        No kernel that may still run reads the array: those of the last chunk have ended, and this is the first product.
         """
         slot, offsets = accepted.places(growth.room.capacity.codes_a_word)
         growth.program.upload(growth.room.accepted.hold("words_slot", len(accepted.number)), slot[:-1], beside=True)
