@@ -22,7 +22,7 @@ from commands import importing, python
 from dialects import ints, reals
 from dialects import run as run_on_cpu
 from interpolate_kernels import sample
-from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, whole
+from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, votes, whole
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
@@ -126,10 +126,15 @@ def scalar_cases() -> dict[str, Case]:
     }
 
 
+# in no lane, in each alone, and in all
+HOLDS = np.concatenate([np.zeros((1, 32)), np.eye(32), np.ones((7, 32))]).astype(np.int32)
+
+
 def team_cases() -> dict[str, Case]:
     """Kernels whose 32 lanes differ or meet."""
     rng = np.random.default_rng(1)
     a, index = rng.normal(size=96).astype(np.float32), rng.integers(0, 96, 64).astype(np.int32)
+    many = rng.normal(size=1280).astype(np.float32)
     index[:32] = OFFSETS  # a spread's table holds its pattern
     points = rng.uniform(-0.5, 4.4, (200, 3)).astype(np.float32)
     volume = {
@@ -140,6 +145,7 @@ def team_cases() -> dict[str, Case]:
     return {
         "lanewise": (lanewise, 2, {"a": a, "index": index, "out": reals(512), "picked": ints(64), "counter": ints(1)}),
         "shares": (shares, 1, {"out": ints(46)}),
+        "votes": (votes, 40, {"a": many, "holds": HOLDS.ravel(), "out": reals(160)}),
         "sums": (sums, 200, {"index": rng.integers(0, 15, 200).astype(np.int32), "out": ints(16)}),
         "philox of lanes": (lane_words, 1, {"counter": words(counter), "key": words(key), "out": ints(256)}),
         "interpolate": (sample, 200, volume | {"points": points.ravel(), "found": ints(200), "out": reals(200 * 64)}),

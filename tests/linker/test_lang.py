@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dialects import DIALECTS, ints, reals, run
-from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, whole
+from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, votes, whole
 
 from tistreamlines.linker import lang
 
@@ -56,6 +56,20 @@ def test_lane_values(dialect):
     picked = [n for number in range(32) for n in [number] * (number < 2) + [number + 96] * int(marked[number])]
     assert held["counter"][0] == len(picked)
     assert held["picked"][: len(picked)].tolist() == picked
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_votes_of_lanes(dialect):
+    """In no lane, in each alone, in two, and in all."""
+    holds = np.concatenate([np.zeros((1, 32)), np.eye(32), np.eye(32) + np.eye(32)[::-1], np.ones((1, 32))]) > 0
+    x = np.random.default_rng(3).normal(size=holds.shape).astype(np.float32).astype(float)
+    values = {"a": x.ravel(), "holds": holds.astype(np.int32).ravel(), "out": reals(4 * len(holds))}
+    got = run(dialect, votes, len(holds), values)["out"].reshape(-1, 4)
+    first = [list(row).index(True) if row.any() else 32 for row in holds]
+    assert got[:, 0].tolist() == holds.any(axis=1).tolist()
+    assert got[:, 1].tolist() == first
+    assert got[:, 2].tolist() == [x[k, min(number, 31)] for k, number in enumerate(first)]
+    assert got[:, 3].tolist() == (holds & (x > 0)).any(axis=1).tolist()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -27,8 +27,11 @@ from tistreamlines.linker.lang import (
     real,
     spread,
     take,
+    team_any,
+    team_first,
     team_max,
     team_min,
+    team_value,
     u32,
     umulhi,
     unrolled,
@@ -96,6 +99,19 @@ def lanewise(item: i32, a: Reals, index: Ints, out: Reals, picked: Ints, counter
     put(out, 256 * item + 224, x)
     if item == 0:
         collect(picked, counter, where((x > 0.0) & (x >= y), 8, 0) | where(lane() < 2, 1, 0), 64)
+
+
+@func
+def votes(item: i32, a: Reals, holds: Ints, out: Reals):
+    """Whether a condition holds in any lane, the first one where it does, and the value of that lane."""
+    x = at(a, 32 * item)
+    own = at(holds, 32 * item) == 1
+    first = team_first(own)
+    out[4 * item] = real(team_any(own))
+    out[4 * item + 1] = real(first)
+    out[4 * item + 2] = team_value(x, minimum(first, 31))
+    if team_any(own & (x > 0.0)) == 1:
+        out[4 * item + 3] = 1.0
 
 
 @func

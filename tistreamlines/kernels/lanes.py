@@ -86,7 +86,7 @@ def nearest_vertex(vertices: Reals, cells: Cells, d: vec3) -> i32:
     word = take(cells.first, cell)
     best = lanes(-1.0)
     found = lanes(0)
-    words = where(team_max(real(word >> 30)) > 0.0, CELL_WORDS, 1)
+    words = where(team_any(word >> 30 != 0) == 1, CELL_WORDS, 1)
     turn = 0
     while turn < words:
         for k in unrolled(30 // CELL_BITS):

@@ -26,8 +26,8 @@ import numpy as np
 LANES = 32
 __all__ = [  # what a kernel file imports
     "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
-    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "rolled", "spread", "stage", "take", "team_max",
-    "team_min", "func", "u32", "umulhi", "unrolled", "vec3", "where", "words",
+    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "rolled", "spread", "stage", "take", "team_any",
+    "team_first", "team_max", "team_min", "team_value", "func", "u32", "umulhi", "unrolled", "vec3", "where", "words",
 ]  # fmt: skip
 
 
@@ -273,6 +273,21 @@ def team_min(x):
 def team_max(x):
     """Largest of the lanes' values, known to all."""
     return np.max(x)
+
+
+def team_any(condition):
+    """1 if a condition holds in any lane, else 0; known to all."""
+    return int(np.any(condition))
+
+
+def team_first(condition):
+    """The first lane in which a condition holds, or LANES; known to all."""
+    return int(np.argmax(condition)) if np.any(condition) else LANES
+
+
+def team_value(x, number):
+    """The real that a lane has, known to all; ``number`` is the lane's."""
+    return x[number]
 
 
 def barrier():

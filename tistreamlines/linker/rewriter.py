@@ -18,7 +18,8 @@ from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WO
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
 RESULTS = {
     "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
-    "vec3": VEC, "words": WORDS, "put": NOTHING, "add": NOTHING, "collect": NOTHING, "barrier": NOTHING,
+    "vec3": VEC, "words": WORDS, "team_any": INT, "team_first": INT, "team_value": REAL,
+    "put": NOTHING, "add": NOTHING, "collect": NOTHING, "barrier": NOTHING,
 }  # fmt: skip
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables

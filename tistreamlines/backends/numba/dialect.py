@@ -17,8 +17,8 @@ from tistreamlines.backends.numba import simd
 from tistreamlines.backends.numba.atomic import add, claim
 from tistreamlines.backends.numba.compiler import compiled, kernel
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
-from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_max,
-    team_min, umulhi, where)
+from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_any,
+    team_first, team_max, team_min, team_value, umulhi, where)
 REAL = np.float{b}
 
 '''
@@ -47,7 +47,7 @@ def _tuple(*texts: str) -> str:
 
 SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "put", "add", "take", "collect", "team_min", "team_max",
+    "at", "put", "add", "take", "collect", "team_any", "team_first", "team_max", "team_min", "team_value",
 ) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}  # fmt: skip
 
 

@@ -217,6 +217,38 @@ team_max = _reduction("max")
 
 
 @intrinsic
+def team_any(typingctx, condition):
+    """1 if any lane's flag is set, else 0."""
+
+    def build(context, builder, sig, args):
+        flags = builder.bitcast(args[0], I32)
+        return builder.zext(builder.icmp_unsigned("!=", flags, ir.Constant(I32, 0)), I64)
+
+    return types.int64(condition), build
+
+
+@intrinsic
+def team_first(typingctx, condition):
+    """Number of the first lane whose flag is set, or LANES."""
+
+    def build(context, builder, sig, args):
+        return builder.zext(builder.cttz(builder.bitcast(args[0], I32), cgutils.false_bit), I64)
+
+    return types.int64(condition), build
+
+
+@intrinsic
+def team_value(typingctx, lanes, number):
+    """The value of one lane."""
+    target = {"f4": types.float32, "f8": types.float64}[lanes.kind]
+
+    def build(context, builder, sig, args):
+        return builder.extract_element(args[0], context.cast(builder, args[1], number, types.int32))
+
+    return target(lanes, number), build
+
+
+@intrinsic
 def log8(typingctx, x):
     """Natural logarithm in float64, for the reference dialect."""
 

@@ -53,6 +53,10 @@ def _each(target: str, count: str) -> list[str]:
     ]
 
 
+def _of_team(name: str) -> Callable[..., str]:
+    return lambda *texts: f"_{name}({', '.join(texts)}, _pool, _lane)"
+
+
 def _high_word(a: str, b: str) -> str:
     return f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)"
 
@@ -78,8 +82,7 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
         "take": lambda array, index: f"{array}[{index}]",
         "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
         "collect": lambda items, count, marks, limit: f"_collect({items}, {count}, {marks}, {limit}, _pool, _lane)",
-        "team_min": lambda x: f"_team_min({x}, _pool, _lane)",
-        "team_max": lambda x: f"_team_max({x}, _pool, _lane)",
+        **{name: _of_team(name) for name in ("team_any", "team_first", "team_max", "team_min", "team_value")},
         "barrier": lambda: barrier,
         "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
         "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",

@@ -78,6 +78,14 @@ def _high_word(a, b):
 # Team operations.  Minima, maxima and sums of integers are not rounded, so any order gives the same bits.
 SHARED_OPERATIONS = '''
 @ti.func
+def _team_value(x, number, _pool: ti.template(), _lane):
+    ti.simt.block.sync()
+    _pool[_lane] = x
+    ti.simt.block.sync()
+    return _pool[number]
+
+
+@ti.func
 def _team_min(x, _pool: ti.template(), _lane):
     ti.simt.block.sync()
     _pool[_lane] = x
@@ -91,6 +99,17 @@ def _team_min(x, _pool: ti.template(), _lane):
 @ti.func
 def _team_max(x, _pool: ti.template(), _lane):
     return -_team_min(-x, _pool, _lane)
+
+
+@ti.func
+def _team_first(holds, _pool: ti.template(), _lane):
+    number = ti.select(holds, _lane, 32)
+    return ti.cast(_team_min(ti.cast(number, ti.f32), _pool, _lane), ti.i32)
+
+
+@ti.func
+def _team_any(holds, _pool: ti.template(), _lane):
+    return ti.select(_team_first(holds, _pool, _lane) < 32, 1, 0)
 
 
 @ti.func
@@ -113,18 +132,37 @@ def _team_min(x, _pool: ti.template(), _lane):
     return r
 
 '''
-WARP_SCAN = '''
+WARP_VOTES = '''
 @ti.func
-def _team_scan(n, _pool: ti.template(), _lane):
-    r = n
-    for o in ti.static((1, 2, 4, 8, 16)):
-        below = ti.simt.warp.shfl_up_i32(ti.u32(0xFFFFFFFF), r, o)
-        if _lane >= o:
-            r = r + below
-    return r
+def _team_any(holds, _pool: ti.template(), _lane):
+    return ti.simt.warp.any_nonzero(ti.u32(0xFFFFFFFF), ti.cast(holds, ti.i32))
+
+
+@ti.func
+def _team_first(holds, _pool: ti.template(), _lane):
+    flags = ti.simt.warp.ballot(ti.cast(holds, ti.i32))
+    return ti.math.popcnt((flags & -flags) - 1)
+
+
+@ti.func
+def _team_value(x, number, _pool: ti.template(), _lane):
+    return ti.simt.warp.shfl_sync_f32(ti.u32(0xFFFFFFFF), x, number)
+
+
+@ti.func
+def _marks_before(marks, _pool: ti.template(), _lane):
+    # few lanes have more than one mark
+    number = 0
+    rest = marks
+    flags = ti.simt.warp.ballot(ti.cast(rest != 0, ti.i32))
+    while flags != 0:
+        number += ti.math.popcnt(flags & ((1 << _lane) - 1))
+        rest = rest & (rest - 1)
+        flags = ti.simt.warp.ballot(ti.cast(rest != 0, ti.i32))
+    return number
 
 '''
-WARP_OPERATIONS = WARP_REDUCTION + WARP_REDUCTION.replace("min", "max") + WARP_SCAN
+WARP_OPERATIONS = WARP_REDUCTION + WARP_REDUCTION.replace("min", "max") + WARP_VOTES
 SUBGROUP_OPERATIONS = '''
 @ti.func
 def _subgroup_barrier():
@@ -150,23 +188,42 @@ def _team_max(x, _pool: ti.template(), _lane):
 
 
 @ti.func
+def _team_any(holds, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.reduce_or(ti.cast(holds, ti.i32))
+
+
+@ti.func
+def _team_first(holds, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.reduce_min(ti.select(holds, _lane, 32))
+
+
+@ti.func
+def _team_value(x, number, _pool: ti.template(), _lane):
+    own = ti.select(_lane == number, ti.bit_cast(x, ti.i32), 0)
+    return ti.bit_cast(ti.simt.subgroup.reduce_or(own), ti.f32)
+
+
+@ti.func
 def _team_scan(n, _pool: ti.template(), _lane):
     return ti.simt.subgroup.inclusive_add(n)
+
+'''
+SCANNED_MARKS = '''
+@ti.func
+def _marks_before(marks, _pool: ti.template(), _lane):
+    found = 0
+    rest = marks
+    while rest != 0:
+        rest = rest & (rest - 1)
+        found += 1
+    return _team_scan(found, _pool, _lane) - found
 
 '''
 # An atomic counter would be simpler, but on Vulkan it orders all memory accesses around it.
 COLLECT = '''
 @ti.func
 def _collect(items: ti.template(), count: ti.template(), marks, limit, _pool: ti.template(), _lane):
-    found = 0
-    rest = marks
-    while rest != 0:
-        rest = rest & (rest - 1)
-        found += 1
-    end = _team_scan(found, _pool, _lane)
-    if _lane == 31:
-        count[0] = ti.min(end, limit)
-    place = end - found
+    place = _marks_before(marks, _pool, _lane)
     rest = marks
     while rest != 0:
         lowest = rest & (0 - rest)
@@ -175,6 +232,8 @@ def _collect(items: ti.template(), count: ti.template(), marks, limit, _pool: ti
             items[place] = ti.cast(_lane + 32 * bit, ti.f32)
         place += 1
         rest = rest ^ lowest
+    if _lane == 31:
+        count[0] = ti.min(place, limit)
 
 '''
 
@@ -184,7 +243,7 @@ BARRIERS = {
     "subgroup": "_subgroup_barrier()",
     "block": "ti.simt.block.sync()",
 }
-OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS, "block": SHARED_OPERATIONS}
+OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS + SCANNED_MARKS, "block": SHARED_OPERATIONS + SCANNED_MARKS}
 
 
 def team_kind(arch: str, subgroup: int | None) -> str:

@@ -39,7 +39,7 @@ def climb(row: Reals, half: Half, start: vec3) -> vec3:
         around = normalised(vec3(d[0] + (a * u[0] + b * v[0]), d[1] + (a * u[1] + b * v[1]), d[2] + (a * u[2] + b * v[2])))
         value = amplitude(row, around)
         high = team_max(value)
-        best = i32(team_min(where(value >= high, real(lane()), 32.0)))
+        best = team_first(value >= high)
         p = reach * half.pattern[best]
         q = reach * half.pattern[32 + best]
         d = normalised(vec3(d[0] + (p * u[0] + q * v[0]), d[1] + (p * u[1] + q * v[1]), d[2] + (p * u[2] + q * v[2])))

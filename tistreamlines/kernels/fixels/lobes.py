@@ -69,7 +69,7 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
             whole = scratch.sums[4 * lobe + 3]
             if whole >= rule.integral:
                 peak = peak_of_lobe(half, scratch, lobe, count)
-                high = maximum(scratch.amplitudes[seed], team_max(amplitude(scratch.row, everywhere(peak))))
+                high = maximum(scratch.amplitudes[seed], team_value(amplitude(scratch.row, everywhere(peak)), 0))
                 if high >= rule.peak_value:
                     scratch.kept[lobe] = number
                     scratch.integrals[number] = whole
@@ -81,9 +81,9 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
 @func
 def spread_lobes(half: Half, scratch: LobeScratch):
     """Give each direction that is in no lobe that of a neighbour, ring by ring; of several, that of the greatest integral."""
-    left = 1.0
-    while left > 0.0:
-        rest = lanes(0.0)
+    left = 1
+    while left == 1:
+        rest = lanes(0)
         for chunk in range(VERTEX_CHUNKS):
             c = 32 * chunk
             own = lobes_from(scratch, c)
@@ -97,8 +97,8 @@ def spread_lobes(half: Half, scratch: LobeScratch):
                     best = where((own == NO_LOBE) & (size > most), lobe, best)
                     most = maximum(most, size)
             put(scratch.visits, c, best | ((own + FIRST) << LOW_BITS))
-            rest = maximum(rest, where((best == NO_LOBE) & (lane() + c < half.sphere.count), 1.0, 0.0))
-        left = team_max(rest)
+            rest = where((best == NO_LOBE) & (lane() + c < half.sphere.count), 1, rest)
+        left = team_any(rest == 1)
         barrier()
         for chunk in range(VERTEX_CHUNKS):
             put_lobes(scratch, 32 * chunk, at(scratch.visits, 32 * chunk) & LOW_MASK)

@@ -200,7 +200,7 @@ def amplitude_by_cells(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
 @func
 def amplitude_along(volume: Volume, p: vec3, d: vec3) -> real:
     """The FOD at a point in a direction."""
-    return team_max(amplitude(volume, p, everywhere(p), everywhere(d)))
+    return team_value(amplitude(volume, p, everywhere(p), everywhere(d)), 0)
 
 
 @func
@@ -240,11 +240,11 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch
         number = lane() + 32 * turn
         w = philox(lanes(c0), lanes(u32(0)), lanes(u32(0)), u32(number), u32(key[0]), u32(key[1]))
         value = amplitude(volume, p, everywhere(p), tried_at_seed(method, aim, w))
-        lowest = team_min(where((value > method.threshold) & (number < method.tries), real(number), 1.0e6))
-        if lowest < 1.0e6:
+        first = team_first((value > method.threshold) & (number < method.tries))
+        if first < 32:
             count = 1
             barrier()
-            found = tried_at_seed(method, aim, draw_alone(c0, u32(0), u32(0), u32(i32(lowest)), key))
+            found = tried_at_seed(method, aim, draw_alone(c0, u32(0), u32(0), u32(32 * turn + first), key))
             scratch.peaks.kept[0] = encoded(found)
             barrier()
         turn = turn + 1

@@ -51,7 +51,7 @@ def choose_course(
     u = everywhere(across(state.d))
     number = lane() - GRID
     best = 0.0
-    chosen = where(team_max(real(has_fod(volume, everywhere(p)))) > 0.0, NONE, LEAVES)
+    chosen = where(team_any(has_fod(volume, everywhere(p)) == 1) == 1, NONE, LEAVES)
     going = where(chosen == NONE, 1, 0)
     chunk = 0
     while going == 1:

@@ -72,17 +72,16 @@ def choose_try(
             bound = bound_of(method, team_max(where(number < SAMPLES, support[0], 0.0)))
         tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
         fit = accepted(drawn[2], bound, support[0]) == 1
-        lowest = team_min(where(tried & fit, real(number), 1.0e6))
-        if lowest < 1.0e6:
-            chosen = coded(i32(lowest), NUMBER_BITS, c2)
-            its = number == i32(lowest)
-            end = team_max(where(its, support[1], EVERY))
-            first = team_max(where(its, k1, EVERY))
-            second = team_max(where(its, k2, EVERY))
+        first = team_first(tried & fit)
+        if first < 32:
+            chosen = coded(first + turn * (32 // PARTS), NUMBER_BITS, c2)
+            end = team_value(support[1], first)
+            turned = team_value(k1, first)
+            bent = team_value(k2, first)
             barrier()
             scratch.carried[9] = end
-            scratch.carried[10] = first
-            scratch.carried[11] = second
+            scratch.carried[10] = turned
+            scratch.carried[11] = bent
             barrier()
         turn = turn + 1
     return chosen
@@ -238,7 +237,7 @@ def support_of(
     drawn = candidate(method, lanes(c0), lanes(c1), branch, number, key)
     k1 = settled(drawn[0], drawn[1])
     k2 = settled(drawn[1], drawn[0])
-    end = team_max(data_support(method, volume, everywhere(p), t, n, b, k1, k2, lanes(0.0), scratch.pmf)[1])
+    end = team_value(data_support(method, volume, everywhere(p), t, n, b, k1, k2, lanes(0.0), scratch.pmf)[1], 0)
     barrier()
     scratch.carried[9] = end
     barrier()

@@ -122,7 +122,7 @@ def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamSc
         d = decoded(scratch.peaks.kept[0])
     interpolate_row(volume, p, scratch.row)
     code = NONE
-    if team_max(real(has_fod(volume, everywhere(p)))) > 0.0:
+    if team_any(has_fod(volume, everywhere(p)) == 1) == 1:
         code = peak_from(method, scratch, d)
     barrier()
     scratch.peaks.kept[0] = code
@@ -147,7 +147,7 @@ def choose_peak(
 ) -> i32:  # fmt: skip
     """Code of the peak uphill from the last direction; NONE if it is too low or too far aside, LEAVES where there is no FOD."""
     chosen = LEAVES
-    if team_max(real(has_fod(volume, everywhere(p)))) > 0.0:
+    if team_any(has_fod(volume, everywhere(p)) == 1) == 1:
         d = decoded(code)
         chosen = peak_from(method, scratch, d)
         if chosen >= 0:

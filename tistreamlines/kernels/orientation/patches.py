@@ -121,4 +121,4 @@ def greatest_in_patch(corners: Corners, volume: Volume, method: Method, scratch:
 @func
 def patch_of(bounds: real, bound: real) -> i32:
     """The first patch that has a bound."""
-    return i32(team_min(where(bounds == bound, real(lane()), 32.0)))
+    return team_first(bounds == bound)

@@ -109,7 +109,7 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
     barrier()
     marks = near_maxima(odf, sphere, base, rule.relative_threshold * (high - base))
     maxima = lanes(0)
-    while team_max(real(marks)) > 0.0:
+    while team_any(marks != 0) == 1:
         # each lane looks at its first marked vertex, the number of which is in the exponent of a power of two
         lowest = marks & (0 - marks)
         i = lane() + 32 * maximum((bits(real(lowest)) >> 23) - 127, 0)

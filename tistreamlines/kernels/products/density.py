@@ -86,8 +86,11 @@ def enter(
             else:
                 found = where(same, 1, found)
         if LISTS:
-            passage.here[item] = where(team_max(real(found)) == 0.0, listed, i32(team_max(real(found))) - 1)
-        if team_max(real(found)) == 0.0:
+            number = i32(team_max(real(found)))
+            passage.here[item] = where(number == 0, listed, number - 1)
+        else:
+            number = team_any(found == 1)
+        if number == 0:
             # every lane writes it, and so each lane reads what it wrote itself
             visited[first + listed] = place
             if LISTS:

@@ -110,8 +110,7 @@ def note_step(particles: Particles, particle: i32, p: vec3, code: i32, status: i
 @func
 def next_growing(particles: Particles, after: i32) -> i32:
     """The first particle beyond number ``after`` that still grows, or NONE."""
-    numbers = where((lane() > after) & (at(particles.status, 0) == GROWING), real(lane()), 32.0)
-    number = i32(team_min(numbers))
+    number = team_first((lane() > after) & (at(particles.status, 0) == GROWING))
     if number == 32:
         number = NONE
     return number

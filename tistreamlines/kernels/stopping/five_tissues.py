@@ -54,7 +54,7 @@ def tissues_at(own: Act5, p: vec3) -> real:
         z = i32(floor(q[2] + 0.5))
         nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES + number)
         # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
-        if team_max(absolute(nearest)) > 0.0:
+        if team_any(nearest != 0.0) == 1:
             value = map_around(own, q, number)
     return minimum(maximum(value, 0.0), 1.0)
 
@@ -62,7 +62,7 @@ def tissues_at(own: Act5, p: vec3) -> real:
 @func
 def tissue(shares: real, number: i32) -> real:
     """The share of one tissue."""
-    return team_max(where(lane() == number, shares, -1.0))
+    return team_value(shares, number)
 
 
 @stage

@@ -172,9 +172,9 @@ def best_step(item: i32, f: real, model: Model, weighed: Weighed) -> real:
     put(weighed.roughness, 32 * item, bits(sums.rough * share))
     search.d = lanes(0.0)
     search.change = lanes(1.0)
-    going = 1.0
+    going = 1
     turn = 0
-    while (going > 0.0) & (turn < ROUNDS):
+    while (going == 1) & (turn < ROUNDS):
         t = minimum(f + search.d, HIGHEST)
         x = exp(maximum(minimum(search.d, HIGHEST), LOWEST))
         sum_variation(search, item, t, exp(maximum(t, LOWEST)), model, weighed)
@@ -192,7 +192,7 @@ def best_step(item: i32, f: real, model: Model, weighed: Weighed) -> real:
         search.d = search.d + change
         search.d = where(out, minimum(maximum(search.d, 0.0 - model.step), model.step), search.d)
         search.change = change
-        going = team_max(where(absolute(change) > ENOUGH, 1.0, 0.0))
+        going = team_any(absolute(change) > ENOUGH)
         turn = turn + 1
     return minimum(maximum(search.d, 0.0 - model.step), model.step)
 
@@ -236,7 +236,7 @@ def reweigh(item: i32, model: Model, weighed: Weighed):
     after = maximum(f + d, model.least)
     if EXCLUDES:
         beyond = where(after > model.most, 1, 0)
-        if team_max(real(beyond)) > 0.0:
+        if team_any(beyond == 1) == 1:
             after = where(beyond == 1, without_one(item, beyond, model, weighed), after)
     put(weighed.after, 32 * item, bits(minimum(after, model.most)))
 

@@ -184,8 +184,8 @@ def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, found: Fou
 @stage
 def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: Found):
     """Follow a straight way to q through all voxels on it."""
-    going = 1.0
-    while going > 0.0:
+    going = 1
+    while going == 1:
         tx = border_met(course.p[0], q[0], course.x)
         ty = border_met(course.p[1], q[1], course.y)
         tz = border_met(course.p[2], q[2], course.z)
@@ -197,8 +197,8 @@ def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: Found):
         way = vec3(ahead[0] - course.p[0], ahead[1] - course.p[1], ahead[2] - course.p[2])
         course.length = course.length + length_of(transformed(way, grid.to_mm))
         course.p = ahead
-        going = team_max(real(leaves))
-        if going > 0.0:
+        going = team_any(leaves == 1)
+        if going == 1:
             end_visits(course, leaves, item, grid, found)
             along_x = (leaves == 1) & (tx == t)
             along_y = (leaves == 1) & (tx != t) & (ty == t)
