@@ -189,7 +189,7 @@ def _team_max(x, _pool: ti.template(), _lane):
 
 @ti.func
 def _team_any(holds, _pool: ti.template(), _lane):
-    return ti.simt.subgroup.reduce_or(ti.cast(holds, ti.i32))
+    return ti.simt.subgroup.reduce_max(ti.cast(holds, ti.i32))
 
 
 @ti.func
@@ -199,8 +199,9 @@ def _team_first(holds, _pool: ti.template(), _lane):
 
 @ti.func
 def _team_value(x, number, _pool: ti.template(), _lane):
-    own = ti.select(_lane == number, ti.bit_cast(x, ti.i32), 0)
-    return ti.bit_cast(ti.simt.subgroup.reduce_or(own), ti.f32)
+    # a maximum, since Quadrants has no bitwise reductions
+    own = ti.select(_lane == number, ti.bit_cast(x, ti.i32), ti.i32(-0x80000000))
+    return ti.bit_cast(ti.simt.subgroup.reduce_max(own), ti.f32)
 
 
 @ti.func
