@@ -11,7 +11,7 @@ from ...linker.rng import philox, uniform
 from ..interpolate import Volume
 from ..lanes import Cells, cross, either, normalised
 from ..orientation.pmf import Pmf
-from .arcs import binormal_after, onward, tangent_after
+from .arcs import binormal_after, onward, settled, tangent_after
 
 amplitude = Hole("amplitude of the orientation function at each lane's point, in its direction")
 SEGMENTS = Constant("segments of a probe, one less than its quality")
@@ -55,7 +55,10 @@ class Ptt(Pmf):
 # ------------------------------------------------------------------------------------------------- a candidate
 @func
 def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
-    """Curvatures (k1, k2), uniform in the disc up to the maximum curvature, and the random number to accept them by."""
+    """Curvatures (k1, k2) and the random number to accept them by.
+
+    They are uniform in the disc up to the maximum curvature, but small ones are as ``settled`` returns them.
+    """
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
     u = uniform(w[0])
     radius = method.max_curvature * (u * reciprocal_root(u))
@@ -65,7 +68,9 @@ def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) ->
     odd = (quarter == 1.0) | (quarter == 3.0)
     x = radius * where(odd, a[1], a[0])
     y = radius * where(odd, a[0], a[1])
-    return vec3(where(quarter >= 2.0, 0.0 - x, x), where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y), uniform(w[2]))
+    k1 = where(quarter >= 2.0, 0.0 - x, x)
+    k2 = where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y)
+    return vec3(settled(k1, k2), settled(k2, k1), uniform(w[2]))
 
 
 @func

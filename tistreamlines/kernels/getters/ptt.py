@@ -15,7 +15,7 @@ from ..interpolate import Volume
 from ..lanes import cross, everywhere, normalised
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
-from .arcs import binormal_after, onward, settled, tangent_after
+from .arcs import binormal_after, onward, tangent_after
 from .probes import PARTS, STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
 from .tries import coded, drawn_with, try_number
 
@@ -65,9 +65,7 @@ def choose_try(
             if STRICT:
                 low = method.threshold
             last = heard(method, volume, here, t, n, b, low)
-        k1 = settled(drawn[0], drawn[1])
-        k2 = settled(drawn[1], drawn[0])
-        support = data_support(method, volume, here, t, n, b, k1, k2, last, scratch.pmf)
+        support = data_support(method, volume, here, t, n, b, drawn[0], drawn[1], last, scratch.pmf)
         if turn == 0:
             bound = bound_of(method, team_max(where(number < SAMPLES, support[0], 0.0)))
         tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
@@ -76,12 +74,12 @@ def choose_try(
         if first < 32:
             chosen = coded(first + turn * (32 // PARTS), NUMBER_BITS, c2)
             end = team_value(support[1], first)
-            turned = team_value(k1, first)
-            bent = team_value(k2, first)
+            k1 = team_value(drawn[0], first)
+            k2 = team_value(drawn[1], first)
             barrier()
             scratch.carried[9] = end
-            scratch.carried[10] = turned
-            scratch.carried[11] = bent
+            scratch.carried[10] = k1
+            scratch.carried[11] = k2
             barrier()
         turn = turn + 1
     return chosen
@@ -147,9 +145,7 @@ def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2:
     if ABREAST:
         step = lanes(c1)
     drawn = candidate(method, c0, step, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
-    k1 = settled(drawn[0], drawn[1])
-    k2 = settled(drawn[1], drawn[0])
-    return carry_frame(method, scratch, code, k1, k2, c0, c1, c2, key)
+    return carry_frame(method, scratch, code, drawn[0], drawn[1], c0, c1, c2, key)
 
 
 @func
@@ -235,9 +231,8 @@ def support_of(
         b = sideways(t, lanes(c0), lanes(c1), branch, number, key)
         n = cross(b, t)
     drawn = candidate(method, lanes(c0), lanes(c1), branch, number, key)
-    k1 = settled(drawn[0], drawn[1])
-    k2 = settled(drawn[1], drawn[0])
-    end = team_value(data_support(method, volume, everywhere(p), t, n, b, k1, k2, lanes(0.0), scratch.pmf)[1], 0)
+    support = data_support(method, volume, everywhere(p), t, n, b, drawn[0], drawn[1], lanes(0.0), scratch.pmf)
+    end = team_value(support[1], 0)
     barrier()
     scratch.carried[9] = end
     barrier()
