@@ -286,7 +286,7 @@ def team_first(condition):
 
 
 def team_value(x, number):
-    """The real that a lane has, known to all; ``number`` is the lane's."""
+    """The real that the lane with this number has, known to all."""
     return x[number]
 
 

@@ -240,7 +240,7 @@ def team_first(typingctx, condition):
 @intrinsic
 def team_value(typingctx, lanes, number):
     """The value of one lane."""
-    target = {"f4": types.float32, "f8": types.float64}[lanes.kind]
+    target = {"f4": types.float32, "f8": types.float64, "i4": types.int32}[lanes.kind]
 
     def build(context, builder, sig, args):
         return builder.extract_element(args[0], context.cast(builder, args[1], number, types.int32))
@@ -317,16 +317,6 @@ def trailing_zeros(typingctx, word):
     return types.uint64(types.uint64), build
 
 
-@intrinsic
-def pick(typingctx, lanes, number):
-    """The value of one lane."""
-
-    def build(context, builder, sig, args):
-        return builder.extract_element(args[0], builder.trunc(args[1], I32))
-
-    return types.int32(lanes, types.uint64), build
-
-
 @njit
 def collect(items, count, marks, limit):
     """List ``l + 32 k`` for each bit k of lane l's marks."""
@@ -334,7 +324,7 @@ def collect(items, count, marks, limit):
     flags = move_mask(marks != 0)
     while flags != 0:
         lane_number = trailing_zeros(flags)
-        rest = types.uint64(pick(marks, lane_number))
+        rest = types.uint64(team_value(marks, lane_number))
         while rest != 0 and n < limit:
             items[n] = lane_number + types.uint64(32) * trailing_zeros(rest)
             n += 1

@@ -33,6 +33,7 @@ FUSES = ("cuda",)
 # Archs whose drivers get launches late: Taichi gathers them until it has to wait for one of them, or until another one comes so
 # many seconds after the first.
 LATE_ARCHS, LATE_SECONDS = ("vulkan", "metal"), 0.002
+OF_TEAMS = ("collect", "team_any", "team_first", "team_max", "team_min", "team_value")  # words that ``team.py`` defines
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
@@ -81,8 +82,7 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
         "add": lambda array, index, value: f"ti.atomic_add({array}[{index}], {value})",
         "take": lambda array, index: f"{array}[{index}]",
         "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
-        "collect": lambda items, count, marks, limit: f"_collect({items}, {count}, {marks}, {limit}, _pool, _lane)",
-        **{name: _of_team(name) for name in ("team_any", "team_first", "team_max", "team_min", "team_value")},
+        **{name: _of_team(name) for name in OF_TEAMS},
         "barrier": lambda: barrier,
         "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
         "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",

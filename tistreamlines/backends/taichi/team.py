@@ -151,7 +151,7 @@ def _team_value(x, number, _pool: ti.template(), _lane):
 
 @ti.func
 def _marks_before(marks, _pool: ti.template(), _lane):
-    # few lanes have more than one mark
+    # one turn for each mark of the lane with most of them, which has hardly ever more than two
     number = 0
     rest = marks
     flags = ti.simt.warp.ballot(ti.cast(rest != 0, ti.i32))

@@ -57,7 +57,7 @@ class Ptt(Pmf):
 def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
     """Curvatures (k1, k2) and the random number to accept them by.
 
-    They are uniform in the disc up to the maximum curvature, but small ones are as ``settled`` returns them.
+    The curvatures are uniform in the disc up to the greatest one, but ``settled`` replaces small ones.
     """
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
     u = uniform(w[0])

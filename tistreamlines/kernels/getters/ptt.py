@@ -72,6 +72,7 @@ def choose_try(
         fit = accepted(drawn[2], bound, support[0]) == 1
         first = team_first(tried & fit)
         if first < 32:
+            # of lanes that share a probe, the first one has the number of the candidate
             chosen = coded(first + turn * (32 // PARTS), NUMBER_BITS, c2)
             end = team_value(support[1], first)
             k1 = team_value(drawn[0], first)

@@ -90,7 +90,7 @@ def enter(
             passage.here[item] = where(number == 0, listed, number - 1)
         else:
             number = team_any(found == 1)
-        if number == 0:
+        if number == 0:  # the voxel is not listed yet
             # every lane writes it, and so each lane reads what it wrote itself
             visited[first + listed] = place
             if LISTS:
