@@ -7,18 +7,14 @@ at a block's barrier, which x64 lacks.
 
 from __future__ import annotations
 
-import os
-import re
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import importing, python
+from commands import in_own_process
 from dialects import ints, reals
 from dialects import run as run_on_cpu
 from interpolate_kernels import sample
@@ -26,14 +22,10 @@ from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, sh
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
-from tables import prepare_boot, prepare_det, prepare_prob
-from taichi_runs import TAICHI_ALONE
+from tables import prepare_boot
 
 from tistreamlines.backends.taichi import program as _taichi
-from tistreamlines.backends.taichi import runtime as _taichi_runtime
-from tistreamlines.backends.taichi import trial as _taichi_trial
-from tistreamlines.backends.taichi.block import TYPES, lay_out
-from tistreamlines.backends.taichi.team import team_kind
+from tistreamlines.backends.taichi.block import TYPES
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
@@ -260,14 +252,6 @@ def save(what: str, arch: str, path: str) -> None:
     np.savez(path, **{"kernels": compute_kernels, "engines": compute_engines}[what](arch))
 
 
-def in_own_process(call: str, *arguments: object) -> str:
-    """Call a function of this module in a process of its own; return what it prints."""
-    code = f"test_taichi.{call}(*sys.argv[1:])"
-    done = python("-c", importing(__file__) + code, *arguments, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
 def computed(what: str, arch: str, folder: Path) -> dict[str, np.ndarray]:
     """What an arch computes, or a skip that says why it is not here."""
     if arch != "x64":
@@ -275,7 +259,7 @@ def computed(what: str, arch: str, folder: Path) -> dict[str, np.ndarray]:
             choose(arch)
         except DeviceError as error:
             pytest.skip(str(error))
-    in_own_process("save", what, arch, folder / "results.npz")
+    in_own_process(__file__, "save", what, arch, folder / "results.npz")
     with np.load(folder / "results.npz") as stored:
         return dict(stored)
 
@@ -355,123 +339,3 @@ def test_fast_tracks_much_the_same(engines):
     assert np.isfinite(points).all()
     assert (points >= -0.5 * SIDES).all()
     assert (points <= (np.array(SHAPE) - 0.5) * SIDES).all()
-
-
-# --------------------------------------------------------------------------------------------- the right device
-@pytest.mark.parametrize("subgroup", [None, 4, 8, 16, 64])
-@pytest.mark.parametrize("arch", ["vulkan", "metal"])
-def test_teams_wider_or_narrower_than_a_subgroup_meet_in_memory(arch, subgroup):
-    text = _taichi.dialect(arch, exact=True, kind=team_kind(arch, subgroup)).header
-    assert "subgroup." not in text
-    assert "warp." not in text
-    assert "block.sync()" in text
-
-
-def test_teams_of_one_warp_or_subgroup_use_its_operations():
-    headers = {arch: _taichi.dialect(arch, exact=True, kind=team_kind(arch, 32)).header for arch in ("vulkan", "cuda")}
-    assert "subgroup." in headers["vulkan"]
-    assert "warp." in headers["cuda"]
-    assert "subgroup." not in headers["cuda"]
-
-
-@pytest.mark.parametrize(("arch", "kind"), [("cuda", "warp"), ("vulkan", "subgroup")])
-def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
-    """On a GPU; the devices of software have no such teams."""
-    gpu = Device(arch, 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
-    assert team_kind(arch, gpu.subgroup) == kind
-    source = source_of([], boot_case())
-    alone, tracking = lay_out(gpu, bare([]), kind), lay_out(gpu, source, kind)
-    assert alone.teams > 1
-    assert alone.tables(bare([]), ["count"]) == []
-    held = tracking.tables(source, [*source.scratch, *boot_case().arrays])
-    assert held
-    assert tracking.tables(source, [*source.scratch, held[0], "volume_rows"]) == held[:1]
-    assert alone.queued and tracking.queued
-
-
-def test_kernels_with_regions_have_few_teams_in_a_block_of_cuda():
-    """They need more registers than eight teams leave them; halves that carry numbers are an exception."""
-    gpu = Device("cuda", 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
-    kinds = {(kind, carried): [lay_out(gpu, source_of([], boot_case(), HAS_BITS=bits, CARRIED=carried), kind).teams
-             for bits in (0, 1)] for kind in ("warp", "subgroup") for carried in (0, 9)}  # fmt: skip
-    assert kinds["warp", 0] == [8, 4]
-    assert kinds["warp", 9] == [8, 8]
-    assert kinds["subgroup", 0] == kinds["subgroup", 9]
-    assert len(set(kinds["subgroup", 0])) == 1
-
-
-def compile_for_subgroups(getter: str) -> None:
-    """Compile the kernels for Vulkan with subgroups of 32, which the device need not have: results mean nothing."""
-    os.environ["TISTREAMLINES_TAICHI"] = '{"offline_cache": false}'
-    _taichi_trial.open_checked = lambda *_: "subgroup"
-    device = replace(choose("vulkan"), subgroup=32)
-    values = np.random.default_rng(0).random((3, 3, 3, 181), np.float32)
-    make = {"prob": prepare_prob, "det": prepare_det}[getter]
-    # no streamline takes a step where the stop map is 0: with reductions that mean nothing, a loop may have no end
-    prepared = make("pmf", values, np.zeros((3, 3, 3), np.float32), 0.5, np.ones((1, 3)), sphere="small")
-    Engine(prepared, Space(np.eye(4), (3, 3, 3)), device, Settings(0.5))
-    print("compiled")
-
-
-@TAICHI_ALONE
-@pytest.mark.parametrize("getter", ["prob", "det"])
-def test_kernels_compile_for_subgroups_of_32(getter):
-    """Taichi forgets the type of what a subgroup operation returns, and may then fail on a comparison with it."""
-    try:
-        choose("vulkan")
-    except DeviceError as error:
-        pytest.skip(str(error))
-    assert "compiled" in in_own_process("compile_for_subgroups", getter)
-
-
-def try_to_start(arch: str) -> None:
-    """Start Taichi on a made-up device of an arch and print what comes of it."""
-    device = Device(arch, 0, "a GPU", "", None, False, True, "")
-    try:
-        print("started", _taichi_runtime.start(device).ti.cfg.arch)
-    except DeviceError as error:
-        print("DeviceError:", error)
-
-
-@pytest.mark.parametrize("arch", GPUS)
-def test_an_arch_that_is_missing_is_an_error(arch):
-    try:
-        choose(arch)
-    except DeviceError as error:
-        assert arch in str(error)
-    else:
-        pytest.skip(f"{arch} is here")
-    if arch != "vulkan":  # without a loader Taichi's own search for Vulkan may end the process
-        said = in_own_process("try_to_start", arch)
-        assert re.search(rf"DeviceError: {arch}: [\w ]+ (cannot start|does not compile|is installed)", said)
-
-
-@TAICHI_ALONE
-def test_the_environment_cannot_change_the_arch(monkeypatch):
-    try:
-        choose("vulkan")
-    except DeviceError as error:
-        pytest.skip(str(error))
-    monkeypatch.setitem(os.environ, "TI_ARCH", "x64")
-    said = in_own_process("try_to_start", "vulkan")
-    assert "DeviceError: TI_ARCH in the environment makes Taichi run on" in said
-    assert "started" not in said
-
-
-def start_and_flush() -> None:
-    """Start Taichi and print whether numpy still has denormals, here and in a new thread."""
-    tiny = np.array([1e-38], np.float32)
-    held = []
-    _taichi_runtime.start(choose("vulkan"))
-    thread = threading.Thread(target=lambda: held.append((tiny * np.float32(0.01))[0] > 0))
-    thread.start()
-    thread.join()
-    print("denormals:", held[0] and (tiny * np.float32(0.01))[0] > 0)
-
-
-def test_taichi_leaves_the_hosts_arithmetic_alone():
-    try:
-        choose("vulkan")
-    except DeviceError as error:
-        pytest.skip(str(error))
-    assert "denormals: True" in in_own_process("start_and_flush")

@@ -48,6 +48,14 @@ def importing(file: str) -> str:
     return f"import sys; sys.path[:0] = {folders!r}; import {Path(file).stem}; "
 
 
+def in_own_process(file: str, call: str, *arguments: object) -> str:
+    """Call a function of a test's file in a process of its own; return what it prints."""
+    code = f"{Path(file).stem}.{call}(*sys.argv[1:])"
+    done = python("-c", importing(file) + code, *arguments, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
 def assert_same_bits(file: str, arch: str, folder: Path, expected: dict[str, np.ndarray]) -> None:
     """Assert that a test module's ``compute`` gives these arrays on an arch, bit for bit."""
     found = computed(file, arch, folder)

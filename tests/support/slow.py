@@ -25,11 +25,13 @@ SLOW = {
         "test_taichi_is_not_taken_from_others_nor_by_them",
     ),
     "backends/taichi": (
-        "test_an_arch_that_is_missing_is_an_error", "test_engine_tracks_the_cpus_streamlines",
-        "test_fast_tracks_much_the_same", "test_kernels_compile_for_subgroups_of_32", "test_known_random_words",
+        "test_engine_tracks_the_cpus_streamlines", "test_fast_tracks_much_the_same", "test_known_random_words",
         "test_redrawn_fits_give_the_cpus_bits", "test_scalar_kernels_give_the_cpus_bits",
-        "test_taichi_leaves_the_hosts_arithmetic_alone", "test_team_kernels_give_the_cpus_bits",
-        "test_the_environment_cannot_change_the_arch",
+        "test_team_kernels_give_the_cpus_bits",
+    ),
+    "backends/taichi_devices": (
+        "test_an_arch_that_is_missing_is_an_error", "test_kernels_compile_for_subgroups_of_32",
+        "test_taichi_leaves_the_hosts_arithmetic_alone", "test_the_environment_cannot_change_the_arch",
     ),
     "backends/trial": (
         "test_a_device_whose_subgroups_are_smaller_than_it_says_is_caught",
