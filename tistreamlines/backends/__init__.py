@@ -39,11 +39,10 @@ def open_program(
         from .numba.program import NumbaProgram
 
         return NumbaProgram(source, fast=not exact, threads=threads)
-    from .taichi.program import TaichiProgram
-    from .taichi.trial import open_checked
+    from .taichi.trial import open_checked, program_class
 
     kind = open_checked(device, exact, profile)
-    return TaichiProgram(device, source, exact=exact, profile=profile, kind=kind)
+    return program_class(device)(device, source, exact=exact, profile=profile, kind=kind)
 
 
 def import_beside(arch: str) -> None:

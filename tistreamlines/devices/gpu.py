@@ -168,7 +168,7 @@ class _InstanceInfo(c.Structure):
 
 
 @contextmanager
-def _vulkan() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
+def vulkan_instance() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
     """Open a Vulkan instance; yield the library and its physical devices in vkEnumeratePhysicalDevices' order."""
     names = {"win32": ["vulkan-1.dll"], "darwin": ["libvulkan.1.dylib", "libMoltenVK.dylib"]}
     names = names.get(sys.platform, ["libvulkan.so.1"])
@@ -243,7 +243,7 @@ def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
 
 
 def vulkan_devices() -> list[Device]:
-    with _vulkan() as (lib, handles):
+    with vulkan_instance() as (lib, handles):
         devices = [_vulkan_device(lib, index, handle) for index, handle in enumerate(handles)]
     devices = _visible(devices)
     hardware = any(device.available and not device.software for device in devices)
@@ -266,7 +266,7 @@ def _visible(devices: list[Device]) -> list[Device]:
 
 
 def vulkan_free(device: Device) -> int | None:
-    with _vulkan() as (lib, handles):
+    with vulkan_instance() as (lib, handles):
         query = getattr(lib, "vkGetPhysicalDeviceMemoryProperties2", None)
         if query is None or device.index >= len(handles):
             return None

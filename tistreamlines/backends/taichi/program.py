@@ -21,7 +21,7 @@ from ...linker.once import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
-from .block import entry_text, lay_out
+from .block import Block, entry_text, lay_out
 from .copies import copies
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
@@ -99,28 +99,49 @@ def _fused(left: str, symbol: str, right: str) -> str:
     return f"({left} * {right} - _nil)" if symbol == "*" else f"({left} * _one {symbol} {right})"
 
 
-def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True) -> Dialect:
+def dialect(
+    arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True
+) -> Dialect:
     """Return Taichi's spelling for an arch.
 
     ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
-    64-bit integers.
+    64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering.
     """
     kind = kind or team_kind(arch, None)
     return Dialect(
-        name=f"{arch}{'' if exact else 'fast'}",
+        name=f"{arch}{'' if exact else 'fast'}{'' if guarded else 'marked'}",
         header=HEADER + ("" if int64 else HALVES) + OPERATIONS[kind] + COLLECT,
         decorator="@ti.func",
         spell=_spell(BARRIERS[kind], int64),
         literal=repr,
         logic=_logic,
         hidden=("_zero", "_nil", "_one", "_lane", "_pool: ti.template()"),
-        guard=(_fused if arch in FUSES else _guarded) if exact else None,
+        guard=(_fused if arch in FUSES else _guarded) if exact and guarded else None,
         each=_each,
         unroll=lambda n: f"ti.static(range({n}))",
         # lavapipe loses values of threads around such a loop in a long kernel, such as that of ifod1 with backtracking
         roll=lambda n: f"range({n})" if kind == "block" else f"range({n} + _zero)",
         parameter=lambda name, kind: f"{name}: ti.template()" if kind in (REALS, INTS) else name,
     )
+
+
+def linked_for(
+    device: Device, source: Source, exact: bool, kind: str | None, queued: bool, *, guarded: bool = True,
+    sliced: bool = True,
+) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:  # fmt: skip
+    """Return the text of a module of Taichi's, the signatures of its kernels, and its blocks.
+
+    Parameters are those of :class:`TaichiProgram` and :func:`dialect`; ``sliced``: see :class:`.internals.Internals`.
+    """
+    kind = kind or team_kind(device.arch, device.subgroup)
+    linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.fill)
+    block = lay_out(device, source, kind, sliced)
+    block = replace(block, queued=block.queued and queued)
+    signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
+    text = linked.text + (SLICES if block.sliced else "")
+    for name, signature in signatures.items():
+        text += "\n\n" + entry_text(name, signature, source, block)
+    return text, signatures, block
 
 
 class TaichiProgram:
@@ -146,14 +167,8 @@ class TaichiProgram:
     ) -> None:  # fmt: skip
         self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
         self.ti, self.scratch = self.runtime.ti, source.scratch
-        kind = kind or team_kind(device.arch, device.subgroup)
-        linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64), source.fill)
-        self.block = lay_out(device, source, kind, self.runtime.parts.sliced)
-        self.block = replace(self.block, queued=self.block.queued and queued)
-        self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
-        text = linked.text + (SLICES if self.block.sliced else "")
-        for name, signature in self.signatures.items():
-            text += "\n\n" + entry_text(name, signature, source, self.block)
+        sliced = self.runtime.parts.sliced
+        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, sliced=sliced)
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
         self._to_device, self._to_host = copies(self.runtime.address_of, self._transfers, self.ti.sync)
         with self.runtime.turn(exact):

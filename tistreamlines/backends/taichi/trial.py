@@ -98,6 +98,13 @@ class Verdict:
 _verdicts: dict[tuple[str, int, str], Verdict] = {}
 
 
+def program_class(device: Device) -> Any:
+    """Return the class of a device's programs: Vulkan devices need Taichi's runtime only with compilers that were not tried."""
+    from ..vulkan.program import VulkanProgram, drives
+
+    return VulkanProgram if drives(device) else TaichiProgram
+
+
 def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     """Start Taichi on a device and test it; return what a team is (see ``team.team_kind``).
 
@@ -106,7 +113,8 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     DeviceError
         If the device fails the test.
     """
-    start(device, profile)
+    if program_class(device) is TaichiProgram:
+        start(device, profile)
     verdict = judged(device, profile)
     if faults := [f for f in verdict.faults if exact or f != ORDER]:
         way_out = "use another arch" if faults != [ORDER] else "use --fast, or another arch"
@@ -152,7 +160,7 @@ def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
     """Names of the parts of the test that a device fails, with teams of a kind."""
     a, b, tiny = _inputs()
     # no queue: if teams do not work, a lane could read an undefined number from it, and write anywhere
-    program = TaichiProgram(device, Source([trial], scratch=SCRATCH), exact=True, profile=profile, kind=kind, queued=False)
+    program = program_class(device)(device, Source([trial], scratch=SCRATCH), exact=True, profile=profile, kind=kind, queued=False)
     values = {"a": program.array(a), "b": program.array(b), "tiny": program.array(tiny)}
     values |= {"out": program.empty(TEAMS * 5 * ROW, "ints"), "found": program.empty(TEAMS * 2 * ROW, "ints")}
     program.run("trial", TEAMS, values)

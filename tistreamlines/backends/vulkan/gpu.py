@@ -1,0 +1,283 @@
+"""A Vulkan device of this process: its memory, and the queue of what it is to do, in order.
+
+All that is submitted has a number, and the device counts how far it has come, so the host can wait for a copy while the
+kernels that were launched after it still run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes as c
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...devices import Device
+from ...devices.gpu import vulkan_instance
+from ...errors import DeviceError, DeviceMemoryError, LostDeviceError
+from . import api
+from .api import checked, structure
+
+SLOTS = 256  # submissions that are not finished, at most
+ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
+TEMPORARY = 1 << 20  # bytes that the tasks of a kernel exchange; Taichi's kernels use a few
+INT64 = 40  # place of a flag among Vulkan's features
+IDLE_COPIES = 8  # buffers on the host that are kept for later copies
+_opened: dict[int, Gpu] = {}
+_opening = threading.Lock()
+
+
+def opened(device: Device) -> Gpu:
+    """Return a device, which this process opens once."""
+    with _opening:
+        if device.index not in _opened or _opened[device.index].process != os.getpid():
+            _opened[device.index] = Gpu(device)
+        return _opened[device.index]
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of the device or of the host: handles of Vulkan, where kernels find it, and where the host does."""
+
+    handle: int
+    memory: int
+    size: int
+    address: int = 0
+    mapped: int = 0
+    used: int = 0  # the last submission that uses it
+
+
+class Gpu:
+    """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
+
+    Attributes
+    ----------
+    submitted : number of the last submission.
+    kernels : what was compiled, by the hash of its text.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.process, self._stack = device, os.getpid(), ExitStack()
+        library, handles = self._stack.enter_context(vulkan_instance())
+        self.physical, self.vk = handles[device.index], api.functions(library)
+        self._lock, self.submitted, self._finished, self.kernels = threading.RLock(), 0, 0, {}
+        self._spent: deque[Buffer] = deque()
+        self._copies: list[Buffer] = []
+        family = self._family()
+        self._open(family)
+        self._semaphore = self.made("vkCreateSemaphore", structure(api.SemaphoreInfo, next=structure(api.SemaphoreType, type=1)))
+        self._types = self._memory_types()
+        self._commands = self._command_buffers(family)
+        self.arguments = self.buffer(SLOTS * ARGUMENTS, host=True)
+        self.layout, self.bound = self._descriptors(self.buffer(TEMPORARY))
+        atexit.register(self._end)
+
+    # ------------------------------------------------------------------------------------------------------------- opening
+    def call(self, name: str, *arguments: Any) -> None:
+        checked(self.vk[name](*arguments), name)
+
+    def made(self, name: str, info: Any) -> int:
+        out = c.c_uint64()
+        self.call(name, self.handle, c.byref(info), None, c.byref(out))
+        return out.value
+
+    def _family(self) -> int:
+        """Return the number of the first family of queues that computes."""
+        count = c.c_uint32()
+        self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), None)
+        found = (c.c_uint32 * (6 * count.value))()
+        self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), c.byref(found))
+        return next(number for number in range(count.value) if found[6 * number] & api.COMPUTE)
+
+    def _open(self, family: int) -> None:
+        priority = c.c_float(1.0)
+        queue = structure(api.QueueInfo, family=family, count=1, priorities=c.addressof(priority))
+        timeline = structure(api.TimelineFeature, able=1)
+        address = structure(api.AddressFeature, able=1, next=timeline)
+        features = structure(api.Features2, next=address, **{f"f{INT64}": int(self.device.int64)})
+        info = structure(api.DeviceInfo, next=features, queue_count=1, queues=queue)
+        handle, out = c.c_void_p(), c.c_void_p()
+        self.call("vkCreateDevice", self.physical, c.byref(info), None, c.byref(handle))
+        self.handle = handle.value
+        self.vk["vkGetDeviceQueue"](self.handle, family, 0, c.byref(out))
+        self._queue = out.value
+
+    def _memory_types(self) -> list[int]:
+        raw = (c.c_uint32 * 260)()  # VkPhysicalDeviceMemoryProperties
+        self.vk["vkGetPhysicalDeviceMemoryProperties"](self.physical, c.byref(raw))
+        return [raw[1 + 2 * number] for number in range(raw[0])]
+
+    def _command_buffers(self, family: int) -> Any:
+        reset = 2  # each by itself, when it begins anew
+        pool = self.made("vkCreateCommandPool", structure(api.CommandPoolInfo, flags=reset, family=family))
+        out = (c.c_void_p * SLOTS)()
+        info = structure(api.CommandsInfo, pool=pool, count=SLOTS)
+        self.call("vkAllocateCommandBuffers", self.handle, c.byref(info), c.byref(out))
+        return out
+
+    def _descriptors(self, temporary: Buffer) -> tuple[int, Any]:
+        """Return the layout of all pipelines, and the one set: a kernel's arguments, and what its tasks exchange."""
+        kinds, buffers = (api.UNIFORM_DYNAMIC, api.STORAGE), (self.arguments, temporary)
+        places = (0, 2)  # as Taichi numbers them
+        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(places, kinds)])
+        layout = c.c_uint64(self.made("vkCreateDescriptorSetLayout", structure(api.SetLayoutInfo, count=2, bindings=bindings)))
+        sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
+        pool = self.made("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
+        bound = c.c_uint64()
+        info = structure(api.SetInfo, pool=pool, count=1, layouts=c.addressof(layout))
+        self.call("vkAllocateDescriptorSets", self.handle, c.byref(info), c.byref(bound))
+        for place, kind, buffer, size in zip(places, kinds, buffers, (ARGUMENTS, TEMPORARY)):
+            held = api.SetBuffer(buffer.handle, 0, size)
+            write = structure(api.SetWrite, set=bound.value, binding=place, count=1, type=kind, buffers=held)
+            self.vk["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
+        return self.made("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=c.addressof(layout))), bound
+
+    def _end(self) -> None:
+        if self.process == os.getpid():
+            self.vk["vkDeviceWaitIdle"](self.handle)
+
+    # -------------------------------------------------------------------------------------------------------------- memory
+    @contextmanager
+    def turn(self) -> Any:
+        """Hold the device's lock."""
+        if self.process != os.getpid():
+            raise DeviceError(
+                f"{self.device.arch}: this process was forked from one that uses a GPU, which does not work in a fork: "
+                "make processes with multiprocessing's method 'spawn', or track there with --arch cpu"
+            )
+        with self._lock:
+            yield
+
+    def buffer(self, size: int, host: bool = False) -> Buffer:
+        """Allocate memory of the device, or of the host where copies begin and end."""
+        self._free()
+        try:
+            return self._allocated(size, host)
+        except DeviceMemoryError:  # what the last kernels use may be enough
+            self.wait(self.submitted)
+            self._free()
+            return self._allocated(size, host)
+
+    def _allocated(self, size: int, host: bool) -> Buffer:
+        size = max(16, size + -size % 4)
+        handle = self.made("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
+        needs, memory = api.MemoryNeeds(), 0
+        self.vk["vkGetBufferMemoryRequirements"](self.handle, handle, c.byref(needs))
+        flags = structure(api.MemoryFlags, flags=2)  # its address is asked for
+        info = structure(api.MemoryInfo, next=flags, size=needs.size, type=self._type(needs.types, host))
+        try:
+            memory = self.made("vkAllocateMemory", info)
+            self.call("vkBindBufferMemory", self.handle, handle, memory, 0)
+        except DeviceError:
+            self._destroy(Buffer(handle, memory, size))
+            raise
+        one = Buffer(handle, memory, size)
+        one.address = self.vk["vkGetBufferDeviceAddress"](self.handle, c.byref(structure(api.BufferAddress, buffer=handle)))
+        if host:
+            out = c.c_void_p()
+            self.call("vkMapMemory", self.handle, memory, 0, api.WHOLE, 0, c.byref(out))
+            one.mapped = out.value or 0
+        return one
+
+    def _type(self, allowed: int, host: bool) -> int:
+        """Return the number of the first type of memory that is allowed and has the most of what is wanted."""
+        seen = api.VISIBLE | api.COHERENT
+        for wanted in (seen | api.CACHED, seen) if host else (api.LOCAL, 0):
+            for number, flags in enumerate(self._types):
+                if allowed >> number & 1 and flags & wanted == wanted:
+                    return number
+        raise DeviceError(f"{self.device.arch}: {self.device.name} has no memory that the host can read: use another arch")
+
+    def forget(self, buffer: Buffer) -> None:
+        """Free a buffer as soon as nothing that was submitted uses it; Python may call this at any time, in any thread."""
+        buffer.used = self.submitted
+        self._spent.append(buffer)
+
+    def _free(self) -> None:
+        done = self.finished()
+        for _ in range(len(self._spent)):
+            buffer = self._spent.popleft()
+            if buffer.used <= done:
+                self._destroy(buffer)
+            else:
+                self._spent.append(buffer)
+
+    def _destroy(self, buffer: Buffer) -> None:
+        self.vk["vkDestroyBuffer"](self.handle, buffer.handle, None)
+        self.vk["vkFreeMemory"](self.handle, buffer.memory, None)
+
+    def copy_buffer(self, size: int) -> Buffer:
+        """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
+        done = self.finished()
+        fitting = [one for one in self._copies if one.size >= size and one.used <= done]
+        if fitting:
+            best = min(fitting, key=lambda one: one.size)
+            self._copies.remove(best)
+            return best
+        return self.buffer(size + size // 4, host=True)
+
+    def give_back(self, buffer: Buffer) -> None:
+        """Take a buffer back whose copy is submitted, and end those that lie idle."""
+        buffer.used = max(buffer.used, self.submitted)
+        self._copies.append(buffer)
+        if len(self._copies) > IDLE_COPIES:
+            self.forget(self._copies.pop(0))
+
+    # --------------------------------------------------------------------------------------------------------------- queue
+    def submit(self, record: Callable[[int, int], None]) -> int:
+        """Hand the device what ``record`` writes to a command buffer with a slot's number; return the submission's number."""
+        number = self.submitted + 1
+        slot = number % SLOTS
+        if number > SLOTS:
+            self.wait(number - SLOTS)
+        commands = self._commands[slot]
+        once = structure(api.BeginInfo, flags=1)
+        self.call("vkBeginCommandBuffer", commands, c.byref(once))
+        self.barrier(commands)
+        record(commands, slot)
+        self.barrier(commands)
+        self.call("vkEndCommandBuffer", commands)
+        listed, semaphore, value = c.c_void_p(commands), c.c_uint64(self._semaphore), c.c_uint64(number)
+        values = structure(api.SemaphoreValues, signal_count=1, signals=c.addressof(value))
+        info = structure(
+            api.SubmitInfo, next=values, command_count=1, commands=c.addressof(listed), signal_count=1,
+            signals=c.addressof(semaphore),
+        )  # fmt: skip
+        self.call("vkQueueSubmit", self._queue, 1, c.byref(info), 0)
+        self.submitted = number
+        return number
+
+    def copy(self, source: Buffer, target: Buffer, size: int) -> int:
+        """Copy bytes between the starts of two buffers, after all that was submitted; return the submission's number."""
+        region = structure(api.BufferCopy, size=size)
+
+        def record(commands: int, _: int) -> None:
+            self.vk["vkCmdCopyBuffer"](commands, source.handle, target.handle, 1, c.byref(region))
+
+        return self.submit(record)
+
+    def barrier(self, commands: int) -> None:
+        """Let what follows see all that was written before."""
+        both, reads = api.ALL_COMMANDS | api.HOST, api.MEMORY_READ | api.MEMORY_WRITE
+        seen = structure(api.MemoryBarrier, source=api.MEMORY_WRITE, target=reads)
+        self.vk["vkCmdPipelineBarrier"](commands, both, both, 0, 1, c.byref(seen), 0, None, 0, None)
+
+    def finished(self) -> int:
+        """Return the number of the last submission that is finished."""
+        value = c.c_uint64()
+        self.call("vkGetSemaphoreCounterValue", self.handle, self._semaphore, c.byref(value))
+        self._finished = max(self._finished, value.value)
+        return self._finished
+
+    def wait(self, number: int) -> None:
+        """Wait for a submission."""
+        if number <= self._finished:
+            return
+        semaphore, value = c.c_uint64(self._semaphore), c.c_uint64(number)
+        info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))
+        self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
+        self._finished = max(self._finished, number)

@@ -1,0 +1,177 @@
+"""Programs for Vulkan devices: kernels that Taichi has compiled, launched without its runtime."""
+
+from __future__ import annotations
+
+import ctypes as c
+import hashlib
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...devices import Device
+from ...devices.compilers import compiler_for
+from ...linker.records import INTS, REALS
+from ...linker.source import Source
+from ..faults import point
+from ..tried import is_tried
+from ..taichi.program import TEAMS, linked_for
+from .compiling import compiled
+from .gpu import Gpu, opened
+from .kernels import Kernel
+
+SMALL = 65536  # bytes that commands can hold
+FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
+
+
+def drives(device: Device) -> bool:
+    """Whether programs of a device run without Taichi's runtime."""
+    return device.arch == "vulkan" and compiler_for(device.arch).name == "taichi" and is_tried("taichi")
+
+
+class Array:
+    """An array of 4-byte numbers on the device."""
+
+    def __init__(self, gpu: Gpu, size: int) -> None:
+        self._gpu, self.buffer = gpu, gpu.buffer(4 * size)
+
+    def __del__(self) -> None:
+        if hasattr(self, "buffer") and not sys.is_finalizing():
+            self._gpu.forget(self.buffer)
+
+
+class VulkanProgram:
+    """Kernels linked for a Vulkan device; arrays live on it.
+
+    Parameters
+    ----------
+    device : where to run.
+    source : what is linked.
+    exact : do not reorder arithmetic.
+    profile : measure the time in kernels, each of which is waited for.
+    kind : what a team is, None for what suits the subgroup size that the device reports.
+    queued : teams may take items from a queue; if False, each has a fixed share.
+    """
+
+    copies_beside = True
+
+    def __init__(
+        self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
+        queued: bool = True,
+    ) -> None:  # fmt: skip
+        self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
+        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=False)
+        self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
+        if key not in self._gpu.kernels:
+            told = compiled(device, text, exact)
+            with self._gpu.turn():
+                self._gpu.kernels[key] = {name: Kernel(self._gpu, one) for name, one in told.items()}
+        self._kernels = self._gpu.kernels[key]
+        self._queue = self.empty(1, INTS)
+        self._spare: list[tuple[Array, int]] = []  # arrays that kernels gather in, and their sizes
+
+    def array(self, values: np.ndarray) -> Array:
+        """Return an array on the device that holds these values."""
+        return self.upload(self.empty(values.size, REALS), values)
+
+    def empty(self, size: int, kind: str) -> Array:
+        """Return an array of ``kind`` for kernels to fill."""
+        point("allocate")
+        with self._gpu.turn():
+            return Array(self._gpu, size)
+
+    def upload(self, array: Array, values: np.ndarray, *, beside: bool = False) -> Array:
+        """Copy values to the front of an array, and return it, without waiting for the device."""
+        held = np.ascontiguousarray(values, np.float32 if values.dtype.kind == "f" else np.int32)
+        if not held.nbytes:
+            return array
+        gpu, target, start = self._gpu, array.buffer, held.ctypes.data
+        with gpu.turn():
+            if held.nbytes <= SMALL:
+                gpu.submit(lambda to, _: gpu.vk["vkCmdUpdateBuffer"](to, target.handle, 0, held.nbytes, start))
+            else:
+                copy = gpu.copy_buffer(held.nbytes)
+                c.memmove(copy.mapped, start, held.nbytes)
+                gpu.copy(copy, target, held.nbytes)
+                gpu.give_back(copy)
+        return array
+
+    def host(self, array: Array, count: int) -> np.ndarray:
+        """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
+        return self.later(array, count)()
+
+    def later(self, array: Array, count: int) -> Callable[[], np.ndarray]:
+        """See :meth:`..program.Program.later`."""
+        out = np.empty(count, np.int32)
+        finish = self._copied_later(array, out)
+
+        def finished() -> np.ndarray:
+            finish()
+            return out
+
+        return finished
+
+    def _copied_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
+        """Let the device copy an array after what was launched so far; return what waits for that."""
+        gpu = self._gpu
+        if not len(out):
+            return lambda: None
+        with gpu.turn():
+            copy = gpu.copy_buffer(out.nbytes)
+            number = gpu.copy(array.buffer, copy, out.nbytes)
+
+        def finish() -> None:
+            gpu.wait(number)
+            c.memmove(out.ctypes.data, copy.mapped, out.nbytes)
+            with gpu.turn():
+                gpu.give_back(copy)
+
+        return finish
+
+    def sync(self) -> None:
+        """Wait for the device."""
+        self._gpu.wait(self._gpu.submitted)
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
+        if not count:
+            return
+        point(name)
+        teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams
+        taken = [(FORMATS[k], values[n]) for n, k in self.signatures[name] if n != "item" and n not in self.scratch]
+        arguments = [("i", count), ("i", teams), ("i", 0), ("Q", self._queue.buffer.address)]
+        arguments += [(kind, value.buffer.address if kind == "Q" else value) for kind, value in taken]
+        with self._gpu.turn():
+            if self.profile:
+                self.sync()
+            begun = time.perf_counter()
+            self._kernels[f"run_{name}"].launch(self._queue.buffer, teams, arguments)
+            if self.profile:
+                self.sync()
+                self._seconds += time.perf_counter() - begun
+
+    def submit(self) -> None:
+        """Do nothing: the device is handed each launch at once."""
+
+    def kernel_seconds(self) -> float:
+        """Return the seconds in kernels since the last call; 0 without profiling."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+    def gather(
+        self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
+    ) -> Callable[[], None]:
+        """Run a kernel and let what it writes be copied to the int32 array ``out``, of at most ``most`` elements.
+
+        See :meth:`..program.Program.gather`.
+        """
+        array, size = self._spare.pop() if self._spare else (None, 0)
+        if array is None or len(out) > size:
+            array, size = None, min(int(1.25 * len(out)), most)
+            array = self.empty(size, INTS)
+        self.run(name, count, values | {"out": array})
+        finish = self._copied_later(array, out)
+        self._spare.append((array, size))  # what is launched later comes after the copy
+        return finish
