@@ -56,11 +56,10 @@ def whole(head, tmp_path_factory):
 
 @pytest.mark.parametrize("submission", [30, 70, 89, SUBMISSION])
 def test_one_line_and_nothing_left(driver, track, tmp_path, submission):
-    """Taichi ends the process then, with a message of its own, before anything is made of what was not copied."""
     done = track("a.trx", "--arch", "vulkan", **driver | {"LOSING_AT": str(submission)})
     assert done.returncode == 1, done.stderr
-    assert "RHI Error: (-4) Vulkan device might be lost" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("Error: the device was lost while it computed")
+    told = "Error: the device was lost while it computed (Vulkan error -4 of vk"
+    assert done.stderr.splitlines()[-1].startswith(told)
     assert done.stderr.endswith("--resume keeps what it has tracked\n")
     assert not list(tmp_path.iterdir())
 
@@ -69,7 +68,7 @@ def test_a_run_with_resume_survives(driver, track, whole, tmp_path):
     done = track("a.trx", "--arch", "vulkan", "--resume", **driver, LOSING_ONCE=str(tmp_path / "once"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "once").exists()
-    assert "was lost (its process ended with SIGABRT): its worker is started anew" in done.stderr
+    assert "--resume keeps what it has tracked): its worker is started anew" in done.stderr
     assert (tmp_path / "a.trx").read_bytes() == whole
 
 

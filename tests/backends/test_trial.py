@@ -142,6 +142,7 @@ def caught_lying(arch: str) -> dict:
     streamlines = [digest(list(streamlines_of(arch, device=device))) for device in (choose(arch), liar)]
     dialect = _taichi.dialect
     _taichi.dialect = lambda *arguments: replace(dialect(*arguments), guard=None)
+    _taichi_trial.drives = lambda _: False  # else no operation has a guard, but a mark (test_vulkan.py)
     _taichi_trial._verdicts.clear()
     _taichi_trial.folder = lambda: None
     try:

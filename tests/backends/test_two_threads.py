@@ -16,6 +16,7 @@ from commands import python
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
 from tistreamlines.backends.taichi.front_end import quick_import
+from tistreamlines.backends.vulkan import drives
 from tistreamlines.devices import list_devices
 from tistreamlines.devices.compilers import COMPILERS
 from tistreamlines.io.images import reading
@@ -123,5 +124,6 @@ def test_the_list_of_environment_variables_stays_where_threads_read_it(head, arc
     done = python("-c", PLACES, arch, head.mask, *head.series, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     named = [line.split() for line in done.stdout.splitlines()]
-    assert {"import", "compile"} <= {name for name, _ in named}
+    others = set() if drives(arch) else {"import", "compile"}  # for Vulkan, Taichi runs in another process
+    assert others <= {name for name, _ in named}
     assert len({place for _, place in named}) == 1, named

@@ -15,8 +15,8 @@ from PIL import Image
 from places import DATA
 
 import tistreamlines as ts
-from tistreamlines.backends.taichi.program import TaichiProgram
-from tistreamlines.devices import list_devices
+from tistreamlines.backends.taichi.trial import program_class
+from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError, ParameterError
 from tistreamlines.io import tractograms
 from tistreamlines.tracking.products import density
@@ -66,9 +66,10 @@ def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
     points, batches = int(result.n_streamlines * result.mean_points), []
     monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", points // 3)
     monkeypatch.setattr(density, "LISTED", points)
-    listed, run, ran = density.in_parts, TaichiProgram.run, set()
+    kind = program_class(choose("vulkan"))
+    listed, run, ran = density.in_parts, kind.run, set()
     monkeypatch.setattr(density, "in_parts", lambda *given: (parts := listed(*given), batches.append(len(parts)))[0])
-    monkeypatch.setattr(TaichiProgram, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
+    monkeypatch.setattr(kind, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
     made = {}
     for arch in ("cpu", "vulkan"):
         made[arch] = {

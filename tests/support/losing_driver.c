@@ -15,9 +15,11 @@ typedef void (*Function)(void);
 typedef Function (*Lookup)(void *, const char *);
 typedef int32_t (*Submit)(void *, uint32_t, const void *, void *);
 typedef int32_t (*Idle)(void *);
+typedef int32_t (*Wait)(void *, const void *, uint64_t);
 
 static Submit submit;
 static Idle idle;
+static Wait wait_for;
 static Lookup device_function;
 static long submissions, last;
 
@@ -41,6 +43,10 @@ static int32_t our_submit(void *queue, uint32_t count, const void *submits, void
 
 static int32_t our_idle(void *queue) { return submissions < last ? idle(queue) : DEVICE_LOST; }
 
+static int32_t our_wait(void *device, const void *what, uint64_t patience) {
+    return submissions < last ? wait_for(device, what, patience) : DEVICE_LOST;
+}
+
 static Function ours(const char *name, Function theirs);
 
 static Function our_device_function(void *device, const char *name) { return ours(name, device_function(device, name)); }
@@ -53,6 +59,10 @@ static Function ours(const char *name, Function theirs) {
     if (theirs && !strcmp(name, "vkQueueWaitIdle")) {
         idle = (Idle)theirs;
         return (Function)our_idle;
+    }
+    if (theirs && !strcmp(name, "vkWaitSemaphores")) {
+        wait_for = (Wait)theirs;
+        return (Function)our_wait;
     }
     if (theirs && !strcmp(name, "vkGetDeviceProcAddr")) {
         device_function = (Lookup)theirs;

@@ -50,6 +50,10 @@ def import_beside(arch: str) -> None:
     if arch in ARCHS and arch not in ON_HOST:
         from ..devices.compilers import compiler_for
         from .taichi.importing import imported
+        from .vulkan import drives
+
+        if drives(arch):  # by code that another process compiles
+            return
 
         before_threads(arch)
 

@@ -167,9 +167,8 @@ class _InstanceInfo(c.Structure):
                 ("extensions", c.POINTER(c.c_char_p))]  # fmt: skip
 
 
-@contextmanager
-def vulkan_instance() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
-    """Open a Vulkan instance; yield the library and its physical devices in vkEnumeratePhysicalDevices' order."""
+def open_vulkan() -> tuple[c.CDLL, c.c_void_p, list[c.c_void_p]]:
+    """Open a Vulkan instance; return the library, it, and its physical devices in vkEnumeratePhysicalDevices' order."""
     names = {"win32": ["vulkan-1.dll"], "darwin": ["libvulkan.1.dylib", "libMoltenVK.dylib"]}
     names = names.get(sys.platform, ["libvulkan.so.1"])
     if (lib := load(*names)) is None:
@@ -186,12 +185,20 @@ def vulkan_instance() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
         code = lib.vkCreateInstance(c.byref(info), None, c.byref(instance))
     if code:
         raise MissingError(f"the Vulkan loader finds no driver (error {code}): install your GPU's Vulkan driver")
+    code = lib.vkEnumeratePhysicalDevices(instance, c.byref(count), None)
+    handles = (c.c_void_p * count.value)()
+    if code < 0 or lib.vkEnumeratePhysicalDevices(instance, c.byref(count), handles) < 0 or count.value == 0:
+        lib.vkDestroyInstance(instance, None)
+        raise MissingError(f"Vulkan finds no device (error {code}): install your GPU's Vulkan driver")
+    return lib, instance, [c.c_void_p(handle) for handle in handles[: count.value]]
+
+
+@contextmanager
+def vulkan_instance() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
+    """Open a Vulkan instance for a while; yield the library and its physical devices."""
+    lib, instance, handles = open_vulkan()
     try:
-        code = lib.vkEnumeratePhysicalDevices(instance, c.byref(count), None)
-        handles = (c.c_void_p * count.value)()
-        if code < 0 or lib.vkEnumeratePhysicalDevices(instance, c.byref(count), handles) < 0 or count.value == 0:
-            raise MissingError(f"Vulkan finds no device (error {code}): install your GPU's Vulkan driver")
-        yield lib, [c.c_void_p(handle) for handle in handles[: count.value]]
+        yield lib, handles
     finally:
         lib.vkDestroyInstance(instance, None)
 

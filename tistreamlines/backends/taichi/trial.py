@@ -26,6 +26,7 @@ from ...helpers import helper
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
+from ..vulkan import drives
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -99,10 +100,12 @@ _verdicts: dict[tuple[str, int, str], Verdict] = {}
 
 
 def program_class(device: Device) -> Any:
-    """Return the class of a device's programs: Vulkan devices need Taichi's runtime only with compilers that were not tried."""
-    from ..vulkan.program import VulkanProgram, drives
+    """Return the class of a device's programs."""
+    if not drives(device.arch):
+        return TaichiProgram
+    from ..vulkan.program import VulkanProgram, able
 
-    return VulkanProgram if drives(device) else TaichiProgram
+    return VulkanProgram if able(device) else TaichiProgram
 
 
 def open_checked(device: Device, exact: bool, profile: bool = False) -> str:

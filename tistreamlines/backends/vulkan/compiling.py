@@ -33,6 +33,8 @@ Compiled = dict[str, Any]  # of each kernel, by its name: what it takes, and its
 def compiled(device: Device, text: str, exact: bool) -> Compiled:
     """Return the compiled kernels of a module of Taichi's.
 
+    They need what :func:`.gpu.able` asks for.
+
     Returns
     -------
     dict
@@ -45,7 +47,7 @@ def compiled(device: Device, text: str, exact: bool) -> Compiled:
         If Taichi cannot compile it.
     """
     place, compiler = folder(), compiler_for(device.arch)
-    causes = [text, str(exact), str(device.int64), compiler.name, compiler.version, _source()]
+    causes = [text, str(exact), compiler.name, compiler.version, _source()]
     name = f"vulkan-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}.json"
     if place is not None and (kept := read(place / name)) is not None and kept[:64] == _seal(name, kept[64:]):
         return json.loads(kept[64:])
@@ -89,7 +91,7 @@ def _made(device: Device, text: str, exact: bool) -> Compiled:
 
     runtime = start(device)
     ti, module = runtime.ti, runtime.module(text, exact)
-    able = ["physical_storage_buffer", "subgroup_basic", "subgroup_arithmetic", *(["int64"] if device.int64 else [])]
+    able = ["physical_storage_buffer", "subgroup_basic", "subgroup_arithmetic", "int64"]
     kept = ti.aot.Module(ti.vulkan, caps=[f"spirv_version={SPIRV_VERSION}", *(f"spirv_has_{name}" for name in able)])
     arrays = {ti.f32: ti.ndarray(ti.f32, 1), ti.i32: ti.ndarray(ti.i32, 1)}
     with runtime.turn(exact), quick_front_end(runtime.compiler), tempfile.TemporaryDirectory() as place:

@@ -9,26 +9,47 @@ from __future__ import annotations
 import atexit
 import ctypes as c
 import os
+import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ...devices import Device
-from ...devices.gpu import vulkan_instance
-from ...errors import DeviceError, DeviceMemoryError, LostDeviceError
+from ...devices.gpu import open_vulkan, vulkan_instance
+from ...errors import DeviceError, DeviceMemoryError
 from . import api
 from .api import checked, structure
 
 SLOTS = 256  # submissions that are not finished, at most
 ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
 TEMPORARY = 1 << 20  # bytes that the tasks of a kernel exchange; Taichi's kernels use a few
-INT64 = 40  # place of a flag among Vulkan's features
-IDLE_COPIES = 8  # buffers on the host that are kept for later copies
+INT64 = "f40"  # a flag among Vulkan's features
+IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
 _opened: dict[int, Gpu] = {}
 _opening = threading.Lock()
+
+
+@cache
+def able(device: Device) -> bool:
+    """Whether a device has what programs need: memory with addresses, a timeline, and 64-bit integers.
+
+    MoltenVK was not tried.
+    """
+    version = [int(number) for number in re.findall(r"\d+", device.capability)]  # of 'Vulkan 1.3.230'
+    if sys.platform == "darwin" or version < [1, 2]:
+        return False
+    timeline = structure(api.TimelineFeature)
+    address = structure(api.AddressFeature, next=timeline)
+    features = structure(api.Features2, next=address)
+    # a loader may be older than the driver
+    with vulkan_instance() as (library, handles), suppress(AttributeError):
+        api.functions(library)["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
+    return bool(timeline.able and address.able and getattr(features, INT64))
 
 
 def opened(device: Device) -> Gpu:
@@ -61,8 +82,8 @@ class Gpu:
     """
 
     def __init__(self, device: Device) -> None:
-        self.device, self.process, self._stack = device, os.getpid(), ExitStack()
-        library, handles = self._stack.enter_context(vulkan_instance())
+        self.device, self.process = device, os.getpid()
+        library, _, handles = open_vulkan()  # for as long as the process lives: drivers end with it
         self.physical, self.vk = handles[device.index], api.functions(library)
         self._lock, self.submitted, self._finished, self.kernels = threading.RLock(), 0, 0, {}
         self._spent: deque[Buffer] = deque()
@@ -98,7 +119,7 @@ class Gpu:
         queue = structure(api.QueueInfo, family=family, count=1, priorities=c.addressof(priority))
         timeline = structure(api.TimelineFeature, able=1)
         address = structure(api.AddressFeature, able=1, next=timeline)
-        features = structure(api.Features2, next=address, **{f"f{INT64}": int(self.device.int64)})
+        features = structure(api.Features2, next=address, **{INT64: 1})
         info = structure(api.DeviceInfo, next=features, queue_count=1, queues=queue)
         handle, out = c.c_void_p(), c.c_void_p()
         self.call("vkCreateDevice", self.physical, c.byref(info), None, c.byref(handle))
@@ -123,14 +144,14 @@ class Gpu:
         """Return the layout of all pipelines, and the one set: a kernel's arguments, and what its tasks exchange."""
         kinds, buffers = (api.UNIFORM_DYNAMIC, api.STORAGE), (self.arguments, temporary)
         places = (0, 2)  # as Taichi numbers them
-        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(places, kinds)])
+        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(places, kinds, strict=True)])
         layout = c.c_uint64(self.made("vkCreateDescriptorSetLayout", structure(api.SetLayoutInfo, count=2, bindings=bindings)))
         sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
         pool = self.made("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
         bound = c.c_uint64()
         info = structure(api.SetInfo, pool=pool, count=1, layouts=c.addressof(layout))
         self.call("vkAllocateDescriptorSets", self.handle, c.byref(info), c.byref(bound))
-        for place, kind, buffer, size in zip(places, kinds, buffers, (ARGUMENTS, TEMPORARY)):
+        for place, kind, buffer, size in zip(places, kinds, buffers, (ARGUMENTS, TEMPORARY), strict=True):
             held = api.SetBuffer(buffer.handle, 0, size)
             write = structure(api.SetWrite, set=bound.value, binding=place, count=1, type=kind, buffers=held)
             self.vk["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
@@ -221,10 +242,10 @@ class Gpu:
         return self.buffer(size + size // 4, host=True)
 
     def give_back(self, buffer: Buffer) -> None:
-        """Take a buffer back whose copy is submitted, and end those that lie idle."""
+        """Take a buffer back whose copy is submitted, and free those that have lain idle longest."""
         buffer.used = max(buffer.used, self.submitted)
         self._copies.append(buffer)
-        if len(self._copies) > IDLE_COPIES:
+        while sum(one.size for one in self._copies) > IDLE_BYTES:
             self.forget(self._copies.pop(0))
 
     # --------------------------------------------------------------------------------------------------------------- queue

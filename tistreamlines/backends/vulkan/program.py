@@ -12,30 +12,24 @@ from typing import Any
 import numpy as np
 
 from ...devices import Device
-from ...devices.compilers import compiler_for
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
-from ..tried import is_tried
 from ..taichi.program import TEAMS, linked_for
 from .compiling import compiled
 from .gpu import Gpu, opened
+from .gpu import able as able
 from .kernels import Kernel
 
 SMALL = 65536  # bytes that commands can hold
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
 
 
-def drives(device: Device) -> bool:
-    """Whether programs of a device run without Taichi's runtime."""
-    return device.arch == "vulkan" and compiler_for(device.arch).name == "taichi" and is_tried("taichi")
-
-
 class Array:
     """An array of 4-byte numbers on the device."""
 
     def __init__(self, gpu: Gpu, size: int) -> None:
-        self._gpu, self.buffer = gpu, gpu.buffer(4 * size)
+        self._gpu, self.shape, self.buffer = gpu, (size,), gpu.buffer(4 * size)
 
     def __del__(self) -> None:
         if hasattr(self, "buffer") and not sys.is_finalizing():
@@ -62,7 +56,8 @@ class VulkanProgram:
         queued: bool = True,
     ) -> None:  # fmt: skip
         self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
-        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=False)
+        # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
+        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=device.software)
         self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
             told = compiled(device, text, exact)

@@ -34,9 +34,9 @@ def completed(code: bytes, exact: bool) -> bytes:
     listed = list(_instructions(words))
     kinds = [one[0] & 0xFFFF for one in listed]
     if exact:
-        marks = [[3 << 16 | DECORATE, one[2], NO_CONTRACTION] for one, kind in zip(listed, kinds) if kind in REAL_OPERATIONS]
+        results = [one[2] for one, kind in zip(listed, kinds, strict=True) if kind in REAL_OPERATIONS]
         first = next(place for place, kind in enumerate(kinds) if kind in ANNOTATIONS)
-        listed[first:first] = marks
+        listed[first:first] = [[3 << 16 | DECORATE, result, NO_CONTRACTION] for result in results]
     if any(kind in SUBGROUP_OPERATIONS for kind in kinds):
         listed.insert(0, [2 << 16 | CAPABILITY, SUBGROUP_ARITHMETIC])
     return np.array(words[:HEADER] + [word for one in listed for word in one], "<u4").tobytes()

@@ -102,7 +102,8 @@ def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     seed = u32(halves.seed[half >> 1]) + rules.first_seed
     branch = u32(counted(half, halves, NONE, particles.plan[TRIED]))
     numbers = drawn(particles, seed, u32(first + particles.plan[TURN]), branch, 32, rules.key)
-    chosen = i32(team_value(real(numbers), 0))
+    # the first lane's; with CUDA, Taichi would not make a whole number of ``team_value``, whose type it forgets
+    chosen = i32(team_max(where(lane() == 0, real(numbers), -1.0)))
     steps = particles.taken[chosen]
     for k in range(maximum(steps - 1, 0)):
         halves.codes[half * rules.max_steps + first + k] = particles.codes[32 * (k + 1) + chosen]
