@@ -131,6 +131,16 @@ def test_copies_use_the_same_memory_again(program):
     assert sorted(buffer.handle for buffer in device._copies) == sorted(held)
 
 
+def test_a_copy_that_nobody_asks_for_is_freed(program):
+    device, array = gpu.opened(choose("vulkan")), program.empty(100_000, "ints")
+    later = program.later(array, 100_000)
+    device._free()
+    before = len(device._spent)
+    del later
+    gc.collect()
+    assert len(device._spent) == before + 1
+
+
 def test_idle_memory_of_copies_is_given_back(program, monkeypatch):
     monkeypatch.setattr(gpu, "IDLE_BYTES", 1000)
     program.host(program.empty(100_000, "ints"), 100_000)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Reals32 = npt.NDArray[np.float32]
 
-COMPILING = ("backends/taichi/*.py", "linker/*.py", "linker/lang.py")  # files that decide what the test compiles
+COMPILING = ("backends/taichi/*.py", "backends/vulkan/*.py", "linker/*.py")  # files that decide what the test compiles
 WORKER = """
 from tistreamlines.backends.taichi.trial import main
 sys.exit(main(sys.argv[1]))

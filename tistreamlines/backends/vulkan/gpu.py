@@ -241,9 +241,9 @@ class Gpu:
             return best
         return self.buffer(size + size // 4, host=True)
 
-    def give_back(self, buffer: Buffer) -> None:
-        """Take a buffer back whose copy is submitted, and free those that have lain idle longest."""
-        buffer.used = max(buffer.used, self.submitted)
+    def give_back(self, buffer: Buffer, used: int) -> None:
+        """Take a buffer back, with the number of its copy, and free those that have lain idle longest."""
+        buffer.used = used
         self._copies.append(buffer)
         while sum(one.size for one in self._copies) > IDLE_BYTES:
             self.forget(self._copies.pop(0))

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -89,8 +90,7 @@ class VulkanProgram:
             else:
                 copy = gpu.copy_buffer(held.nbytes)
                 c.memmove(copy.mapped, start, held.nbytes)
-                gpu.copy(copy, target, held.nbytes)
-                gpu.give_back(copy)
+                gpu.give_back(copy, gpu.copy(copy, target, held.nbytes))
         return array
 
     def host(self, array: Array, count: int) -> np.ndarray:
@@ -118,11 +118,14 @@ class VulkanProgram:
             number = gpu.copy(array.buffer, copy, out.nbytes)
 
         def finish() -> None:
+            unasked.detach()
             gpu.wait(number)
             c.memmove(out.ctypes.data, copy.mapped, out.nbytes)
             with gpu.turn():
-                gpu.give_back(copy)
+                gpu.give_back(copy, number)
 
+        unasked = finalize(finish, gpu.forget, copy)  # in case nobody asks for it
+        unasked.atexit = False
         return finish
 
     def sync(self) -> None:
