@@ -27,6 +27,10 @@ LOST = (
     "hipErrorLaunchFailure", "hipErrorLaunchTimeOut", "hipErrorECCNotCorrectable", "hipErrorContextIsDestroyed",
     "hipErrorDeinitialized", "hipErrorUnknown",
 )  # fmt: skip
+FORKED = (
+    "this process was forked from one that uses a GPU, which does not work in a fork: make processes with "
+    "multiprocessing's method 'spawn', or track there with --arch cpu"
+)
 ADVICE = (
     "check its temperature, power and driver (NVIDIA: nvidia-smi, AMD: rocm-smi, dmesg), and start the run again; "
     "--resume keeps what it has tracked"

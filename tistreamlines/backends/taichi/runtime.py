@@ -29,7 +29,7 @@ from ...devices.compilers import Compiler, compiler_for, installed_for
 from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
-from ..faults import explained
+from ..faults import FORKED, explained
 from .copies import Address, Beside
 from .front_end import is_quick, quick_front_end
 from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
@@ -203,10 +203,7 @@ class Runtime:
     def check_process(self) -> None:
         """Raise DeviceError in a process that was forked from the one where Taichi started."""
         if self._process != os.getpid():
-            raise DeviceError(
-                f"{self.device.arch}: this process was forked from one that uses a GPU, which does not work in a fork: "
-                "make processes with multiprocessing's method 'spawn', or track there with --arch cpu"
-            )
+            raise DeviceError(f"{self.device.arch}: {FORKED}")
 
     def serves(self, device: Device, profile: bool, compiler: Compiler) -> bool:
         """Whether programs for a device, a profiling mode and a compiler can run here."""

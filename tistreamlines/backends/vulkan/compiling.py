@@ -23,6 +23,7 @@ from ...linker.store import folder, read, write
 from .spirv import completed
 
 SPIRV_VERSION = 0x10500
+BOUND = {(1, 2), (2, 0)}  # kinds of Taichi's buffers (what tasks exchange, and arguments), and where they are bound (gpu.py)
 WORKER = """
 from tistreamlines.backends.vulkan.compiling import main
 main()
@@ -119,6 +120,9 @@ def _place(argument: dict[str, Any]) -> int:
 
 
 def _task(told: dict[str, Any], place: Path, exact: bool) -> dict[str, Any]:
+    bound = {(bind["buffer"]["type"], bind["binding"]) for bind in told["buffer_binds"]}
+    if not bound <= BOUND:
+        raise RuntimeError(f"Taichi binds other buffers than are known: {sorted(bound - BOUND)}")
     threads, total = told["advisory_num_threads_per_group"], told["advisory_total_num_threads"]
     code = completed((place / f"{told['name']}.spv").read_bytes(), exact)
     return {"groups": -(-total // threads), "threads": threads, "code": base64.b64encode(code).decode()}

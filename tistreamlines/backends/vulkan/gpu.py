@@ -22,6 +22,7 @@ from typing import Any
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
 from ...errors import DeviceError, DeviceMemoryError
+from ..faults import FORKED
 from . import api
 from .api import checked, structure
 
@@ -53,10 +54,20 @@ def able(device: Device) -> bool:
 
 
 def opened(device: Device) -> Gpu:
-    """Return a device, which this process opens once."""
+    """Return a device, which this process opens once.
+
+    Raises
+    ------
+    DeviceError
+        If it does not open, or in a fork of a process that has opened it.
+    """
     with _opening:
-        if device.index not in _opened or _opened[device.index].process != os.getpid():
-            _opened[device.index] = Gpu(device)
+        if device.index not in _opened:
+            try:
+                _opened[device.index] = Gpu(device)
+            except RuntimeError as error:
+                raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
+        _opened[device.index].check_process()
         return _opened[device.index]
 
 
@@ -99,9 +110,11 @@ class Gpu:
 
     # ------------------------------------------------------------------------------------------------------------- opening
     def call(self, name: str, *arguments: Any) -> None:
+        """Call a function that returns a code, and raise the error that this stands for."""
         checked(self.vk[name](*arguments), name)
 
     def made(self, name: str, info: Any) -> int:
+        """Return the handle of what a function makes."""
         out = c.c_uint64()
         self.call(name, self.handle, c.byref(info), None, c.byref(out))
         return out.value
@@ -165,13 +178,14 @@ class Gpu:
     @contextmanager
     def turn(self) -> Any:
         """Hold the device's lock."""
-        if self.process != os.getpid():
-            raise DeviceError(
-                f"{self.device.arch}: this process was forked from one that uses a GPU, which does not work in a fork: "
-                "make processes with multiprocessing's method 'spawn', or track there with --arch cpu"
-            )
+        self.check_process()
         with self._lock:
             yield
+
+    def check_process(self) -> None:
+        """Raise DeviceError in a process that was forked from the one that opened the device."""
+        if self.process != os.getpid():
+            raise DeviceError(f"{self.device.arch}: {FORKED}")
 
     def buffer(self, size: int, host: bool = False) -> Buffer:
         """Allocate memory of the device, or of the host where copies begin and end."""
