@@ -5,10 +5,13 @@ import json
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import importing, python
+from taichi_runs import digest
+from taichi_runs import run as streamlines_of
 
 from tistreamlines.backends.taichi import trial
 from tistreamlines.backends.taichi.program import TaichiProgram
@@ -22,6 +25,7 @@ from tistreamlines.linker.lang import Ints, Reals, func, i32, real
 from tistreamlines.linker.source import Source
 
 PRESENT = any(one.arch == "vulkan" and one.available for one in list_devices())
+VALIDATION = next(iter(Path("/usr/share/vulkan/explicit_layer.d").glob("VkLayer_khronos_validation.json")), None)
 pytestmark = pytest.mark.skipif(
     not PRESENT or not drives("vulkan"), reason=f"no Vulkan device, or {VARIABLE} names a fork of Taichi"
 )
@@ -67,6 +71,15 @@ def test_copies_of_all_sizes(program, count):
     np.testing.assert_array_equal(program.host(array, count // 2), values[: count // 2])
     program.upload(array, values[:1] + 50)
     assert program.host(array, 1) == [43]
+
+
+def test_new_arrays_are_zeros(program):
+    """Also in memory that held something else."""
+    for _ in range(5):
+        array = program.array(np.full(50_000, 7, np.int32))
+        program.sync()
+        del array
+        assert not program.host(program.empty(50_000, "ints"), 50_000).any()
 
 
 def test_what_is_copied_later_is_what_was_there(program):
@@ -158,6 +171,29 @@ def test_codes_are_errors(code, error):
     with pytest.raises(error, match=f"Vulkan error {code} of vkQueueSubmit"):
         api.checked(code, "vkQueueSubmit")
     api.checked(0, "vkQueueSubmit")
+
+
+def breaking() -> None:
+    """Launch, copy, free and track; then do what the specification forbids."""
+    program = VulkanProgram(choose("vulkan"), Source([tripled]), exact=True)
+    a, out = program.array(np.arange(100_000, dtype=np.int32)), program.empty(100_000, "ints")
+    for _ in range(gpu.SLOTS + 5):
+        program.run("tripled", 100_000, {"a": a, "out": out, "factor": 1.0})
+        program.later(out, 5)()
+    digest(list(streamlines_of("vulkan")))
+    print("so far", flush=True)
+    device = gpu.opened(choose("vulkan"))
+    device.submit(lambda commands, _: device.vk["vkCmdFillBuffer"](commands, a.buffer.handle, 1, 4, 0))
+    program.sync()
+
+
+@pytest.mark.skipif(VALIDATION is None, reason="no validation layers (Debian: vulkan-validationlayers)")
+def test_the_specification_is_kept(monkeypatch):
+    monkeypatch.setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
+    done = python("-c", importing(__file__) + "test_vulkan.breaking()", timeout=100)
+    before, after = done.stdout.split("so far")
+    assert before.strip() == ""
+    assert "VUID-vkCmdFillBuffer-dstOffset-00025" in after  # so the layers were there
 
 
 def in_a_fork() -> str:

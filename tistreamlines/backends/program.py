@@ -27,7 +27,7 @@ class Program(Protocol):
         """Return an array on the device that holds these values: float32 or int32."""
 
     def empty(self, size: int, kind: str) -> Any:
-        """Return an array of ``kind``, 'reals' or 'ints', for kernels to fill."""
+        """Return an array of ``kind``, 'reals' or 'ints', of zeros, for kernels to fill."""
 
     def upload(self, array: Any, values: Array, *, beside: bool = False) -> Any:
         """Copy values to the front of an array, and return it.

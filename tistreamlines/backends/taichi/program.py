@@ -21,6 +21,7 @@ from ...linker.once import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
+from ..gathering import Gathering
 from .block import Block, entry_text, lay_out
 from .copies import copies
 from .runtime import start
@@ -144,7 +145,7 @@ def linked_for(
     return text, signatures, block
 
 
-class TaichiProgram:
+class TaichiProgram(Gathering):
     """Kernels linked for a GPU; arrays live on it.
 
     Parameters
@@ -165,6 +166,7 @@ class TaichiProgram:
         self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
         queued: bool = True,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
         self.ti, self.scratch = self.runtime.ti, source.scratch
         sliced = self.runtime.parts.sliced
@@ -175,7 +177,6 @@ class TaichiProgram:
             self._beside = self.runtime.beside
         self.copies_beside = self._beside is not None
         self._queue = self.empty(1, INTS)
-        self._spare: list[tuple[Any, int]] = []  # arrays that kernels gather in, and their sizes
 
     def array(self, values: np.ndarray) -> Any:
         """Return an array on the device that holds these values."""
@@ -274,26 +275,3 @@ class TaichiProgram:
             seconds = self.ti.profiler.get_kernel_profiler_total_time()
             self.ti.profiler.clear_kernel_profiler_info()
         return seconds
-
-    def gather(
-        self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
-    ) -> Callable[[], None] | None:
-        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
-
-        See :meth:`..program.Program.gather`.
-        """
-        array, size = self._spare.pop() if self._spare else (None, 0)
-        if len(out) > size:
-            array, size = None, min(int(1.25 * len(out)), most)  # frees its memory before the new allocation
-            array = self.empty(size, INTS)
-        self.run(name, count, values | {"out": array})
-        copy = self._copy_later(array, out)
-        if copy is None:
-            self._spare.append((array, size))
-            return None
-
-        def finish() -> None:
-            copy()
-            self._spare.append((array, size))
-
-        return finish

@@ -16,7 +16,9 @@ from ...devices import Device
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
+from ..gathering import Gathering
 from ..taichi.program import TEAMS, linked_for
+from . import api
 from .compiling import compiled
 from .gpu import Gpu, opened
 from .gpu import able as able
@@ -37,7 +39,7 @@ class Array:
             self._gpu.forget(self.buffer)
 
 
-class VulkanProgram:
+class VulkanProgram(Gathering):
     """Kernels linked for a Vulkan device; arrays live on it.
 
     Parameters
@@ -56,6 +58,7 @@ class VulkanProgram:
         self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
         queued: bool = True,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
         # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
         text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=device.software)
@@ -66,17 +69,19 @@ class VulkanProgram:
                 self._gpu.kernels[key] = {name: Kernel(self._gpu, one) for name, one in told.items()}
         self._kernels = self._gpu.kernels[key]
         self._queue = self.empty(1, INTS)
-        self._spare: list[tuple[Array, int]] = []  # arrays that kernels gather in, and their sizes
 
     def array(self, values: np.ndarray) -> Array:
         """Return an array on the device that holds these values."""
         return self.upload(self.empty(values.size, REALS), values)
 
     def empty(self, size: int, kind: str) -> Array:
-        """Return an array of ``kind`` for kernels to fill."""
+        """Return an array of ``kind``, of zeros, for kernels to fill."""
         point("allocate")
-        with self._gpu.turn():
-            return Array(self._gpu, size)
+        gpu = self._gpu
+        with gpu.turn():
+            array = Array(gpu, size)
+            gpu.submit(lambda to, _: gpu.vk["vkCmdFillBuffer"](to, array.buffer.handle, 0, api.WHOLE, 0))
+        return array
 
     def upload(self, array: Array, values: np.ndarray, *, beside: bool = False) -> Array:
         """Copy values to the front of an array, and return it, without waiting for the device."""
@@ -100,7 +105,7 @@ class VulkanProgram:
     def later(self, array: Array, count: int) -> Callable[[], np.ndarray]:
         """See :meth:`..program.Program.later`."""
         out = np.empty(count, np.int32)
-        finish = self._copied_later(array, out)
+        finish = self._copy_later(array, out)
 
         def finished() -> np.ndarray:
             finish()
@@ -108,7 +113,7 @@ class VulkanProgram:
 
         return finished
 
-    def _copied_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
+    def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
         """Let the device copy an array after what was launched so far; return what waits for that."""
         gpu = self._gpu
         if not len(out):
@@ -157,19 +162,3 @@ class VulkanProgram:
         """Return the seconds in kernels since the last call; 0 without profiling."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds
-
-    def gather(
-        self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
-    ) -> Callable[[], None]:
-        """Run a kernel and let what it writes be copied to the int32 array ``out``, of at most ``most`` elements.
-
-        See :meth:`..program.Program.gather`.
-        """
-        array, size = self._spare.pop() if self._spare else (None, 0)
-        if array is None or len(out) > size:
-            array, size = None, min(int(1.25 * len(out)), most)
-            array = self.empty(size, INTS)
-        self.run(name, count, values | {"out": array})
-        finish = self._copied_later(array, out)
-        self._spare.append((array, size))  # what is launched later comes after the copy
-        return finish

@@ -27,7 +27,7 @@ class Settings:
     threads : CPU threads, None for all.
     chunk_size : maximum number of seeds in a chunk, None to fit the device.
     memory_limit : bytes that tables and buffers may take on the device, None for half of the free memory.
-    profile : measure the time in kernels (CUDA; each launch is waited for.  NVIDIA's Vulkan driver hangs with it).
+    profile : measure the time in kernels (CUDA and Vulkan; each launch is waited for).
     """
 
     step_mm: float

@@ -1,0 +1,48 @@
+"""What kernels of a GPU gather for the host, in arrays that are used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..linker.records import INTS
+
+
+class Gathering:
+    """Part of a program that keeps the arrays in which its kernels gather.
+
+    A program has the methods ``empty`` and ``run`` of :class:`.program.Program`, and ``_copy_later``, which returns what
+    copies an array to the host as kernels launched so far leave it, or None if it has copied it at once.
+    """
+
+    empty: Callable[[int, str], Any]
+    run: Callable[[str, int, dict[str, Any]], None]
+    _copy_later: Callable[[Any, np.ndarray], Callable[[], None] | None]
+
+    def __init__(self) -> None:
+        self._spare: list[tuple[Any, int]] = []  # arrays, and their sizes
+
+    def gather(
+        self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
+    ) -> Callable[[], None] | None:
+        """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
+
+        See :meth:`.program.Program.gather`.
+        """
+        array, size = self._spare.pop() if self._spare else (None, 0)
+        if len(out) > size:
+            array, size = None, min(int(1.25 * len(out)), most)  # frees its memory before the new allocation
+            array = self.empty(size, INTS)
+        self.run(name, count, values | {"out": array})
+        copy = self._copy_later(array, out)
+        if copy is None:
+            self._spare.append((array, size))
+            return None
+
+        def finish() -> None:
+            copy()
+            self._spare.append((array, size))
+
+        return finish
