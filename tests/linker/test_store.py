@@ -219,10 +219,10 @@ def test_code_of_another_function_is_not_run(store):
     assert hits() == 0
     (path,) = store.glob("*.bin")
     content = path.read_bytes()[32:]
-    path.write_bytes(_cache._seal(path.with_name("other.bin"), content) + content)
+    path.write_bytes(_store.seal(path.with_name("other.bin"), content) + content)
     assert [hits(), hits()] == [0, 1]
     content = path.read_bytes()
-    assert content[:32] == _cache._seal(path, content[32:])
+    assert content[:32] == _store.seal(path, content[32:])
 
 
 def test_a_full_disk_is_a_note(store):

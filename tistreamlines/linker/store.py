@@ -133,6 +133,22 @@ def read(path: Path) -> bytes | None:
     return None
 
 
+def read_sealed(path: Path) -> bytes | None:
+    """Return the content of a file that ``write_sealed`` wrote, or None if it is damaged or was another file's."""
+    held = read(path)
+    return None if held is None or held[:32] != seal(path, held[32:]) else held[32:]
+
+
+def write_sealed(path: Path, content: bytes) -> None:
+    """Write a file that begins with a hash of its name and of the rest, or note that it cannot be written."""
+    write(path, seal(path, content) + content)
+
+
+def seal(path: Path, content: bytes) -> bytes:
+    """Return a hash of a file's name and content."""
+    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
+
+
 def write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all; if it cannot be written, note that."""
     try:

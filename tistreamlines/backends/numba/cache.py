@@ -20,7 +20,7 @@ import numpy as np
 
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
-from ...linker.store import folder, read, stem_of, write
+from ...linker.store import folder, read_sealed, stem_of, write_sealed
 from ..tried import is_tried
 from .elsewhere import compile_elsewhere, settings
 
@@ -150,7 +150,7 @@ class Function:
         def write_code() -> tuple[bytes, str]:
             if path is not None:
                 content = symbol.encode() + b"\0" + made.result()
-                write(path, _seal(path, content) + content)
+                write_sealed(path, content)
             return made.result(), symbol
 
         return write_code
@@ -163,20 +163,12 @@ class Function:
 
 
 def _kept(path: Path | None) -> tuple[bytes, str] | None:
-    """Return the machine code of a file and its symbol, if they are as they were written.
-
-    A file begins with a hash of its name and the rest, so damaged and exchanged code is compiled again.
-    """
-    content = None if path is None else read(path)
-    if path is None or content is None or _seal(path, content[32:]) != content[:32]:
+    """Return the machine code of a file and its symbol, if they are as they were written; others are compiled again."""
+    content = None if path is None else read_sealed(path)
+    if content is None:
         return None
-    symbol, code = content[32:].split(b"\0", 1)
+    symbol, code = content.split(b"\0", 1)
     return code, symbol.decode()
-
-
-def _seal(path: Path, content: bytes) -> bytes:
-    """Return a hash of a file's name and content."""
-    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
 
 
 @cache

@@ -103,7 +103,8 @@ def program_class(device: Device) -> Any:
     """Return the class of a device's programs."""
     if not drives(device.arch):
         return TaichiProgram
-    from ..vulkan.program import VulkanProgram, able
+    from ..vulkan.gpu import able
+    from ..vulkan.program import VulkanProgram
 
     return VulkanProgram if able(device) else TaichiProgram
 

@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
 from ...helpers import answers, helper
-from ...linker.store import folder, read, write
+from ...linker.store import folder, read_sealed, write_sealed
+from .gpu import PLACES
 from .spirv import completed
 
 SPIRV_VERSION = 0x10500
-BOUND = {(1, 2), (2, 0)}  # kinds of Taichi's buffers (what tasks exchange, and arguments), and where they are bound (gpu.py)
+BOUND = {(2, PLACES[0]), (1, PLACES[1])}  # Taichi's kinds of buffers that ``gpu`` binds, and where
 WORKER = """
 from tistreamlines.backends.vulkan.compiling import main
 main()
@@ -50,21 +52,18 @@ def compiled(device: Device, text: str, exact: bool) -> Compiled:
     place, compiler = folder(), compiler_for(device.arch)
     causes = [text, str(exact), compiler.name, compiler.version, _source()]
     name = f"vulkan-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}.json"
-    if place is not None and (kept := read(place / name)) is not None and kept[:64] == _seal(name, kept[64:]):
-        return json.loads(kept[64:])
-    made = _compiled_elsewhere(device, text, exact)
-    if place is not None:
-        write(place / name, _seal(name, made) + made)
+    made = None if place is None else read_sealed(place / name)
+    if made is None:
+        made = _compiled_elsewhere(device, text, exact)
+        if place is not None:
+            write_sealed(place / name, made)
     return json.loads(made)
 
 
+@cache
 def _source() -> str:
     own = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
     return hashlib.sha256(b"".join(own)).hexdigest()
-
-
-def _seal(name: str, content: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + content).hexdigest().encode()
 
 
 def _compiled_elsewhere(device: Device, text: str, exact: bool) -> bytes:

@@ -29,6 +29,7 @@ from .api import checked, structure
 SLOTS = 256  # submissions that are not finished, at most
 ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
 TEMPORARY = 1 << 20  # bytes that the tasks of a kernel exchange; Taichi's kernels use a few
+PLACES = (0, 2)  # where Taichi's kernels find their arguments, and what tasks exchange
 INT64 = "f40"  # a flag among Vulkan's features
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
 _opened: dict[int, Gpu] = {}
@@ -156,15 +157,14 @@ class Gpu:
     def _descriptors(self, temporary: Buffer) -> tuple[int, Any]:
         """Return the layout of all pipelines, and the one set: a kernel's arguments, and what its tasks exchange."""
         kinds, buffers = (api.UNIFORM_DYNAMIC, api.STORAGE), (self.arguments, temporary)
-        places = (0, 2)  # as Taichi numbers them
-        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(places, kinds, strict=True)])
+        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(PLACES, kinds, strict=True)])
         layout = c.c_uint64(self.made("vkCreateDescriptorSetLayout", structure(api.SetLayoutInfo, count=2, bindings=bindings)))
         sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
         pool = self.made("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
         bound = c.c_uint64()
         info = structure(api.SetInfo, pool=pool, count=1, layouts=c.addressof(layout))
         self.call("vkAllocateDescriptorSets", self.handle, c.byref(info), c.byref(bound))
-        for place, kind, buffer, size in zip(places, kinds, buffers, (ARGUMENTS, TEMPORARY), strict=True):
+        for place, kind, buffer, size in zip(PLACES, kinds, buffers, (ARGUMENTS, TEMPORARY), strict=True):
             held = api.SetBuffer(buffer.handle, 0, size)
             write = structure(api.SetWrite, set=bound.value, binding=place, count=1, type=kind, buffers=held)
             self.vk["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)

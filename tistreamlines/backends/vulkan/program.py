@@ -21,7 +21,6 @@ from ..taichi.program import TEAMS, linked_for
 from . import api
 from .compiling import compiled
 from .gpu import Gpu, opened
-from .gpu import able as able
 from .kernels import Kernel
 
 SMALL = 65536  # bytes that commands can hold
